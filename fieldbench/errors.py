@@ -1,0 +1,36 @@
+"""The errors that a person using fieldbench can meet and mend."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class FieldbenchError(Exception):
+    """Base of every error that fieldbench raises on purpose."""
+
+
+class RequestError(FieldbenchError, ValueError):
+    """The request was wrong: one line naming the thing, what is wrong, what would be right.
+
+    The command line prints the message alone and exits with code 2.
+    """
+
+
+class DataUnavailable(RequestError):
+    """A dataset's files are neither on this machine nor to be had; the message says how to get them."""
+
+
+def nearest(word: str, choices: Iterable[str]) -> str:
+    """Return ``'; did you mean ...?'`` for the closest of ``choices``, or the list of them all.
+
+    >>> nearest("tapp", ["tap", "tnn"])
+    "; did you mean 'tap'?"
+    >>> nearest("zzz", ["tap", "tnn"])
+    '; there are: tap, tnn'
+    """
+    known = sorted(choices)
+    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
+    if close:
+        return f"; did you mean {close[0]!r}?"
+    return f"; there are: {', '.join(known)}" if known else "; there are none"

@@ -1,0 +1,204 @@
+"""Fields and observations: what is measured, and what a method may see of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray: TypeAlias = NDArray[np.floating]
+Mask: TypeAlias = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Axis:
+    """One axis of a field: its name, unit and the coordinate of every index along it."""
+
+    name: str
+    coordinates: FloatArray
+    unit: str = ""
+
+    def __post_init__(self) -> None:
+        coordinates = np.array(self.coordinates, dtype=float, ndmin=1)
+        if coordinates.ndim != 1 or not np.isfinite(coordinates).all():
+            raise ValueError(f"axis {self.name!r}: coordinates must be a finite vector")
+        coordinates.setflags(write=False)
+        object.__setattr__(self, "coordinates", coordinates)
+
+    @classmethod
+    def regular(cls, name: str, size: int, spacing: float = 1.0, unit: str = "", origin: float = 0.0) -> Axis:
+        """An axis of ``size`` equally spaced points, ``spacing`` apart in ``unit``."""
+        return cls(name, origin + spacing * np.arange(size), unit)
+
+    @property
+    def spacing(self) -> float:
+        """The mean distance between neighbouring points, in :attr:`unit` (1 for a single point)."""
+        if len(self) < 2:
+            return 1.0
+        return float(abs(self.coordinates[-1] - self.coordinates[0]) / (len(self) - 1))
+
+    def __len__(self) -> int:
+        return len(self.coordinates)
+
+
+def grid_axes(shape: Sequence[int]) -> tuple[Axis, ...]:
+    """Axes of unit spacing for an array that comes without any: x, y, z, then axis3, axis4, ..."""
+    names = ["x", "y", "z"]
+    return tuple(
+        Axis.regular(names[index] if index < 3 else f"axis{index}", size) for index, size in enumerate(shape)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """A physical field on a grid, complete wherever it exists.
+
+    Attributes:
+        values: array of any order (2-D, 3-D, 4-D ...), in ``unit``.
+        axes: one :class:`Axis` for each dimension of ``values``.
+        unit: unit of the values, such as ``"m/s"``.
+        quantity: what is measured, such as ``"sound speed anomaly"``.
+        valid: boolean array, True where the field exists (False on land or inside buildings), or None
+            where it exists everywhere.
+        log_floor: for a positive quantity that varies over decades (radio power), the value added before
+            taking logarithms; None for a quantity that is compared on its linear scale.
+
+    Raises:
+        ValueError: if shapes disagree or a valid entry is NaN or infinite.
+    """
+
+    values: FloatArray
+    axes: tuple[Axis, ...] = ()
+    unit: str = ""
+    quantity: str = ""
+    valid: Mask | None = None
+    log_floor: float | None = None
+
+    def __post_init__(self) -> None:
+        values = _frozen_floats(self.values)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "axes", _checked_axes(self.axes, values.shape))
+        _check_valid(self.valid, values.shape)
+        present = values if self.valid is None else values[self.valid]
+        if not np.isfinite(present).all():
+            count = int((~np.isfinite(present)).sum())
+            raise ValueError(
+                f"the field has {count} NaN or infinite entries; mark entries that do not exist as not valid"
+            )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.values.shape
+
+    @property
+    def existing(self) -> Mask:
+        """Boolean array, True where the field exists."""
+        return np.ones(self.shape, dtype=bool) if self.valid is None else self.valid
+
+
+@dataclass(frozen=True, eq=False)
+class Observation:
+    """What a method may see: values at observed entries, and where they are.
+
+    Attributes:
+        values: array of the field's shape; hidden entries are NaN, so that using them is noticed.
+        mask: boolean array of the same shape, True = observed.
+        axes, unit, quantity, valid, log_floor: as in :class:`Field`.
+
+    Raises:
+        ValueError: if shapes disagree, the mask is not boolean, nothing is observed, or an observed
+            entry is NaN or infinite.
+    """
+
+    values: FloatArray
+    mask: Mask
+    axes: tuple[Axis, ...] = ()
+    unit: str = ""
+    quantity: str = ""
+    valid: Mask | None = None
+    log_floor: float | None = None
+
+    def __post_init__(self) -> None:
+        values, mask = _frozen_floats(self.values), np.asarray(self.mask)
+        if mask.dtype != np.bool_:
+            raise ValueError(f"the mask must be boolean with True = observed; this one is {mask.dtype}")
+        if mask.shape != values.shape:
+            raise ValueError(f"the mask has shape {mask.shape}, the values have {values.shape}")
+        if not mask.any():
+            raise ValueError("no entry is observed; a method needs at least one")
+        if not np.isfinite(values[mask]).all():
+            raise ValueError("an observed entry is NaN or infinite; mark it as hidden instead")
+        mask = mask.copy()
+        mask.setflags(write=False)
+        object.__setattr__(self, "values", values)
+        object.__setattr__(self, "mask", mask)
+        object.__setattr__(self, "axes", _checked_axes(self.axes, values.shape))
+        _check_valid(self.valid, values.shape)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.values.shape
+
+    @property
+    def ndim(self) -> int:
+        return self.values.ndim
+
+    @cached_property
+    def observed(self) -> FloatArray:
+        """The observed values as a vector of length n, in C order of their indices."""
+        return self.values[self.mask]
+
+    @cached_property
+    def indices(self) -> NDArray[np.intp]:
+        """Indices of the observed entries, shape (n, ndim), in the order of :attr:`observed`."""
+        return np.argwhere(self.mask)
+
+    @property
+    def rate(self) -> float:
+        """The share of existing entries that is observed."""
+        total = self.mask.size if self.valid is None else int(self.valid.sum())
+        return float(self.mask.sum() / total)
+
+    def filled(self, fill: float = 0.0) -> FloatArray:
+        """A writable copy of the values with ``fill`` at every hidden entry."""
+        return np.where(self.mask, self.values, fill)
+
+    def without(self, withheld: Mask) -> Observation:
+        """The same observation with the entries of ``withheld`` (True = withheld) hidden as well."""
+        return self.replaced(self.values, self.mask & ~withheld)
+
+    def replaced(self, values: ArrayLike, mask: Mask | None = None) -> Observation:
+        """The same geometry with other values, and another mask where one is given."""
+        mask = self.mask if mask is None else mask
+        return Observation(
+            np.where(mask, values, np.nan), mask, self.axes, self.unit, self.quantity, self.valid, self.log_floor
+        )
+
+
+def _frozen_floats(values: ArrayLike) -> FloatArray:
+    array = np.array(values)
+    if array.ndim == 0 or array.size == 0:
+        raise ValueError("a field needs at least one dimension and one entry")
+    if not np.issubdtype(array.dtype, np.floating):
+        if not (np.issubdtype(array.dtype, np.integer) or array.dtype == np.bool_):
+            raise ValueError(f"a field holds real numbers; this array is {array.dtype}")
+        array = array.astype(float)
+    array.setflags(write=False)
+    return array
+
+
+def _checked_axes(axes: Sequence[Axis], shape: tuple[int, ...]) -> tuple[Axis, ...]:
+    axes = tuple(axes) or grid_axes(shape)
+    sizes = tuple(len(axis) for axis in axes)
+    if sizes != shape:
+        raise ValueError(f"the axes have sizes {sizes}, the values have shape {shape}")
+    return axes
+
+
+def _check_valid(valid: Mask | None, shape: tuple[int, ...]) -> None:
+    if valid is not None and (valid.dtype != np.bool_ or valid.shape != shape):
+        raise ValueError(f"valid must be a boolean array of shape {shape}")

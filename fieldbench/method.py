@@ -1,0 +1,136 @@
+"""The base class of field-completion methods, and of the modifiers that compose with them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar, Protocol
+
+from numpy.typing import ArrayLike
+from pydantic import Field as _PydanticField
+from pydantic import SerializeAsAny
+
+from fieldbench.errors import RequestError
+from fieldbench.field import FloatArray, Observation
+from fieldbench.plugin import Plugin
+
+
+class Report(Protocol):
+    """What a method may tell the harness while it works. The harness scores; the method never sees a score."""
+
+    def due(self, step: int) -> bool:
+        """Whether an estimate at this step is wanted; cheap, ask before computing one."""
+
+    def __call__(self, step: int, estimate: ArrayLike, **diagnostics: float) -> None:
+        """Hand over the estimate at ``step`` (a copy is taken) and any named numbers worth a curve."""
+
+
+class Silent:
+    """A report that wants nothing."""
+
+    def due(self, step: int) -> bool:
+        return False
+
+    def __call__(self, step: int, estimate: ArrayLike, **diagnostics: float) -> None:
+        return None
+
+
+class Method(Plugin, ABC):
+    """A field-completion method: an observation goes in, a complete field comes out.
+
+    Attributes:
+        uses_gpu: whether the method can work on a GPU; one that cannot is given CPU slots.
+        trained: whether it rests on training data beyond the observation; tables mark it.
+        orders: the tensor orders it works on, or None for any.
+        accepts: names of the modifiers it works into its own training (``tap+tv``).
+    """
+
+    uses_gpu: ClassVar[bool] = False
+    trained: ClassVar[bool] = False
+    orders: ClassVar[tuple[int, ...] | None] = None
+    accepts: ClassVar[frozenset[str]] = frozenset()
+
+    modifiers: tuple[SerializeAsAny[Modifier], ...] = _PydanticField((), repr=False)
+
+    @abstractmethod
+    def complete(self, observation: Observation, *, seed: int, device: str, report: Report) -> ArrayLike:
+        """Reconstruct the whole field.
+
+        Args:
+            observation: values (NaN where hidden), mask (True = observed) and axes. Not to be modified.
+            seed: the only source of randomness; the same seed gives the same numbers.
+            device: ``"cpu"`` or, for a method that ``uses_gpu``, ``"cuda:0"``.
+            report: call it with intermediate estimates where :meth:`Report.due` says so.
+
+        Returns:
+            A real array of the observation's shape, finite everywhere, in the observation's unit.
+        """
+
+    def complete_batch(
+        self, observations: Sequence[Observation], *, seeds: Sequence[int], device: str, reports: Sequence[Report]
+    ) -> list[ArrayLike]:
+        """Reconstruct several fields of one shape; each result equals that of :meth:`complete` alone."""
+        return [
+            self.complete(observation, seed=seed, device=device, report=report)
+            for observation, seed, report in zip(observations, seeds, reports, strict=True)
+        ]
+
+    def batch_size(self, shape: Sequence[int], device: str) -> int:
+        """How many trials of fields of this shape are worth computing at once on ``device``."""
+        return 1
+
+    def applicable(self, observation: Observation) -> str | None:
+        """Why this method cannot work on such an observation, or None if it can."""
+        if self.orders is not None and observation.ndim not in self.orders:
+            known = ", ".join(f"{order}-D" for order in self.orders)
+            return f"{self.name} works on {known} fields; this one is {observation.ndim}-D"
+        return None
+
+    def check_shape(self, shape: Sequence[int]) -> None:
+        """Raise ValueError if a parameter contradicts a field of this shape (a window larger than it)."""
+
+    def modifier(self, name: str) -> Modifier | None:
+        """The modifier of this name that was added, or None."""
+        return next((modifier for modifier in self.modifiers if modifier.name == name), None)
+
+    @classmethod
+    def parameter_names(cls) -> list[str]:
+        return [key for key in cls.model_fields if key != "modifiers"]
+
+    def __add__(self, modifier: Modifier) -> Method:
+        return modifier.modify(self)
+
+    def __str__(self) -> str:
+        return "+".join([super().__str__(), *map(str, self.modifiers)])
+
+
+class Modifier(Plugin):
+    """Something that composes with methods and is written behind a ``+``: ``tap+tv[weight=0.1]``.
+
+    Registered by the same hook as methods. By default it is handed to methods that name it in
+    ``accepts``; one that wraps any method instead overrides :meth:`modify`.
+    """
+
+    def modify(self, method: Method) -> Method:
+        """The modified method.
+
+        Raises:
+            RequestError: if ``method`` cannot take this modifier, or has it already.
+        """
+        if self.name not in method.accepts:
+            raise RequestError(f"{method.name} does not take +{self.name}")
+        if method.modifier(self.name) is not None:
+            raise RequestError(f"{method.name}: +{self.name} is given twice; give it once")
+        return method.model_copy(update={"modifiers": (*method.modifiers, self)})
+
+
+Method.model_rebuild()
+
+
+def as_field_array(estimate: Any) -> FloatArray:
+    """An estimate as a float numpy array; torch tensors on any device are accepted."""
+    import numpy as np
+
+    if hasattr(estimate, "detach"):
+        estimate = estimate.detach().cpu().numpy()
+    return np.asarray(estimate, dtype=float)

@@ -1,0 +1,67 @@
+"""What every plugin is: a name, a summary and declared, validated, immutable parameters."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from fieldbench.spec import Value, format_part
+
+
+def parameter(default: Any = ..., meaning: str = "", *, source: str = "", unit: str = "", **constraints: Any) -> Any:
+    """Declare one parameter of a plugin: its default, meaning, source and bounds.
+
+    ``constraints`` are pydantic's (``gt``, ``ge``, ``lt``, ``le``, ``min_length`` ...); without a
+    ``default`` the parameter must be given.
+
+    >>> class Example(Plugin):
+    ...     '''An example.'''
+    ...     name = "example"
+    ...     sigma: float = parameter(0.1, "standard deviation of the noise", unit="m/s", gt=0)
+    >>> str(Example()), str(Example(sigma=0.3))
+    ('example', 'example[sigma=0.3]')
+    """
+    extra = {"source": source, "unit": unit}
+    return Field(default, description=meaning, json_schema_extra=extra, **constraints)
+
+
+class Plugin(BaseModel):
+    """Base of methods, modifiers, datasets, noises, samplers and metrics.
+
+    A subclass sets ``name`` (lower case, digits, hyphens), declares its parameters with
+    :func:`parameter`, and has a docstring whose first line is its summary.
+
+    Attributes:
+        name: what people type to get it.
+        revision: set this to a text that you change whenever the numbers change. Without it, an editable
+            install or a single file is identified by the hash of its source, so that an edit is never
+            mistaken for results already computed.
+        expected_failures: names of conformance checks that this plugin cannot pass, each with the reason.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True)
+
+    name: ClassVar[str]
+    revision: ClassVar[str | None] = None
+    expected_failures: ClassVar[dict[str, str]] = {}
+
+    @classmethod
+    def summary(cls) -> str:
+        """The first line of the docstring."""
+        return (cls.__doc__ or "").strip().partition("\n")[0].strip()
+
+    def parameters(self) -> dict[str, Value]:
+        """Every parameter with its value, in the order of declaration."""
+        return {key: getattr(self, key) for key in type(self).parameter_names()}
+
+    @classmethod
+    def parameter_names(cls) -> list[str]:
+        """The declared parameters, in order."""
+        return list(cls.model_fields)
+
+    def __str__(self) -> str:
+        """The canonical text form: the name, and the parameters that differ from their defaults."""
+        fields = type(self).model_fields
+        changed = {key: value for key, value in self.parameters().items() if value != fields[key].default}
+        return format_part(self.name, changed)

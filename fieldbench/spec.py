@@ -1,0 +1,145 @@
+"""The text form of a plugin with parameters: ``tap[window=4x4x4,stride=2]+tv[weight=0.1]``.
+
+A spec is one or more parts joined by ``+``; a part is a name, optionally followed by parameters in
+square brackets. Values are numbers, ``true``/``false``, ``none``, words, and tuples written ``6x6x8``
+or ``(0.5,2)``. This module knows the grammar and nothing of what the names mean.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from fieldbench.errors import RequestError
+
+Scalar: TypeAlias = int | float | bool | str | None
+Value: TypeAlias = Scalar | tuple[Scalar, ...]
+
+_NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*\Z")
+_PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+_CROSS = re.compile(r"\d+(?:x\d+)+\Z")
+_INTEGER = re.compile(r"[+-]?\d+\Z")
+_CLOSING = {"[": "]", "(": ")"}
+
+
+@dataclass(frozen=True)
+class Part:
+    """One name with its parameters as written (not yet validated)."""
+
+    name: str
+    parameters: dict[str, Value] = field(default_factory=dict)
+
+
+def parse(text: str) -> tuple[Part, ...]:
+    """Read a spec; the first part is the plugin, the others are modifiers added with ``+``.
+
+    >>> parse("tap[window=4x4x4,dropout=0.2]+tv")
+    (Part(name='tap', parameters={'window': (4, 4, 4), 'dropout': 0.2}), Part(name='tv', parameters={}))
+
+    Raises:
+        RequestError: if the text is not of the grammar.
+    """
+    return tuple(_parse_part(part, text) for part in split(text, "+"))
+
+
+def split(text: str, separator: str = ",") -> list[str]:
+    """Split at each separator that stands outside all brackets; empty pieces are an error.
+
+    >>> split("tap[epochs=5,window=2],tnn")
+    ['tap[epochs=5,window=2]', 'tnn']
+    """
+    pieces, open_brackets, start = [], list[str](), 0
+    for position, letter in enumerate(text):
+        if letter in _CLOSING:
+            open_brackets.append(_CLOSING[letter])
+        elif letter in _CLOSING.values():
+            if not open_brackets or open_brackets.pop() != letter:
+                raise RequestError(f"{text!r}: {letter!r} closes nothing; write name[parameter=value]")
+        elif letter == separator and not open_brackets and not _is_exponent_sign(text, position):
+            pieces.append(text[start:position])
+            start = position + 1
+    if open_brackets:
+        raise RequestError(f"{text!r}: {open_brackets[-1]!r} is missing; write name[parameter=value]")
+    pieces.append(text[start:])
+    stripped = [piece.strip() for piece in pieces]
+    if not all(stripped):
+        raise RequestError(f"{text!r}: there is nothing beside a {separator!r}; remove it or complete it")
+    return stripped
+
+
+def format_part(name: str, parameters: dict[str, Value]) -> str:
+    """The inverse of reading one part; parameters keep their order."""
+    if not parameters:
+        return name
+    return f"{name}[{','.join(f'{key}={format_value(value)}' for key, value in parameters.items())}]"
+
+
+def format_value(value: Value) -> str:
+    """Write one value so that :func:`parse_value` reads it back unchanged.
+
+    >>> format_value((6, 6, 8)), format_value(0.5), format_value(True), format_value((0.5, 2.0))
+    ('6x6x8', '0.5', 'true', '(0.5,2.0)')
+    """
+    if isinstance(value, tuple | list):
+        if len(value) > 1 and all(type(item) is int and item >= 0 for item in value):
+            return "x".join(map(str, value))
+        inside = ",".join(format_value(item) for item in value)
+        return f"({inside},)" if len(value) == 1 else f"({inside})"
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float):
+        return repr(float(value))
+    return str(value)
+
+
+def parse_value(text: str) -> Value:
+    """Read one value: number, ``true``/``false``, ``none``, ``6x6x8``, ``(a,b)`` or a word."""
+    text = text.strip()
+    if text.startswith("(") and text.endswith(")"):
+        inside = text[1:-1].strip().removesuffix(",")
+        return tuple(_parse_scalar(item) for item in split(inside)) if inside else ()
+    if _CROSS.match(text):
+        return tuple(int(item) for item in text.split("x"))
+    return _parse_scalar(text)
+
+
+def _parse_scalar(text: str) -> Scalar:
+    words: dict[str, Scalar] = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    if _INTEGER.match(text):
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _parse_part(text: str, whole: str) -> Part:
+    name, bracket, rest = text.partition("[")
+    name = name.strip()
+    # A name may carry an argument after a colon (`file:PATH`), which becomes the parameter `path`.
+    name, colon, argument = name.partition(":")
+    if not _NAME.match(name):
+        raise RequestError(f"{whole!r}: {name!r} is no name; names are lower case letters, digits and hyphens")
+    parameters: dict[str, Value] = {"path": argument} if colon else {}
+    if bracket:
+        if not rest.endswith("]"):
+            raise RequestError(f"{whole!r}: what follows the ']' of {name!r} is not understood; use + to compose")
+        inside = rest[:-1].strip()
+        for item in split(inside) if inside else []:
+            key, equals, value = (piece.strip() for piece in item.partition("="))
+            if not equals or not _PARAMETER.match(key) or not value:
+                raise RequestError(f"{whole!r}: {item!r} is no parameter; write {name}[parameter=value]")
+            if key in parameters:
+                raise RequestError(f"{whole!r}: {key!r} is given twice; give it once")
+            parameters[key] = parse_value(value)
+    return Part(name, parameters)
+
+
+def _is_exponent_sign(text: str, position: int) -> bool:
+    """Whether this ``+`` belongs to a number such as ``1e+3``."""
+    return text[position] == "+" and bool(re.search(r"\d\.?[eE]\Z", text[:position]))
