@@ -48,9 +48,7 @@ class Axis:
 def grid_axes(shape: Sequence[int]) -> tuple[Axis, ...]:
     """Axes of unit spacing for an array that comes without any: x, y, z, then axis3, axis4, ..."""
     names = ["x", "y", "z"]
-    return tuple(
-        Axis.regular(names[index] if index < 3 else f"axis{index}", size) for index, size in enumerate(shape)
-    )
+    return tuple(Axis.regular(names[index] if index < 3 else f"axis{index}", size) for index, size in enumerate(shape))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,16 @@
+"""The built-in datasets and noises, registered like any other plugin."""
+
+from __future__ import annotations
+
+import fieldbench
+from fieldbench_datasets.noise import Gaussian, Laplacian, NoNoise
+
+
+@fieldbench.hookimpl
+def fieldbench_register_datasets() -> list[type[fieldbench.Dataset]]:
+    return []
+
+
+@fieldbench.hookimpl
+def fieldbench_register_noises() -> list[type[fieldbench.Noise]]:
+    return [NoNoise, Gaussian, Laplacian]

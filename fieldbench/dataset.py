@@ -1,0 +1,40 @@
+"""The base class of datasets: where fields come from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from fieldbench.field import Field
+from fieldbench.plugin import Plugin
+
+
+class Dataset(Plugin, ABC):
+    """A source of complete fields.
+
+    Attributes:
+        default_sampler: spec of the sampler that this dataset is usually observed with.
+        default_rates: sampling rates of a run that names none.
+        metric: name of the metric that its tables show.
+    """
+
+    default_sampler: ClassVar[str] = "random"
+    default_rates: ClassVar[tuple[float, ...]] = (0.1,)
+    metric: ClassVar[str] = "rmse"
+
+    @abstractmethod
+    def draw(self, rng: np.random.Generator) -> Field:
+        """The field of one trial. A measured field ignores ``rng``; a generator draws from it alone."""
+
+    def prepare(self) -> None:
+        """Fetch and verify what :meth:`draw` needs; called once, before any trial.
+
+        Raises:
+            DataUnavailable: if files are missing; the message says in one line how to get them.
+        """
+
+    def fingerprint(self) -> str:
+        """Identity of data outside the package (a file's hash); part of every trial's key."""
+        return ""

@@ -1,0 +1,118 @@
+"""Metrics: how far an estimate is from the truth, over the entries that count."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar
+
+import numpy as np
+
+from fieldbench.field import Field, FloatArray, Mask
+from fieldbench.hookspecs import hookimpl
+from fieldbench.plugin import Plugin, parameter
+
+
+class Metric(Plugin, ABC):
+    """A score of an estimate.
+
+    Attributes:
+        lower_is_better: whether smaller values are better.
+        has_unit: whether the score is in the field's unit.
+    """
+
+    lower_is_better: ClassVar[bool] = True
+    has_unit: ClassVar[bool] = False
+
+    @abstractmethod
+    def score(self, estimate: FloatArray, truth: FloatArray) -> float:
+        """Score vectors of equal length: the entries that count, and nothing else."""
+
+    def applies_to(self, field: Field) -> bool:
+        """Whether the score means anything for such a field."""
+        return True
+
+
+class RMSE(Metric):
+    """Root mean squared error, in the field's unit (paper, section V-A)."""
+
+    name = "rmse"
+    revision = "1"
+    has_unit = True
+
+    def score(self, estimate: FloatArray, truth: FloatArray) -> float:
+        return float(np.sqrt(np.mean((estimate - truth) ** 2)))
+
+
+class MAE(Metric):
+    """Mean absolute error, in the field's unit."""
+
+    name = "mae"
+    revision = "1"
+    has_unit = True
+
+    def score(self, estimate: FloatArray, truth: FloatArray) -> float:
+        return float(np.mean(np.abs(estimate - truth)))
+
+
+class NMSE(Metric):
+    """Relative error: squared error over the squared norm of the truth."""
+
+    name = "nmse"
+    revision = "1"
+
+    def score(self, estimate: FloatArray, truth: FloatArray) -> float:
+        # Both are brought to the truth's scale first, so that squares neither overflow nor vanish.
+        scale = float(np.max(np.abs(truth)))
+        if scale == 0:
+            return 0.0 if not np.any(estimate) else float("inf")
+        return float(np.sum(((estimate - truth) / scale) ** 2) / np.sum((truth / scale) ** 2))
+
+
+class SLNRE(Metric):
+    """Scaled log-domain normalised reconstruction error, for power (paper, section V-B).
+
+    100 ||ln(max(estimate, 0) + floor) - ln(truth + floor)||^2 / ||ln(truth + floor)||^2. The base of the
+    logarithm cancels; the floor and the unit of the field do not, so both are part of the result.
+    """
+
+    name = "slnre"
+    revision = "1"
+
+    floor: float = parameter(
+        1e-6, "added before the logarithm", gt=0, source="Shrestha, Fu, Hong 2022, released program"
+    )
+
+    def score(self, estimate: FloatArray, truth: FloatArray) -> float:
+        expected = np.log(np.maximum(truth, 0) + self.floor)  # a noisy measurement may be negative
+        error = np.log(np.maximum(estimate, 0) + self.floor) - expected
+        return float(100 * np.sum(error**2) / np.sum(expected**2))
+
+    def applies_to(self, field: Field) -> bool:
+        return field.log_floor is not None
+
+
+def score_all(metrics: list[Metric], estimate: FloatArray, field: Field, mask: Mask) -> dict[str, float]:
+    """Every applicable metric over all existing entries, and (``name.unobserved``) over the hidden ones.
+
+    Args:
+        metrics: the metrics to compute.
+        estimate: array of the field's shape.
+        field: the truth.
+        mask: True = observed by the method or held out from it; the rest is unobserved.
+
+    Returns:
+        Scores by name. Where everything is observed there is no unobserved score.
+    """
+    scopes = {"": field.existing, ".unobserved": field.existing & ~mask}
+    return {
+        f"{metric.name}{suffix}": metric.score(estimate[entries], field.values[entries].astype(float))
+        for metric in metrics
+        if metric.applies_to(field)
+        for suffix, entries in scopes.items()
+        if entries.any()
+    }
+
+
+@hookimpl
+def fieldbench_register_metrics() -> list[type[Metric]]:
+    return [RMSE, MAE, NMSE, SLNRE]

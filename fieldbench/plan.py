@@ -1,0 +1,191 @@
+"""From a request to trials: pure, lazy and in an order that makes early results comparable."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+from fieldbench.errors import RequestError
+from fieldbench.registry import Registry
+from fieldbench.sensing import observe
+from fieldbench.trial import Trial, stream
+
+
+def _as_list(value: object) -> object:
+    return [value] if isinstance(value, str | int | float) else value
+
+
+Texts = Annotated[list[str], BeforeValidator(_as_list)]
+
+
+class Request(BaseModel):
+    """What is to be compared with what: methods x datasets x rates x noises x selections x trials.
+
+    Attributes:
+        methods, datasets: specs, at least one of each.
+        rates: sampling rates in (0, 1]; none means each dataset's own.
+        noises: noise specs.
+        samplers: sampler specs; none means each dataset's own.
+        select: selection specs (``final``, ``holdout``, ``oracle``).
+        trials: Monte-Carlo repetitions.
+        seed: base seed.
+        first_trial: number of the first repetition, to spread one plan over machines.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    methods: Texts = Field(min_length=1)
+    datasets: Texts = Field(min_length=1)
+    rates: Annotated[list[float], BeforeValidator(_as_list)] = []
+    noises: Texts = ["none"]
+    samplers: Texts = []
+    select: Texts = ["final"]
+    trials: int = Field(3, ge=1)
+    seed: int = Field(0, ge=0)
+    first_trial: int = Field(0, ge=0)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One dataset as it is observed: everything of a trial that is not method or repetition."""
+
+    dataset: str
+    sampler: str
+    noise: str
+    rate: float
+
+
+class Plan:
+    """The validated request: canonical, countable, and iterable any number of times."""
+
+    def __init__(self, request: Request, registry: Registry) -> None:
+        """Validate every spec of the request.
+
+        Raises:
+            RequestError: for anything wrong in it, with what would be right.
+        """
+        self.request = request
+        self._registry = registry
+        self.methods = _unique(str(registry.method(text)) for text in request.methods)
+        self.selections = _unique(str(registry.selection(text)) for text in request.select)
+        for rate in request.rates:
+            if not 0 < rate <= 1:
+                raise RequestError(f"rate {rate:g} is outside (0, 1]; a rate is the share of entries observed")
+        self.settings = list(self._settings())
+        self._identities: dict[tuple[str, Setting, str], str] = {}
+
+    @property
+    def size(self) -> int:
+        """The number of trials."""
+        return self.cells * self.request.trials
+
+    @property
+    def cells(self) -> int:
+        """The number of table cells: combinations of everything but the repetition."""
+        return len(self.methods) * len(self.selections) * len(self.settings)
+
+    @property
+    def identity(self) -> str:
+        """Hash of what the plan compares, the number of trials left out: more of them extend a run."""
+        cells = [self._cell_identity(*cell) for cell in self._cells()]
+        return _digest([self.request.seed, cells])[:24]
+
+    def __iter__(self) -> Iterator[Trial]:
+        """Trials, setting by setting; within a setting repetition by repetition, all methods of one together."""
+        start = self.request.first_trial
+        for setting in self.settings:
+            for number in range(start, start + self.request.trials):
+                for method, select in itertools.product(self.methods, self.selections):
+                    yield self.trial(method, setting, select, number)
+
+    def trial(self, method: str, setting: Setting, select: str, number: int) -> Trial:
+        """One trial of the plan."""
+        return Trial(
+            method=method,
+            dataset=setting.dataset,
+            sampler=setting.sampler,
+            noise=setting.noise,
+            select=select,
+            rate=setting.rate,
+            trial=number,
+            seed=self.request.seed,
+            identity=self._cell_identity(method, setting, select),
+        )
+
+    def prepare(self) -> None:
+        """Make data available and draw each setting's first observation, so that a wrong request fails at once.
+
+        Raises:
+            RequestError: if data is missing or not finite, a rate observes nothing, or a method's parameter
+                contradicts the field's shape.
+        """
+        for text in _unique(setting.dataset for setting in self.settings):
+            dataset = self._registry.dataset(text)
+            dataset.prepare()
+            try:
+                field = dataset.draw(stream("field", self.request.seed, self.request.first_trial, text))
+            except ValueError as error:
+                raise RequestError(f"dataset {text}: {error}") from error
+            for setting in self.settings:
+                if setting.dataset == text:
+                    self._examine(setting, field)
+
+    def _examine(self, setting: Setting, field) -> None:  # type: ignore[no-untyped-def]
+        sampler, noise = self._registry.sampler(setting.sampler), self._registry.noise(setting.noise)
+        place = f"{setting.sampler} sampling of {setting.dataset} at rate {setting.rate:g}"
+        try:
+            mask = sampler.draw(field.existing, field.axes, setting.rate, stream("examine", self.request.seed))
+            observation = observe(field, mask & field.existing, noise.draw(field.shape, stream("examine")))
+        except RequestError as error:
+            raise RequestError(f"{place}: {error}") from None
+        for text in self.methods:
+            method = self._registry.method(text)
+            if method.applicable(observation) is None:
+                try:
+                    method.check_shape(field.shape)
+                except ValueError as error:
+                    raise RequestError(f"{text} on {setting.dataset}: {error}") from None
+
+    def _settings(self) -> Iterator[Setting]:
+        noises = _unique(str(self._registry.noise(text)) for text in self.request.noises)
+        for name in _unique(str(self._registry.dataset(text)) for text in self.request.datasets):
+            dataset = self._registry.dataset(name)
+            samplers = self.request.samplers or [dataset.default_sampler]
+            rates = self.request.rates or list(dataset.default_rates)
+            canonical = _unique(str(self._registry.sampler(text)) for text in samplers)
+            for sampler, noise, rate in itertools.product(canonical, noises, dict.fromkeys(map(float, rates))):
+                yield Setting(name, sampler, noise, rate)
+
+    def _cells(self) -> Iterator[tuple[str, Setting, str]]:
+        for setting in self.settings:
+            for method, select in itertools.product(self.methods, self.selections):
+                yield method, setting, select
+
+    def _cell_identity(self, method: str, setting: Setting, select: str) -> str:
+        """Hash of all parameters and versions behind the texts of a cell."""
+        cell = (method, setting, select)
+        if cell not in self._identities:
+            registry = self._registry
+            parts = [
+                registry.method(method),
+                registry.dataset(setting.dataset),
+                registry.sampler(setting.sampler),
+                registry.noise(setting.noise),
+                registry.selection(select),
+            ]
+            self._identities[cell] = _digest([registry.identity(part) for part in parts])[:16]
+        return self._identities[cell]
+
+
+def _unique(texts: Iterator[str]) -> list[str]:
+    return list(dict.fromkeys(texts))
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=str).encode()).hexdigest()

@@ -1,0 +1,139 @@
+"""Sensing: which entries are observed, and how a mask and noise make an observation of a field."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+
+from fieldbench.errors import RequestError
+from fieldbench.field import Axis, Field, FloatArray, Mask, Observation
+from fieldbench.hookspecs import hookimpl
+from fieldbench.plugin import Plugin, parameter
+
+
+class Sampler(Plugin, ABC):
+    """A way to choose which entries of a field are observed."""
+
+    @abstractmethod
+    def draw(self, existing: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
+        """A boolean mask, True = observed.
+
+        Args:
+            existing: boolean array of the field's shape, False where the field does not exist.
+            axes: the field's axes, for samplers that work with positions.
+            rate: share of the existing entries to observe, in (0, 1].
+            rng: the only source of randomness.
+        """
+
+    def withhold(self, mask: Mask, share: float, rng: np.random.Generator) -> Mask:
+        """Choose about ``share`` of the observed entries to hold out, as this sampler's pattern demands.
+
+        Returns:
+            A boolean array, True = withheld: a part of ``mask``, never all of it.
+
+        Raises:
+            RequestError: if too little is observed to withhold any.
+        """
+        return _scatter(mask, _held_out(int(mask.sum()), share), rng)
+
+
+class RandomEntries(Sampler):
+    """Entries chosen independently of each other, uniformly at random.
+
+    ``count=exact`` observes exactly round(rate x entries), without replacement; ``count=bernoulli``
+    observes each entry with probability ``rate``.
+    """
+
+    name = "random"
+    revision = "1"
+
+    count: Literal["exact", "bernoulli"] = parameter("exact", "exactly round(rate x entries), or a coin for each entry")
+
+    def draw(self, existing: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
+        if self.count == "bernoulli":
+            return existing & (rng.random(existing.shape) < rate)
+        return _scatter(existing, _observed(int(existing.sum()), rate, "entries"), rng)
+
+
+class Fibers(Sampler):
+    """Whole fibers along the last axis, at exactly round(rate x positions) random positions.
+
+    The sampling of the radio-map experiments (paper, section V-B): a sensor measures every frequency bin.
+    A position counts if any of its entries exists; only existing entries are observed.
+    """
+
+    name = "fibers"
+    revision = "1"
+
+    def draw(self, existing: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
+        positions = existing.any(axis=-1)
+        chosen = _scatter(positions, _observed(int(positions.sum()), rate, "positions"), rng)
+        return chosen[..., np.newaxis] & existing
+
+    def withhold(self, mask: Mask, share: float, rng: np.random.Generator) -> Mask:
+        positions = mask.any(axis=-1)
+        return _scatter(positions, _held_out(int(positions.sum()), share), rng)[..., np.newaxis] & mask
+
+
+class Blocks(Sampler):
+    """One contiguous block is missing; all else is observed.
+
+    The block has about the proportions of the field and holds a share 1 - rate of its entries; its place
+    is uniform (paper, appendix M: block-missing observations are the hard case).
+    """
+
+    name = "blocks"
+    revision = "1"
+
+    def draw(self, existing: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
+        shape = existing.shape
+        edges = [min(size, round(size * (1 - rate) ** (1 / len(shape)))) for size in shape]
+        corner = [int(rng.integers(size - edge + 1)) for size, edge in zip(shape, edges, strict=True)]
+        mask = existing.copy()
+        mask[tuple(slice(start, start + edge) for start, edge in zip(corner, edges, strict=True))] = False
+        return mask
+
+
+def observe(field: Field, mask: Mask, noise: FloatArray) -> Observation:
+    """What is measured: field plus noise at the observed entries (paper, section II-A, eq. 1).
+
+    Raises:
+        RequestError: if the mask observes nothing.
+    """
+    if not mask.any():
+        raise RequestError("no entry is observed; raise the sampling rate")
+    values = np.where(mask, field.values + noise, np.nan).astype(field.values.dtype)
+    return Observation(values, mask, field.axes, field.unit, field.quantity, field.valid, field.log_floor)
+
+
+def is_fiber_mask(mask: Mask) -> bool:
+    """Whether every position is observed along the whole last axis or not at all."""
+    return bool((mask.any(axis=-1) == mask.all(axis=-1)).all())
+
+
+def _observed(total: int, rate: float, what: str) -> int:
+    count = round(rate * total)
+    if count < 1:
+        raise RequestError(f"rate {rate:g} of {total} {what} observes none; use at least {1 / total:.2g}")
+    return count
+
+
+def _held_out(total: int, share: float) -> int:
+    if total < 2:
+        raise RequestError("only one position is observed, so none can be held out; use --select final")
+    return min(max(1, round(share * total)), total - 1)
+
+
+def _scatter(candidates: Mask, count: int, rng: np.random.Generator) -> Mask:
+    """A mask with exactly ``count`` of the candidates, uniformly at random."""
+    chosen = np.zeros(candidates.size, dtype=bool)
+    chosen[rng.choice(np.flatnonzero(candidates), size=count, replace=False)] = True
+    return chosen.reshape(candidates.shape)
+
+
+@hookimpl
+def fieldbench_register_samplers() -> list[type[Sampler]]:
+    return [RandomEntries, Fibers, Blocks]

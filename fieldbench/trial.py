@@ -1,0 +1,274 @@
+"""One trial: draw a field, observe it, complete it, score it. No scheduling, no files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from fieldbench.errors import RequestError
+from fieldbench.field import Field, FloatArray, Mask, Observation
+from fieldbench.method import Method, as_field_array
+from fieldbench.metric import score_all
+from fieldbench.registry import Registry
+from fieldbench.selection import Recorder, Selection
+from fieldbench.sensing import Sampler, observe
+
+OK, FAILED, NOT_APPLICABLE = "ok", "failed", "not-applicable"
+TIMEOUT, CRASHED, OUT_OF_MEMORY = "timeout", "crashed", "out-of-memory"
+
+#: Statuses that count as failures: exit code 1, and ``--retry-failed`` runs them again.
+FAILURES = frozenset({FAILED, TIMEOUT, CRASHED, OUT_OF_MEMORY})
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What is to be computed. Texts are canonical (``tap[epochs=500]+tv``), so a trial reads like a command.
+
+    Attributes:
+        method, dataset, sampler, noise, select: specs.
+        rate: sampling rate in (0, 1].
+        trial: number of the Monte-Carlo repetition, from 0.
+        seed: base seed of the run.
+        identity: hash of everything else that determines the result: all parameters, defaults included,
+            and the versions of the plugins.
+    """
+
+    method: str
+    dataset: str
+    sampler: str
+    noise: str
+    select: str
+    rate: float
+    trial: int
+    seed: int
+    identity: str
+
+    @property
+    def key(self) -> str:
+        """24 hex digits that are equal for equal results; no path, device or execution option enters."""
+        return _digest(asdict(self))[:24]
+
+    @property
+    def cell(self) -> tuple[Any, ...]:
+        """What the trials of one table cell, and of one batch, have in common: all but the trial number."""
+        return (
+            self.method, self.dataset, self.sampler, self.noise, self.select, self.rate, self.seed, self.identity,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Record:
+    """A trial and what came of it. Failures are records too.
+
+    Attributes:
+        status: ``ok``, ``failed``, ``timeout``, ``crashed``, ``out-of-memory`` or ``not-applicable``.
+        error: one line saying why, for any status but ``ok``.
+        metrics: scores by name; ``rmse.unobserved`` is RMSE over unobserved entries only.
+        seconds: wall-clock seconds of the method alone (its share of a batch), GPU synchronised.
+        device: what it ran on.
+        peak_memory: largest resident memory of the worker process by the end of the trial, in bytes.
+        diagnostics: anything else worth keeping: curves over steps, the selected step, GPU memory.
+    """
+
+    trial: Trial
+    status: str
+    error: str = ""
+    metrics: dict[str, float] = field(default_factory=dict)
+    seconds: float | None = None
+    device: str = "cpu"
+    peak_memory: int | None = None
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+
+    def as_row(self) -> dict[str, Any]:
+        """The flat form that is stored, one JSON object a line."""
+        row = {"key": self.trial.key, **asdict(self.trial)}
+        row.update({item.name: getattr(self, item.name) for item in fields(self) if item.name != "trial"})
+        return row
+
+    @classmethod
+    def from_row(cls, row: dict[str, Any]) -> Record:
+        """Read a stored row; unknown keys of a newer version are ignored, missing ones get defaults."""
+        trial = Trial(**{item.name: row[item.name] for item in fields(Trial)})
+        known = {item.name for item in fields(cls)} - {"trial"}
+        return cls(trial, **{key: value for key, value in row.items() if key in known})
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The truth and the observation of one trial, the same for every method."""
+
+    field: Field
+    mask: Mask
+    observation: Observation
+    measured: FloatArray
+
+
+def draw(trial: Trial, registry: Registry) -> Draw:
+    """Draw field, mask and noise of a trial.
+
+    Each has its own stream, and a stream depends only on what it draws: the field on the dataset and the
+    trial number, the mask also on sampler and rate, the noise on all of these and itself. So all methods
+    meet the same observations, all rates the same fields, all noise levels the same masks.
+
+    Raises:
+        RequestError: if the sampler observes nothing.
+        ValueError: if the dataset's field has NaN or infinite entries.
+    """
+    place = (trial.seed, trial.trial, trial.dataset)
+    truth = _cached_dataset(registry, trial.dataset).draw(stream("field", *place))
+    sampler, noise = registry.sampler(trial.sampler), registry.noise(trial.noise)
+    pattern = (*place, trial.sampler, trial.rate)
+    mask = sampler.draw(truth.existing, truth.axes, trial.rate, stream("mask", *pattern)) & truth.existing
+    disturbance = noise.draw(truth.shape, stream("noise", *pattern, trial.noise))
+    observation = observe(truth, mask, disturbance)
+    return Draw(truth, mask, observation, np.asarray(observation.values, dtype=float))
+
+
+def stream(*what: object) -> np.random.Generator:
+    """An independent generator for each different tuple of texts and numbers."""
+    return np.random.default_rng(int(_digest(what)[:32], 16))
+
+
+def method_seed(trial: Trial) -> int:
+    """The seed of the method's own stream: a 63-bit number independent of the draw."""
+    name = trial.method.partition("[")[0].partition("+")[0]
+    place = (trial.seed, trial.trial, trial.dataset, trial.sampler, trial.rate, trial.noise)
+    return int(_digest(("method", name, *place))[:16], 16) >> 1
+
+
+def run(trials: Sequence[Trial], registry: Registry, device: str = "cpu") -> list[Record]:
+    """Run trials of one cell together; each record is what running its trial alone would give.
+
+    A trial that raises becomes a record with status ``failed`` (``out-of-memory`` for a MemoryError or its
+    GPU kin). If a batch raises, its trials are run one by one, so that one bad trial costs only itself.
+    """
+    if len(trials) > 1:
+        try:
+            return _run_batch(trials, registry, device)
+        except Exception:
+            return [record for trial in trials for record in run([trial], registry, device)]
+    try:
+        return _run_batch(trials, registry, device)
+    except Exception as error:
+        return [_failure(trials[0], error, device)]
+
+
+def _run_batch(trials: Sequence[Trial], registry: Registry, device: str) -> list[Record]:
+    first = trials[0]
+    method, rule = registry.method(first.method), registry.selection(first.select)
+    sampler, metrics = registry.sampler(first.sampler), registry.metrics()
+    headline = registry.metric(_cached_dataset(registry, first.dataset).metric)
+    place = device if method.uses_gpu else "cpu"
+
+    draws = [draw(trial, registry) for trial in trials]
+    reasons = [method.applicable(item.observation) for item in draws]
+    if any(reasons):
+        if len(trials) > 1:
+            raise ValueError("some trials of the batch are not applicable")
+        return [Record(first, NOT_APPLICABLE, str(reasons[0]), device=place)]
+    method.check_shape(draws[0].field.shape)
+
+    withheld = [_withhold(trial, rule, sampler, item) for trial, item in zip(trials, draws, strict=True)]
+    observations = [
+        item.observation if held is None else item.observation.without(held)
+        for item, held in zip(draws, withheld, strict=True)
+    ]
+    recorders = [
+        Recorder(rule, headline, item.field, item.mask, held, item.measured)
+        for item, held in zip(draws, withheld, strict=True)
+    ]
+    estimates, seconds = _timed(method, observations, [method_seed(trial) for trial in trials], place, recorders)
+
+    records = []
+    for trial, item, recorder, estimate in zip(trials, draws, recorders, estimates, strict=True):
+        chosen, diagnostics = recorder.choose(_checked(estimate, item.field))
+        scores = score_all(metrics, chosen, item.field, item.mask)
+        diagnostics |= {"observed": int(item.mask.sum()), "batch": len(trials)}
+        records.append(
+            Record(trial, OK, "", scores, seconds / len(trials), place, peak_memory(), _with_gpu(diagnostics, place))
+        )
+    return records
+
+
+def _withhold(trial: Trial, rule: Selection, sampler: Sampler, item: Draw) -> Mask | None:
+    if not rule.withholds:
+        return None
+    share = float(rule.parameters()["share"])  # type: ignore[arg-type]
+    rng = stream("withhold", trial.seed, trial.trial, trial.dataset, trial.sampler, trial.rate, trial.select)
+    return sampler.withhold(item.mask, share, rng)
+
+
+def _timed(
+    method: Method, observations: list[Observation], seeds: list[int], device: str, recorders: list[Recorder]
+) -> tuple[list[Any], float]:
+    _synchronise(device)
+    start = time.perf_counter()
+    if len(observations) == 1:
+        estimates = [method.complete(observations[0], seed=seeds[0], device=device, report=recorders[0])]
+    else:
+        estimates = list(method.complete_batch(observations, seeds=seeds, device=device, reports=recorders))
+    _synchronise(device)
+    return estimates, time.perf_counter() - start
+
+
+def _checked(estimate: Any, truth: Field) -> FloatArray:
+    array = as_field_array(estimate)
+    if array.shape != truth.shape:
+        raise ValueError(f"the method returned shape {array.shape}; the field has {truth.shape}")
+    if not np.isfinite(array[truth.existing]).all():
+        raise ValueError("the method returned NaN or infinite entries")
+    return array
+
+
+def _failure(trial: Trial, error: Exception, device: str) -> Record:
+    line = traceback.format_exception_only(error)[-1].strip()
+    if isinstance(error, RequestError):
+        line = str(error)
+    exhausted = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    status = OUT_OF_MEMORY if exhausted else FAILED
+    diagnostics = {"traceback": "".join(traceback.format_exception(error))}
+    return Record(trial, status, line, device=device, peak_memory=peak_memory(), diagnostics=diagnostics)
+
+
+def peak_memory() -> int | None:
+    """Largest resident memory of this process so far, in bytes (None where the system does not say)."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def _synchronise(device: str) -> None:
+    if device.startswith("cuda"):
+        import torch
+
+        torch.cuda.synchronize(device)
+
+
+def _with_gpu(diagnostics: dict[str, Any], device: str) -> dict[str, Any]:
+    if device.startswith("cuda"):
+        import torch
+
+        diagnostics["peak_gpu_memory"] = int(torch.cuda.max_memory_allocated(device))
+    return diagnostics
+
+
+@lru_cache(maxsize=16)
+def _cached_dataset(registry: Registry, text: str) -> Any:
+    """A dataset object kept between trials, with whatever it computes once (a Cholesky factor)."""
+    return registry.dataset(text)
+
+
+def _digest(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -1,0 +1,16 @@
+"""The built-in completion methods, registered like any other plugin.
+
+Importing this package imports neither torch nor numba: each method imports what it computes with when it
+is first used.
+"""
+
+from __future__ import annotations
+
+import fieldbench
+
+
+@fieldbench.hookimpl
+def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbench.Modifier]]:
+    from fieldbench_methods.interpolation import Nearest
+
+    return [Nearest]

@@ -1,0 +1,1 @@
+"""FieldFormer: the tensor attention prior (TAP) and its multi-head form (MHTAP)."""

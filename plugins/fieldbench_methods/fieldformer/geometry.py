@@ -1,0 +1,150 @@
+"""Where the cubes of a field lie, and where the entries of the attention map go in the core tensor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from fieldbench.field import FloatArray
+from numpy.typing import NDArray
+
+Sizes = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """Cubes of a field of any order, as in section III-B of the paper.
+
+    Attributes:
+        shape: I_1 .. I_L, the field's size.
+        window: K_1 .. K_L, a cube's size.
+        stride: S_1 .. S_L, the steps between cubes.
+        heads: h_1 .. h_L, how the heads' core tensors are stacked along each mode (all 1 for TAP).
+    """
+
+    shape: Sizes
+    window: Sizes
+    stride: Sizes
+    heads: Sizes
+
+    @cached_property
+    def counts(self) -> Sizes:
+        """J_1 .. J_L, the number of cubes along each mode."""
+        return tuple(
+            (size - window) // stride + 1
+            for size, window, stride in zip(self.shape, self.window, self.stride, strict=True)
+        )
+
+    @cached_property
+    def cubes(self) -> int:
+        """N, the number of cubes."""
+        return math.prod(self.counts)
+
+    @cached_property
+    def cube_size(self) -> int:
+        """K_1 ... K_L, the number of entries in a cube."""
+        return math.prod(self.window)
+
+    @cached_property
+    def head_count(self) -> int:
+        """h, the number of heads."""
+        return math.prod(self.heads)
+
+    @cached_property
+    def core_shape(self) -> Sizes:
+        """R_l = h_l J_l^2."""
+        return tuple(head * count * count for head, count in zip(self.heads, self.counts, strict=True))
+
+    def extract(self, values: FloatArray) -> FloatArray:
+        """The data matrix P, shape (N, K_1 ... K_L): one cube a row, cubes and entries in C order."""
+        windows = np.lib.stride_tricks.sliding_window_view(values, self.window)
+        corners = windows[tuple(slice(None, None, stride) for stride in self.stride)]
+        return np.ascontiguousarray(corners.reshape(self.cubes, self.cube_size))
+
+    @cached_property
+    def row_places(self) -> NDArray[np.int64]:
+        """Shape (N,): the flat core index of the first entry of each row's block, head 0."""
+        return self._flat([np.arange(count) * count for count in self.counts])
+
+    @cached_property
+    def column_places(self) -> NDArray[np.int64]:
+        """Shape (h N,): what a column of the concatenated map (head-major) adds to its row's place.
+
+        Entry (n, i N + m) of the map, the attention of cube n to cube m in head i, stands in the core
+        tensor at flat index ``row_places[n] + column_places[i N + m]`` (section III-B, appendix A).
+        """
+        within = self._flat([np.arange(count) for count in self.counts])
+        heads = self._flat(
+            [np.arange(head) * count * count for head, count in zip(self.heads, self.counts, strict=True)]
+        )
+        return (heads[:, None] + within[None, :]).ravel()
+
+    def _flat(self, offsets: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Flat core indices of every combination of offsets along the modes, in C order."""
+        strides = np.cumprod((1, *self.core_shape[:0:-1]))[::-1]
+        grids = np.meshgrid(*(offset * stride for offset, stride in zip(offsets, strides, strict=True)), indexing="ij")
+        return np.asarray(sum(grids), dtype=np.int64).ravel()
+
+
+def check_geometry(name: str, geometry: Geometry) -> None:
+    """Raise ValueError if a window does not fit into the field or a size is below 1."""
+    for axis, (size, window, stride, head) in enumerate(
+        zip(geometry.shape, geometry.window, geometry.stride, geometry.heads, strict=True)
+    ):
+        if window > size:
+            raise ValueError(
+                f"{name}: window {window} is larger than axis {axis} of the field, which has {size} points; "
+                f"use at most {size}"
+            )
+        if min(window, stride, head) < 1:
+            raise ValueError(f"{name}: window, stride and heads must be at least 1 along axis {axis}")
+
+
+def spread(name: str, parameter: str, value: int | Sizes | None, order: int) -> Sizes | None:
+    """A parameter given once for all axes or once for each, as one value an axis; None stays None.
+
+    Raises:
+        ValueError: if the number of values is not the field's order.
+    """
+    if value is None:
+        return None
+    if isinstance(value, int):
+        return (value,) * order
+    if len(value) != order:
+        raise ValueError(f"{name}: {parameter} has {len(value)} values, the field is {order}-D; give one value an axis")
+    return tuple(value)
+
+
+def guideline(shape: Sizes, limit: int = 3000) -> tuple[Sizes, Sizes]:
+    """Window and stride for a field of any shape, following appendix L of the paper.
+
+    Along each axis the largest stride S is taken, with window K = min(2 S, I // 3), whose core is
+    larger than the field (J^2 > I); the window then grows by what would stay uncovered at the far end,
+    if that keeps it within I // 3. Where this gives more than ``limit`` cubes in all, the axis with most
+    cubes is thinned until it does not.
+    """
+    strides = [_largest_stride(size) for size in shape]
+    while math.prod(_count(size, stride) for size, stride in zip(shape, strides, strict=True)) > limit:
+        counts = [_count(size, stride) for size, stride in zip(shape, strides, strict=True)]
+        strides[counts.index(max(counts))] += 1
+    windows = []
+    for size, stride in zip(shape, strides, strict=True):
+        window = _window(size, stride)
+        rest = (size - window) % stride
+        windows.append(window + rest if window + rest <= max(1, size // 3) else window)
+    return tuple(windows), tuple(strides)
+
+
+def _window(size: int, stride: int) -> int:
+    return max(1, min(2 * stride, size // 3))
+
+
+def _count(size: int, stride: int) -> int:
+    return (size - _window(size, stride)) // stride + 1
+
+
+def _largest_stride(size: int) -> int:
+    return next((stride for stride in range(max(1, size // 2), 0, -1) if _count(size, stride) ** 2 > size), 1)
