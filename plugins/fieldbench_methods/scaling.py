@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+
 from fieldbench.errors import RequestError
 from fieldbench.field import FloatArray, Observation
 

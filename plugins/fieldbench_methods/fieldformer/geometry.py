@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from fieldbench.field import FloatArray
 from numpy.typing import NDArray
+
+from fieldbench.field import FloatArray
 
 Sizes = tuple[int, ...]
 

@@ -1,0 +1,199 @@
+"""The methods ``tap`` and ``mhtap``: parameters, and the way from an observation to an estimate."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fieldbench.field import FloatArray, Observation
+from fieldbench.method import Method, Report
+from fieldbench.plugin import parameter
+from fieldbench_methods.fieldformer.geometry import Geometry, Sizes, check_geometry, guideline, spread
+from fieldbench_methods.relay import Relay
+from fieldbench_methods.scaling import fit_scaling
+
+if TYPE_CHECKING:
+    from fieldbench_methods.fieldformer.network import Design
+
+SOUND_SPEED, RADIO_MAP = (20, 20, 20), (51, 51, 64)
+"""Shapes of the paper's fields, for which appendices I and J give the settings."""
+
+_RELEASED = "the authors' released program"
+
+
+class _FieldFormer(Method):
+    """What TAP and MHTAP share."""
+
+    uses_gpu: ClassVar[bool] = True
+    accepts: ClassVar[frozenset[str]] = frozenset({"tv"})
+    revision: ClassVar[str | None] = "1"
+
+    window: int | tuple[int, ...] | None = parameter(
+        None,
+        "cube size along each axis; none: the paper's for its two fields, else the guideline",
+        source="appendices I, J and L",
+    )
+    stride: int | tuple[int, ...] | None = parameter(
+        None,
+        "steps between cubes along each axis; none: the paper's for its two fields, else the guideline",
+        source="appendices I, J and L",
+    )
+    latent: int | None = parameter(
+        None,
+        "width M of the embedding; none: the paper's for its two fields, else the cube's entries, at most 288",
+        source="section III-B, appendices I and J",
+        ge=1,
+    )
+    epochs: int = parameter(5000, "number of updates on the full batch", source=_RELEASED, ge=1)
+    learning_rate: float = parameter(4e-3, "learning rate of AdamW", source="appendix I", gt=0)
+    weight_decay: float = parameter(0.01, "weight decay of AdamW", source=_RELEASED, ge=0)
+    dropout: float = parameter(0.3, "probability of dropping a score before SparseMax", source=_RELEASED, ge=0, lt=1)
+    core_dropout: float = parameter(0.3, "probability of dropping an entry of the core", source=_RELEASED, ge=0, lt=1)
+    score_scale: bool | float = parameter(
+        True, "true: cosines are divided by sqrt(K1 K2 ...); false: not; a number: multiplied by it", source=_RELEASED
+    )
+    activation: Literal["sparsemax", "softmax"] = parameter(
+        "sparsemax", "what turns a row of scores into weights", source="section III-B; table 7 for softmax"
+    )
+    observations: bool = parameter(
+        True, "true: attention sees the observed cubes; false: a noise matrix in their place", source="table 6"
+    )
+    output: Literal["tanh", "identity"] = parameter("tanh", "activation behind the Tucker expansion", source="III-C")
+    transform: Literal["auto", "linear", "log"] = parameter(
+        "auto", "scale on which values are fitted; auto: log where the field has a log_floor"
+    )
+
+    def geometry(self, shape: Sequence[int]) -> Geometry:
+        """Cubes and core for a field of this shape.
+
+        Raises:
+            ValueError: if window, stride or heads do not fit the shape.
+        """
+        shape = tuple(shape)
+        window, stride = self._automatic(shape)
+        geometry = Geometry(
+            shape,
+            spread(self.name, "window", self.window, len(shape)) or window,
+            spread(self.name, "stride", self.stride, len(shape)) or stride,
+            self._heads(shape),
+        )
+        check_geometry(self.name, geometry)
+        return geometry
+
+    def design(self, shape: Sequence[int]) -> Design:
+        """The network for a field of this shape; see :meth:`geometry` for the errors."""
+        from fieldbench_methods.fieldformer.network import Design
+
+        geometry = self.geometry(shape)
+        scale = self.score_scale
+        if isinstance(scale, bool):
+            scale = 1 / math.sqrt(geometry.cube_size) if scale else 1.0
+        return Design(
+            geometry,
+            self.latent or self._automatic_latent(geometry),
+            scale,
+            self.dropout,
+            self.core_dropout,
+            self.activation,
+            self.output,
+        )
+
+    def check_shape(self, shape: Sequence[int]) -> None:
+        self.geometry(shape)
+
+    def complete(self, observation: Observation, *, seed: int, device: str, report: Report) -> ArrayLike:
+        return self._train([observation], [seed], device, [report])[0]
+
+    def _train(
+        self, observations: Sequence[Observation], seeds: Sequence[int], device: str, reports: Sequence[Report]
+    ) -> list[ArrayLike]:
+        import torch
+
+        from fieldbench_methods.fieldformer.network import TensorAttention
+        from fieldbench_methods.fieldformer.training import Schedule, train
+
+        design = self.design(observations[0].shape)
+        scalings = [fit_scaling(observation, self.transform) for observation in observations]
+        targets = [
+            np.where(observation.mask, scaling.forward(observation.filled(0.0)), 0.0)
+            for observation, scaling in zip(observations, scalings, strict=True)
+        ]
+        cubes = np.stack(
+            [self._cubes(design.geometry, target, seed) for target, seed in zip(targets, seeds, strict=True)]
+        )
+        network = TensorAttention(design, torch.from_numpy(cubes).to(device), seeds, self.epochs)
+        estimates = train(
+            network,
+            [design.initial(seed) for seed in seeds],
+            targets,
+            [observation.mask for observation in observations],
+            Schedule(self.epochs, self.learning_rate, self.weight_decay),
+            [Relay(report, scaling) for report, scaling in zip(reports, scalings, strict=True)],
+            device=device,
+        )
+        return [scaling.inverse(estimate) for scaling, estimate in zip(scalings, estimates, strict=True)]
+
+    def _cubes(self, geometry: Geometry, target: FloatArray, seed: int) -> np.ndarray[tuple[int, int], np.dtype]:
+        """The data matrix P in single precision; standard normal noise without ``observations``."""
+        if self.observations:
+            return geometry.extract(target).astype(np.float32)
+        # A stream of its own: the weights are drawn from the plain seed.
+        generator = np.random.default_rng([seed, 1])
+        return generator.standard_normal((geometry.cubes, geometry.cube_size), dtype=np.float32)
+
+    def _automatic(self, shape: Sizes) -> tuple[Sizes, Sizes]:
+        return guideline(shape)
+
+    def _automatic_latent(self, geometry: Geometry) -> int:
+        return min(geometry.cube_size, 288)
+
+    def _heads(self, shape: Sizes) -> Sizes:
+        return (1,) * len(shape)
+
+
+class TAP(_FieldFormer):
+    """Tensor attention prior: an untrained Tucker network whose core is a sparse attention map (FieldFormer).
+
+    Section III-B and III-C of the paper; settings that it leaves out are those of the authors' released
+    program, among them the dropout without which the published errors are not reached.
+    """
+
+    name: ClassVar[str] = "tap"
+
+    def _automatic(self, shape: Sizes) -> tuple[Sizes, Sizes]:
+        published = {SOUND_SPEED: ((4, 4, 4), (2, 2, 2)), RADIO_MAP: ((6, 6, 8), (5, 5, 8))}
+        return published.get(shape) or guideline(shape)
+
+
+class MHTAP(_FieldFormer):
+    """Multi-head tensor attention prior: TAP with several attention maps stacked into one core (FieldFormer).
+
+    Section III-D and appendix B of the paper: SparseMax once per row over the concatenated heads, then
+    tensorized head by head (appendix A).
+    """
+
+    name: ClassVar[str] = "mhtap"
+
+    heads: int | tuple[int, ...] | None = parameter(
+        None,
+        "heads h1, h2, ... stacked along each axis; none: the paper's for its two fields, else 2 along the first three",
+        source="appendices I and J",
+    )
+
+    def _automatic(self, shape: Sizes) -> tuple[Sizes, Sizes]:
+        published = {SOUND_SPEED: ((5, 5, 5), (3, 3, 3)), RADIO_MAP: ((9, 9, 8), (7, 7, 8))}
+        return published.get(shape) or guideline(shape)
+
+    def _automatic_latent(self, geometry: Geometry) -> int:
+        published = {SOUND_SPEED: 64, RADIO_MAP: 288}
+        return published.get(geometry.shape) or super()._automatic_latent(geometry)
+
+    def _heads(self, shape: Sizes) -> Sizes:
+        given = spread(self.name, "heads", self.heads, len(shape))
+        if given is not None:
+            return given
+        return (2, 2, 1) if shape == RADIO_MAP else tuple(2 if axis < 3 else 1 for axis in range(len(shape)))

@@ -1,0 +1,60 @@
+"""The tensor neural network in plain torch, for a batch of trials."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from fieldbench_methods.fieldformer.network import uniform_weights
+from fieldbench_methods.fieldformer.tucker import expand
+
+Sizes = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class TensorNetwork:
+    """core, Tucker expansion, ReLU, Tucker expansion, tanh (Li, Cheng et al. 2023).
+
+    Attributes:
+        shapes: sizes of the core, of the hidden layer and of the field.
+    """
+
+    shapes: tuple[Sizes, Sizes, Sizes]
+
+    @property
+    def parameter_shapes(self) -> list[Sizes]:
+        """The core, then the factor matrices of the first and of the second expansion."""
+        core, hidden, field = self.shapes
+        return [core, *zip(hidden, core, strict=True), *zip(field, hidden, strict=True)]
+
+    @property
+    def parameter_count(self) -> int:
+        return sum(math.prod(shape) for shape in self.parameter_shapes)
+
+    def uniform(self, seed: int) -> list[NDArray[np.float32]]:
+        """Weights from U(-1/sqrt(fan_in), 1/sqrt(fan_in)); the core's fan-in is all but its first mode."""
+        return uniform_weights(self.parameter_shapes, [math.prod(shape[1:]) for shape in self.parameter_shapes], seed)
+
+    def normal(self, seed: int) -> list[NDArray[np.float32]]:
+        """A standard normal core, and factors from the standard normal law truncated to [-1, 1]."""
+        generator = np.random.default_rng(seed)
+        core, *factors = self.parameter_shapes
+        weights = [generator.standard_normal(core)]
+        for shape in factors:
+            draw = generator.standard_normal(shape)
+            while (outside := np.abs(draw) > 1).any():
+                draw[outside] = generator.standard_normal(int(outside.sum()))
+            weights.append(draw)
+        return [array.astype(np.float32) for array in weights]
+
+    def __call__(self, parameters: Sequence[Tensor], step: int | None) -> tuple[Tensor, None]:
+        """Estimates of shape (B, I_1, .., I_L); there is no dropout and no sparse core to report."""
+        core, *factors = parameters
+        order = len(factors) // 2
+        hidden = expand(core, factors[:order]).relu()
+        return expand(hidden, factors[order:]).tanh(), None
