@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic import Field as Limited
 
 from fieldbench.errors import RequestError
+from fieldbench.field import Field
 from fieldbench.registry import Registry
 from fieldbench.sensing import observe
 from fieldbench.trial import Trial, stream
@@ -40,15 +42,15 @@ class Request(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    methods: Texts = Field(min_length=1)
-    datasets: Texts = Field(min_length=1)
+    methods: Texts = Limited(min_length=1)
+    datasets: Texts = Limited(min_length=1)
     rates: Annotated[list[float], BeforeValidator(_as_list)] = []
     noises: Texts = ["none"]
     samplers: Texts = []
     select: Texts = ["final"]
-    trials: int = Field(3, ge=1)
-    seed: int = Field(0, ge=0)
-    first_trial: int = Field(0, ge=0)
+    trials: int = Limited(3, ge=1)
+    seed: int = Limited(0, ge=0)
+    first_trial: int = Limited(0, ge=0)
 
 
 @dataclass(frozen=True)
@@ -64,8 +66,14 @@ class Setting:
 class Plan:
     """The validated request: canonical, countable, and iterable any number of times."""
 
-    def __init__(self, request: Request, registry: Registry) -> None:
+    def __init__(self, request: Request, registry: Registry, settings: Sequence[Setting] = ()) -> None:
         """Validate every spec of the request.
+
+        Args:
+            request: what to compare.
+            registry: where the names are looked up.
+            settings: the observed datasets, where they are listed one by one (as a suite does) and are not
+                the product of the request's datasets, samplers, noises and rates.
 
         Raises:
             RequestError: for anything wrong in it, with what would be right.
@@ -74,10 +82,8 @@ class Plan:
         self._registry = registry
         self.methods = _unique(str(registry.method(text)) for text in request.methods)
         self.selections = _unique(str(registry.selection(text)) for text in request.select)
-        for rate in request.rates:
-            if not 0 < rate <= 1:
-                raise RequestError(f"rate {rate:g} is outside (0, 1]; a rate is the share of entries observed")
-        self.settings = list(self._settings())
+        canonical = (self._canonical(setting) for setting in settings or self._product())
+        self.settings = list(dict.fromkeys(canonical))
         self._identities: dict[tuple[str, Setting, str], str] = {}
 
     @property
@@ -136,7 +142,7 @@ class Plan:
                 if setting.dataset == text:
                     self._examine(setting, field)
 
-    def _examine(self, setting: Setting, field) -> None:  # type: ignore[no-untyped-def]
+    def _examine(self, setting: Setting, field: Field) -> None:
         sampler, noise = self._registry.sampler(setting.sampler), self._registry.noise(setting.noise)
         place = f"{setting.sampler} sampling of {setting.dataset} at rate {setting.rate:g}"
         try:
@@ -152,15 +158,24 @@ class Plan:
                 except ValueError as error:
                     raise RequestError(f"{text} on {setting.dataset}: {error}") from None
 
-    def _settings(self) -> Iterator[Setting]:
-        noises = _unique(str(self._registry.noise(text)) for text in self.request.noises)
-        for name in _unique(str(self._registry.dataset(text)) for text in self.request.datasets):
-            dataset = self._registry.dataset(name)
+    def _product(self) -> Iterator[Setting]:
+        for text in self.request.datasets:
+            dataset = self._registry.dataset(text)
             samplers = self.request.samplers or [dataset.default_sampler]
             rates = self.request.rates or list(dataset.default_rates)
-            canonical = _unique(str(self._registry.sampler(text)) for text in samplers)
-            for sampler, noise, rate in itertools.product(canonical, noises, dict.fromkeys(map(float, rates))):
-                yield Setting(name, sampler, noise, rate)
+            for sampler, noise, rate in itertools.product(samplers, self.request.noises, rates):
+                yield Setting(text, sampler, noise, rate)
+
+    def _canonical(self, setting: Setting) -> Setting:
+        if not 0 < setting.rate <= 1:
+            raise RequestError(f"rate {setting.rate:g} is outside (0, 1]; a rate is the share of entries observed")
+        dataset = self._registry.dataset(setting.dataset)
+        return Setting(
+            dataset=str(dataset),
+            sampler=str(self._registry.sampler(setting.sampler or dataset.default_sampler)),
+            noise=str(self._registry.noise(setting.noise)),
+            rate=float(setting.rate),
+        )
 
     def _cells(self) -> Iterator[tuple[str, Setting, str]]:
         for setting in self.settings:
@@ -183,7 +198,7 @@ class Plan:
         return self._identities[cell]
 
 
-def _unique(texts: Iterator[str]) -> list[str]:
+def _unique(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(texts))
 
 

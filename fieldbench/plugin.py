@@ -22,7 +22,7 @@ def parameter(default: Any = ..., meaning: str = "", *, source: str = "", unit: 
     >>> str(Example()), str(Example(sigma=0.3))
     ('example', 'example[sigma=0.3]')
     """
-    extra = {"source": source, "unit": unit}
+    extra: dict[str, Any] = {"source": source, "unit": unit}
     return Field(default, description=meaning, json_schema_extra=extra, **constraints)
 
 

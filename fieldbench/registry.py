@@ -170,16 +170,20 @@ class Registry:
         return method
 
     def dataset(self, text: str) -> Dataset:
-        return self._single("dataset", text, Dataset)
+        plugin: Dataset = self._single("dataset", text)
+        return plugin
 
     def noise(self, text: str) -> Noise:
-        return self._single("noise", text, Noise)
+        plugin: Noise = self._single("noise", text)
+        return plugin
 
     def sampler(self, text: str) -> Sampler:
-        return self._single("sampler", text, Sampler)
+        plugin: Sampler = self._single("sampler", text)
+        return plugin
 
     def metric(self, text: str) -> Metric:
-        return self._single("metric", text, Metric)
+        plugin: Metric = self._single("metric", text)
+        return plugin
 
     def metrics(self) -> list[Metric]:
         """Every registered metric with its default parameters."""
@@ -232,11 +236,9 @@ class Registry:
     def _choices(self, kind: str) -> list[str]:
         return [*self._entries[kind], *(name for found, name in self._duplicates if found == kind)]
 
-    def _single(self, kind: str, text: str, base: type[P]) -> P:
+    def _single(self, kind: str, text: str) -> Any:
         (part,) = _only_part(text)
-        plugin = self._instantiate(kind, part, text)
-        assert isinstance(plugin, base)
-        return plugin
+        return self._instantiate(kind, part, text)
 
     def _instantiate(self, kind: str, part: Part, text: str) -> Plugin:
         return _validated(self.find(kind, part.name).cls, part, text)

@@ -69,12 +69,12 @@ class Fibers(Sampler):
     revision = "1"
 
     def draw(self, existing: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
-        positions = existing.any(axis=-1)
+        positions = np.asarray(existing.any(axis=-1))
         chosen = _scatter(positions, _observed(int(positions.sum()), rate, "positions"), rng)
         return chosen[..., np.newaxis] & existing
 
     def withhold(self, mask: Mask, share: float, rng: np.random.Generator) -> Mask:
-        positions = mask.any(axis=-1)
+        positions = np.asarray(mask.any(axis=-1))
         return _scatter(positions, _held_out(int(positions.sum()), share), rng)[..., np.newaxis] & mask
 
 
