@@ -66,24 +66,27 @@ class Setting:
 class Plan:
     """The validated request: canonical, countable, and iterable any number of times."""
 
-    def __init__(self, request: Request, registry: Registry, settings: Sequence[Setting] = ()) -> None:
+    def __init__(
+        self, request: Request, registry: Registry, pairs: Sequence[tuple[str, Setting]] | None = None
+    ) -> None:
         """Validate every spec of the request.
 
         Args:
             request: what to compare.
             registry: where the names are looked up.
-            settings: the observed datasets, where they are listed one by one (as a suite does) and are not
-                the product of the request's datasets, samplers, noises and rates.
+            pairs: which method meets which observed dataset, where that is listed one by one (as a suite
+                does) and is not the product of the request's methods, datasets, samplers, noises and rates.
 
         Raises:
             RequestError: for anything wrong in it, with what would be right.
         """
         self.request = request
         self._registry = registry
-        self.methods = _unique(str(registry.method(text)) for text in request.methods)
         self.selections = _unique(str(registry.selection(text)) for text in request.select)
-        canonical = (self._canonical(setting) for setting in settings or self._product())
-        self.settings = list(dict.fromkeys(canonical))
+        chosen = self._product() if pairs is None else pairs
+        self._pairs = list(dict.fromkeys((self._method(text), self._canonical(setting)) for text, setting in chosen))
+        self.methods = _unique(method for method, _ in self._pairs)
+        self.settings = list(dict.fromkeys(setting for _, setting in self._pairs))
         self._identities: dict[tuple[str, Setting, str], str] = {}
 
     @property
@@ -94,7 +97,7 @@ class Plan:
     @property
     def cells(self) -> int:
         """The number of table cells: combinations of everything but the repetition."""
-        return len(self.methods) * len(self.selections) * len(self.settings)
+        return len(self._pairs) * len(self.selections)
 
     @property
     def identity(self) -> str:
@@ -106,8 +109,9 @@ class Plan:
         """Trials, setting by setting; within a setting repetition by repetition, all methods of one together."""
         start = self.request.first_trial
         for setting in self.settings:
+            methods = [method for method, met in self._pairs if met == setting]
             for number in range(start, start + self.request.trials):
-                for method, select in itertools.product(self.methods, self.selections):
+                for method, select in itertools.product(methods, self.selections):
                     yield self.trial(method, setting, select, number)
 
     def trial(self, method: str, setting: Setting, select: str, number: int) -> Trial:
@@ -150,7 +154,7 @@ class Plan:
             observation = observe(field, mask & field.existing, noise.draw(field.shape, stream("examine")))
         except RequestError as error:
             raise RequestError(f"{place}: {error}") from None
-        for text in self.methods:
+        for text in (method for method, met in self._pairs if met == setting):
             method = self._registry.method(text)
             if method.applicable(observation) is None:
                 try:
@@ -158,13 +162,17 @@ class Plan:
                 except ValueError as error:
                     raise RequestError(f"{text} on {setting.dataset}: {error}") from None
 
-    def _product(self) -> Iterator[Setting]:
+    def _product(self) -> Iterator[tuple[str, Setting]]:
         for text in self.request.datasets:
             dataset = self._registry.dataset(text)
             samplers = self.request.samplers or [dataset.default_sampler]
             rates = self.request.rates or list(dataset.default_rates)
             for sampler, noise, rate in itertools.product(samplers, self.request.noises, rates):
-                yield Setting(text, sampler, noise, rate)
+                for method in self.request.methods:
+                    yield method, Setting(text, sampler, noise, rate)
+
+    def _method(self, text: str) -> str:
+        return str(self._registry.method(text))
 
     def _canonical(self, setting: Setting) -> Setting:
         if not 0 < setting.rate <= 1:
@@ -178,9 +186,8 @@ class Plan:
         )
 
     def _cells(self) -> Iterator[tuple[str, Setting, str]]:
-        for setting in self.settings:
-            for method, select in itertools.product(self.methods, self.selections):
-                yield method, setting, select
+        for (method, setting), select in itertools.product(self._pairs, self.selections):
+            yield method, setting, select
 
     def _cell_identity(self, method: str, setting: Setting, select: str) -> str:
         """Hash of all parameters and versions behind the texts of a cell."""

@@ -1,0 +1,174 @@
+"""Suites: a published table as a TOML file, with its settings, its numbers and their source.
+
+A suite has columns (a dataset as it is observed) and rows (a method with its settings and, where there are
+any, the published numbers). The paper's tables ship in ``fieldbench/suites``; a user's own file has the
+same form, and its rows need no numbers::
+
+    title = "My field"
+    metric = "rmse"
+    dataset = "ssf"
+
+    [[columns]]
+    label = "10 %"
+    rate = 0.1
+
+    [[rows]]
+    label = "TAP"
+    method = "tap"
+    published = [0.56]
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+import pydantic
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from fieldbench.errors import RequestError, nearest
+from fieldbench.plan import Plan, Request, Setting
+from fieldbench.registry import Registry
+from fieldbench.spec import parse
+
+
+class Column(BaseModel):
+    """One observed dataset; ``dataset`` and ``sampler`` fall back to the suite's."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    label: str
+    rate: float
+    dataset: str = ""
+    sampler: str = ""
+    noise: str = "none"
+
+
+class Row(BaseModel):
+    """One method with its settings.
+
+    Attributes:
+        label: how the source calls it.
+        method: its spec, or one for each column.
+        heading: rows of one heading stand together; the paper's own rows have none.
+        published: the source's numbers, one for each column, or nothing.
+        note: where the settings come from, if the source leaves them out.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    label: str
+    method: str | list[str]
+    heading: str = ""
+    published: list[float] = []
+    note: str = ""
+
+
+class Suite(BaseModel):
+    """A table to be computed, and what was published of it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    title: str
+    metric: str
+    source: str = ""
+    dataset: str = ""
+    sampler: str = ""
+    trials: int = Field(10, ge=1)
+    seed: int = Field(0, ge=0)
+    columns: list[Column] = Field(min_length=1)
+    rows: list[Row] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _lists_fit(self) -> Suite:
+        for row in self.rows:
+            for name, values in (("method", row.method), ("published", row.published)):
+                if isinstance(values, list) and values and len(values) != len(self.columns):
+                    raise ValueError(
+                        f"row {row.label!r}: {name} has {len(values)} entries for {len(self.columns)} columns"
+                    )
+        for column in self.columns:
+            if not (column.dataset or self.dataset):
+                raise ValueError(f"column {column.label!r} names no dataset, and neither does the suite")
+        return self
+
+    def setting(self, column: Column) -> Setting:
+        """The observed dataset that a column stands for."""
+        return Setting(column.dataset or self.dataset, column.sampler or self.sampler, column.noise, column.rate)
+
+    def method(self, row: Row, position: int) -> str:
+        """The method spec of a row in the column at ``position``."""
+        return row.method if isinstance(row.method, str) else row.method[position]
+
+    def narrowed(self, methods: Sequence[str] = ()) -> Suite:
+        """Only the rows whose method is named: by its bare name (``tap``), its composition or its spec.
+
+        Raises:
+            RequestError: if a name matches no row.
+        """
+        if not methods:
+            return self
+        chosen = [row for row in self.rows if any(name in self._names(row) for name in methods)]
+        for name in methods:
+            if not any(name in self._names(row) for row in self.rows):
+                known = {bare for row in self.rows for bare in self._names(row)}
+                raise RequestError(f"{self.title}: no row has the method {name!r}{nearest(name, known)}")
+        return self.model_copy(update={"rows": chosen})
+
+    def plan(self, registry: Registry, *, trials: int | None = None, select: Sequence[str] = ("final",)) -> Plan:
+        """The trials of this table.
+
+        Raises:
+            RequestError: if a spec in the suite is wrong.
+        """
+        pairs = [
+            (self.method(row, position), self.setting(column))
+            for position, column in enumerate(self.columns)
+            for row in self.rows
+        ]
+        request = Request(
+            methods=list(dict.fromkeys(method for method, _ in pairs)),
+            datasets=list(dict.fromkeys(setting.dataset for _, setting in pairs)),
+            select=list(select),
+            trials=trials or self.trials,
+            seed=self.seed,
+        )
+        return Plan(request, registry, pairs)
+
+    def _names(self, row: Row) -> set[str]:
+        specs = [row.method] if isinstance(row.method, str) else row.method
+        return {"+".join(part.name for part in parse(spec)) for spec in specs} | set(specs) | {row.label}
+
+
+def built_in() -> dict[str, Traversable]:
+    """The suites that ship with fieldbench, by name."""
+    found = {
+        entry.name.removesuffix(".toml"): entry
+        for entry in (files("fieldbench") / "suites").iterdir()
+        if entry.name.endswith(".toml")
+    }
+    return dict(sorted(found.items()))
+
+
+def load(name: str) -> Suite:
+    """A suite by its name, or from a TOML file.
+
+    Raises:
+        RequestError: if there is no such suite, or the file is not one.
+    """
+    shipped = built_in()
+    source: Traversable | Path = shipped[name] if name in shipped else Path(name)
+    if not source.is_file():
+        raise RequestError(f"there is no suite or file {name!r}{nearest(name, shipped)}")
+    try:
+        return Suite.model_validate(tomllib.loads(source.read_text(encoding="utf-8")))
+    except tomllib.TOMLDecodeError as error:
+        raise RequestError(f"{name}: not a TOML file: {error}") from None
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(item) for item in first["loc"])
+        message = first["msg"].removeprefix("Value error, ")
+        raise RequestError(f"{name}: {place + ': ' if place else ''}{message}") from None
