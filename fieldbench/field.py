@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -64,6 +64,7 @@ class Field:
             where it exists everywhere.
         log_floor: for a positive quantity that varies over decades (radio power), the value added before
             taking logarithms; None for a quantity that is compared on its linear scale.
+        known: facts about the field that its dataset gives to methods, such as the number of emitters.
 
     Raises:
         ValueError: if shapes disagree or a valid entry is NaN or infinite.
@@ -75,6 +76,7 @@ class Field:
     quantity: str = ""
     valid: Mask | None = None
     log_floor: float | None = None
+    known: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         values = _frozen_floats(self.values)
@@ -105,7 +107,7 @@ class Observation:
     Attributes:
         values: array of the field's shape; hidden entries are NaN, so that using them is noticed.
         mask: boolean array of the same shape, True = observed.
-        axes, unit, quantity, valid, log_floor: as in :class:`Field`.
+        axes, unit, quantity, valid, log_floor, known: as in :class:`Field`.
 
     Raises:
         ValueError: if shapes disagree, the mask is not boolean, nothing is observed, or an observed
@@ -119,6 +121,7 @@ class Observation:
     quantity: str = ""
     valid: Mask | None = None
     log_floor: float | None = None
+    known: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         values, mask = _frozen_floats(self.values), np.asarray(self.mask)
@@ -172,9 +175,7 @@ class Observation:
     def replaced(self, values: ArrayLike, mask: Mask | None = None) -> Observation:
         """The same geometry with other values, and another mask where one is given."""
         mask = self.mask if mask is None else mask
-        return Observation(
-            np.where(mask, values, np.nan), mask, self.axes, self.unit, self.quantity, self.valid, self.log_floor
-        )
+        return replace(self, values=np.where(mask, values, np.nan), mask=mask)
 
 
 def _frozen_floats(values: ArrayLike) -> FloatArray:

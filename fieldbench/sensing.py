@@ -106,7 +106,7 @@ def observe(field: Field, mask: Mask, noise: FloatArray) -> Observation:
     if not mask.any():
         raise RequestError("no entry is observed; raise the sampling rate")
     values = np.where(mask, field.values + noise, np.nan).astype(field.values.dtype)
-    return Observation(values, mask, field.axes, field.unit, field.quantity, field.valid, field.log_floor)
+    return Observation(values, mask, field.axes, field.unit, field.quantity, field.valid, field.log_floor, field.known)
 
 
 def is_fiber_mask(mask: Mask) -> bool:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import fieldbench
 from fieldbench_datasets.noise import Gaussian, Laplacian, NoNoise
+from fieldbench_datasets.radiomap import RadioMap, RadioMap1, RadioMap2
 
 
 @fieldbench.hookimpl
 def fieldbench_register_datasets() -> list[type[fieldbench.Dataset]]:
-    return []
+    return [RadioMap, RadioMap1, RadioMap2]
 
 
 @fieldbench.hookimpl

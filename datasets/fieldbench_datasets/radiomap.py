@@ -1,0 +1,146 @@
+"""Radio maps: the power of several emitters over space and frequency (paper, section V-B)."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from pydantic import model_validator
+
+import fieldbench
+from fieldbench import parameter
+
+_PAPER = "paper, section V-B"
+_PROGRAM = "Shrestha, Fu, Hong 2022, released program"
+
+
+class RadioMap(fieldbench.Dataset):
+    """Simulated radio map: emitters with path loss and correlated shadowing, drawn anew each trial.
+
+    The field is the sum over emitters of (spatial loss function) outer (power spectrum), both of unit norm,
+    in linear power; typically its maximum is about 0.1 and its median about 1e-3. The number of emitters
+    is given to methods (``observation.known["emitters"]``), as the paper gives it to Nasdac and DowJons.
+    """
+
+    name = "radiomap"
+    revision = "1"
+    default_sampler = "fibers"
+    default_rates = (0.1,)
+    metric = "slnre"
+
+    emitters: int = parameter(7, "number of emitters (R)", ge=1, source=_PAPER)
+    eta: float = parameter(6.0, "standard deviation of the shadowing", unit="dB", ge=0, source=_PAPER)
+    decorrelation: float = parameter(
+        50.0, "distance at which the shadowing's correlation is 1/e (d_corr)", unit="grid steps", gt=0, source=_PAPER
+    )
+    grid: tuple[int, int] = parameter((51, 51), "grid points along x and y", source=_PAPER)
+    bins: int = parameter(64, "frequency bins", ge=1, source=_PAPER)
+    exponent: tuple[float, float] = parameter(
+        (2.0, 2.5), "range of the path loss exponents, drawn uniformly", source=_PROGRAM
+    )
+    flat_radius: float = parameter(
+        2.0, "distance within which there is no path loss", unit="grid steps", gt=0, source=_PROGRAM
+    )
+    lobes: int = parameter(
+        15,
+        "lobes of each spectrum at centres that all emitters share; at most as many as fit, every second bin "
+        "from 3 R + 3 to two below the last (the paper says 10 bands in all, lobes=9)",
+        ge=0,
+        source=_PROGRAM,
+    )
+    private: bool = parameter(True, "whether each emitter also has a lobe nearly to itself", source=_PROGRAM)
+    amplitude: tuple[float, float] = parameter(
+        (0.5, 2.0), "range of the lobes' amplitudes, drawn uniformly (the paper says 0.5 to 2.5)", source=_PROGRAM
+    )
+    width: tuple[float, float] = parameter(
+        (2.0, 4.0), "range of the half-widths of shared lobes, drawn uniformly", unit="bins", source=_PAPER
+    )
+    private_width: tuple[float, float] = parameter(
+        (2.0, 4.3), "range of the half-widths of private lobes, drawn uniformly", unit="bins", source=_PROGRAM
+    )
+    log_floor: float = parameter(
+        1e-6, "power added before taking logarithms, on the unit-norm scale of the maps", gt=0, source=_PROGRAM
+    )
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        if min(self.grid) < 2:
+            raise ValueError(f"grid must have at least 2x2 points, not {self.grid[0]}x{self.grid[1]}")
+        for key in ("exponent", "amplitude", "width", "private_width"):
+            low, high = getattr(self, key)
+            if not 0 < low <= high:
+                raise ValueError(f"{key} must be a range (low,high) with 0 < low <= high, not ({low:g},{high:g})")
+        if self.shared_lobes == 0 and not self.private:
+            raise ValueError("without private lobes and with no shared one the spectra are empty; raise lobes or bins")
+        last = 2 + 2.2 * (self.emitters - 1)
+        if self.private and last > self.bins:
+            raise ValueError(f"{self.emitters} private lobes reach bin {last:.3g}; raise bins, or say private=false")
+        return self
+
+    @property
+    def shared_lobes(self) -> int:
+        """The number of shared lobes of each spectrum: :attr:`lobes`, or as many as fit."""
+        from fieldbench_datasets.propagation import shared_centres
+
+        return min(self.lobes, len(shared_centres(self.emitters, self.bins)))
+
+    def factors(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+        """The factors of one map: what :meth:`draw` multiplies.
+
+        Returns:
+            Spatial loss functions, shape (emitters, *grid), and power spectra, shape (emitters, bins).
+        """
+        from fieldbench_datasets import propagation
+
+        losses = propagation.spatial_losses(
+            self.emitters,
+            rng,
+            grid=self.grid,
+            eta=self.eta,
+            decorrelation=self.decorrelation,
+            exponent=self.exponent,
+            flat_radius=self.flat_radius,
+        )
+        spectra = propagation.power_spectra(
+            self.emitters,
+            rng,
+            bins=self.bins,
+            lobes=self.shared_lobes,
+            private=self.private,
+            amplitude=self.amplitude,
+            width=self.width,
+            private_width=self.private_width,
+        )
+        return losses, spectra
+
+    def draw(self, rng: np.random.Generator) -> fieldbench.Field:
+        losses, spectra = self.factors(rng)
+        axes = (
+            fieldbench.Axis.regular("x", self.grid[0], unit="grid step"),
+            fieldbench.Axis.regular("y", self.grid[1], unit="grid step"),
+            fieldbench.Axis.regular("frequency", self.bins, unit="bin", origin=1.0),
+        )
+        return fieldbench.Field(
+            np.einsum("rij,rk->ijk", losses, spectra),
+            axes,
+            quantity="power",
+            log_floor=self.log_floor,
+            known={"emitters": self.emitters},
+        )
+
+
+class RadioMap1(RadioMap):
+    """Radio map 1 of the paper: 7 emitters, shadowing of 6 dB, decorrelation distance 50."""
+
+    name = "radiomap1"
+
+
+class RadioMap2(RadioMap):
+    """Radio map 2 of the paper: 10 emitters, shadowing of 9 dB (or eta=10, eta=12), decorrelation distance 50."""
+
+    name = "radiomap2"
+
+    emitters: int = parameter(10, "number of emitters (R)", ge=1, source=_PAPER)
+    eta: float = parameter(
+        9.0, "standard deviation of the shadowing; the paper has 9, 10 and 12", unit="dB", ge=0, source=_PAPER
+    )
