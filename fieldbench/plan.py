@@ -84,7 +84,7 @@ class Plan:
         self._registry = registry
         self.selections = _unique(str(registry.selection(text)) for text in request.select)
         chosen = self._product() if pairs is None else pairs
-        self._pairs = list(dict.fromkeys((self._method(text), self._canonical(setting)) for text, setting in chosen))
+        self._pairs = list(dict.fromkeys(self.canonical(text, setting) for text, setting in chosen))
         self.methods = _unique(method for method, _ in self._pairs)
         self.settings = list(dict.fromkeys(setting for _, setting in self._pairs))
         self._identities: dict[tuple[str, Setting, str], str] = {}
@@ -171,19 +171,22 @@ class Plan:
                 for method in self.request.methods:
                     yield method, Setting(text, sampler, noise, rate)
 
-    def _method(self, text: str) -> str:
-        return str(self._registry.method(text))
+    def canonical(self, method: str, setting: Setting) -> tuple[str, Setting]:
+        """A method and a setting in canonical form, defaults filled in.
 
-    def _canonical(self, setting: Setting) -> Setting:
+        Raises:
+            RequestError: if a spec is wrong or the rate is outside (0, 1].
+        """
         if not 0 < setting.rate <= 1:
             raise RequestError(f"rate {setting.rate:g} is outside (0, 1]; a rate is the share of entries observed")
         dataset = self._registry.dataset(setting.dataset)
-        return Setting(
+        observed = Setting(
             dataset=str(dataset),
             sampler=str(self._registry.sampler(setting.sampler or dataset.default_sampler)),
             noise=str(self._registry.noise(setting.noise)),
             rate=float(setting.rate),
         )
+        return str(self._registry.method(method)), observed
 
     def _cells(self) -> Iterator[tuple[str, Setting, str]]:
         for (method, setting), select in itertools.product(self._pairs, self.selections):
