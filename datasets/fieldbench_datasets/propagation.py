@@ -58,7 +58,7 @@ def shadowing(count: int, grid: tuple[int, int], decorrelation: float, rng: np.r
     """Correlated Gaussian shadowing of mean 0 and variance 1, shape (count, *grid)."""
     factor = shadowing_factor(grid, decorrelation)
     with _one_thread():
-        drawn = factor @ rng.standard_normal((count, len(factor))).T
+        drawn: Array = factor @ rng.standard_normal((count, len(factor))).T
     return np.ascontiguousarray(drawn.T).reshape(count, *grid)
 
 
@@ -103,14 +103,16 @@ def lobe(bins: int, centres: ArrayLike, widths: ArrayLike) -> Array:
     Returns:
         Array of shape (*broadcast shape of centres and widths, bins).
     """
-    centres, widths = (np.asarray(item, dtype=float)[..., np.newaxis] for item in (centres, widths))
-    offset = (np.arange(1, bins + 1) - centres) / widths
-    return np.where(np.abs(offset) <= 1, np.sinc(offset) ** 2, 0.0)
+    centre, half_width = (np.asarray(item, dtype=float)[..., np.newaxis] for item in (centres, widths))
+    offset: Array = (np.arange(1, bins + 1) - centre) / half_width
+    shape: Array = np.sinc(offset) ** 2
+    shape[np.abs(offset) > 1] = 0
+    return shape
 
 
 def private_centres(emitters: int) -> Array:
     """Centre bins of the lobes that belong to one emitter each: 2, 4.2, 6.4, ... Shape (emitters,)."""
-    return 2.0 + 2.2 * np.arange(emitters)
+    return 2.0 + 2.2 * np.arange(emitters, dtype=np.float64)
 
 
 def shared_centres(emitters: int, bins: int) -> NDArray[np.int_]:
