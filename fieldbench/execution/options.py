@@ -1,0 +1,33 @@
+"""How a run is to be executed. None of this enters a trial's key: it changes when, not what."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where and within which limits trials run.
+
+    Attributes:
+        device: ``auto`` (all GPUs, else the CPU), ``cpu``, ``cuda`` (all GPUs) or some of them: ``cuda:0,cuda:2``.
+        jobs: CPU slots; none means one a core.
+        slots_per_device: trials that may run at once on each GPU.
+        threads: CPU threads of each slot's worker (BLAS, OpenMP, torch and numba alike). One by default, so
+            that numbers do not depend on how many slots there are.
+        timeout: seconds that a trial may take, from the drawing of its field to its scores.
+        memory_limit: bytes of resident host memory that a worker may use.
+        backend: ``local``, ``dask`` or the name of any registered joblib backend.
+        scheduler: address of a Dask scheduler, ``tcp://host:port``.
+        timing: run one trial at a time, unbatched and warmed up, so that seconds can be compared.
+    """
+
+    device: str = "auto"
+    jobs: int | None = None
+    slots_per_device: int = 1
+    threads: int = 1
+    timeout: float | None = None
+    memory_limit: int | None = None
+    backend: str = "local"
+    scheduler: str | None = None
+    timing: bool = False

@@ -1,0 +1,350 @@
+"""A run directory: manifest.json says what and where, trials.jsonl holds one record a line.
+
+Only one process writes a run directory at a time, and it holds a lock while it does. A line that does not
+end in a newline was cut short and does not count: its trial is run again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import shutil
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import IO, Any
+
+from fieldbench.errors import FieldbenchError, RequestError
+from fieldbench.plan import Plan
+from fieldbench.trial import FAILURES, Record
+
+MANIFEST, TRIALS, LOCK, FIELDS = "manifest.json", "trials.jsonl", "lock", "fields"
+
+#: Version of the layout. A newer fieldbench reads an older one.
+FORMAT = 1
+
+#: Records reach the operating system at once, so that no killed process loses one. They are forced to the
+#: disk itself at most this often (and at the end): it bounds what a power failure can cost.
+SYNC_SECONDS = 1.0
+
+
+class StorageError(FieldbenchError):
+    """A record could not be written. What was written before is whole; the record's trial stays to be done."""
+
+
+class RunStore:
+    """A run directory that is open for writing. A context manager; made by :meth:`open`."""
+
+    def __init__(self, path: Path, lock: IO[str], manifest: dict[str, Any]) -> None:
+        self.path = path
+        self.manifest = manifest
+        self._lock = lock
+        self._statuses, whole = _scan(path / TRIALS)
+        self._file = os.open(path / TRIALS, os.O_RDWR | os.O_CREAT, 0o666)
+        os.ftruncate(self._file, whole)
+        self._end, self._synced = whole, time.monotonic()
+
+    @classmethod
+    def open(cls, path: str | os.PathLike[str], plan: Plan, *, fresh: bool = False) -> RunStore:
+        """Open or make the folder of a plan's run.
+
+        Args:
+            path: the run directory.
+            plan: what is run. More trials of what the folder holds extend it.
+            fresh: delete what the folder holds and start over.
+
+        Raises:
+            RequestError: if the folder is of another plan, is no run, or is being written by another process.
+            StorageError: if it cannot be written.
+        """
+        path = Path(path)
+        request = plan.request.model_dump(mode="json")
+        if path.exists() and not path.is_dir():
+            raise RequestError(f"{path} is a file; a run needs a folder of its own, choose another with --out")
+        with _storing(path):
+            path.mkdir(parents=True, exist_ok=True)
+        _must_be_run(path)
+        lock = _lock(path)
+        try:
+            if fresh:
+                _clear(path)
+            manifest = _read_manifest(path) or {"format": FORMAT, "plans": []}
+            _admit(manifest, plan.identity, request, path)
+            write_manifest(path, manifest)
+            with _storing(path):
+                return cls(path, lock, manifest)
+        except BaseException:
+            lock.close()
+            raise
+
+    @property
+    def statuses(self) -> dict[str, str]:
+        """Status of every trial that is on disk, by key."""
+        return self._statuses
+
+    def finished(self, retry_failed: bool = False) -> set[str]:
+        """Keys of the trials that need not be run (again)."""
+        return {key for key, status in self._statuses.items() if not (retry_failed and status in FAILURES)}
+
+    def append(self, record: Record) -> None:
+        """Write one record: as a whole, at once, or not at all.
+
+        Raises:
+            StorageError: if there is no room; the file is as it was before.
+        """
+        row = record.as_row()
+        line = encode_row(row)
+        try:
+            _write_all(self._file, line, self._end)
+            if time.monotonic() - self._synced >= SYNC_SECONDS:
+                self.sync()
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._file, self._end)
+            raise StorageError(f"{self.path / TRIALS}: {error.strerror}; nothing finished before is lost") from error
+        self._end += len(line)
+        self._statuses[row["key"]] = record.status
+
+    def sync(self) -> None:
+        """Force what was appended to the disk."""
+        os.fsync(self._file)
+        self._synced = time.monotonic()
+
+    def begin(self, provenance: dict[str, Any]) -> None:
+        """Note in the manifest that a session of the run starts, and with what."""
+        self.manifest.setdefault("sessions", []).append({**provenance, "started": _now(), "ended": None})
+        write_manifest(self.path, self.manifest)
+
+    def end(self, outcome: str) -> None:
+        """Note in the manifest how the session ended: ``complete`` or ``interrupted``."""
+        if self.manifest.get("sessions"):
+            self.manifest["sessions"][-1].update(ended=_now(), outcome=outcome)
+            write_manifest(self.path, self.manifest)
+
+    def close(self) -> None:
+        """Force everything to the disk and give the folder free."""
+        with contextlib.suppress(OSError):  # a full disk was reported when the record was written
+            self.sync()
+        os.close(self._file)
+        self._lock.close()
+
+    def __enter__(self) -> RunStore:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+
+def read_rows(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
+    """Rows of a run in the order written, one a trial: of a trial that was run again, the last.
+
+    Raises:
+        RequestError: if there is no run at ``path``.
+    """
+    file = existing_run(path) / TRIALS
+    last: dict[str, int] = {}
+    repeated = False
+    for number, line in enumerate(_lines(file)):
+        key = line_key(line)
+        if key is not None:
+            repeated = repeated or key in last
+            last[key] = number
+    for number, line in enumerate(_lines(file)):
+        key = line_key(line)
+        if key is not None and (not repeated or last[key] == number):
+            yield json.loads(line)
+
+
+def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The manifest of a run.
+
+    Raises:
+        RequestError: if there is no run at ``path``.
+    """
+    manifest = _read_manifest(existing_run(path))
+    assert manifest is not None
+    return manifest
+
+
+def existing_run(path: str | os.PathLike[str]) -> Path:
+    """The path, if a run is there.
+
+    Raises:
+        RequestError: if not.
+    """
+    path = Path(path)
+    if not (path / MANIFEST).is_file():
+        what = "has no manifest.json" if path.is_dir() else "is not there" if not path.exists() else "is a file"
+        raise RequestError(f"{path} is no run: it {what}; give the folder that `fieldbench run` named")
+    return path
+
+
+def write_manifest(path: Path, manifest: dict[str, Any]) -> None:
+    """Replace a run's manifest as a whole, so that no reader ever sees half of one."""
+    with _storing(path):
+        draft = path / f"{MANIFEST}.new"
+        try:
+            with draft.open("w", encoding="utf-8") as file:
+                json.dump(manifest, file, indent=2)
+                file.write("\n")
+                file.flush()
+                os.fsync(file.fileno())
+            os.replace(draft, path / MANIFEST)
+        finally:
+            draft.unlink(missing_ok=True)
+
+
+def encode_row(row: dict[str, Any]) -> bytes:
+    """One line: key and status first and diagnostics last, so that readers can do without parsing the rest."""
+    first = {name: row[name] for name in ("key", "status")}
+    last = {"diagnostics": row.get("diagnostics", {})}
+    ordered = {**first, **{name: value for name, value in row.items() if name not in (*first, *last)}, **last}
+    return json.dumps(ordered, separators=(",", ":"), default=_plain).encode() + b"\n"
+
+
+_KEY_START = b'{"key":"'
+_STATUS_START = b'","status":"'
+
+
+def line_key(line: bytes) -> str | None:
+    """The key of a stored line, or None if the line is damaged or cut short."""
+    return _key_and_status(line)[0]
+
+
+def _key_and_status(line: bytes) -> tuple[str | None, str]:
+    if not line.endswith(b"}\n"):
+        return None, ""
+    if line.startswith(_KEY_START):
+        end = line.find(b'"', len(_KEY_START))
+        if line.startswith(_STATUS_START, end):
+            start = end + len(_STATUS_START)
+            return line[len(_KEY_START) : end].decode(), line[start : line.find(b'"', start)].decode()
+    try:
+        row = json.loads(line)
+        return str(row["key"]), str(row["status"])
+    except (ValueError, KeyError, TypeError):
+        return None, ""
+
+
+def _scan(file: Path) -> tuple[dict[str, str], int]:
+    """Status by key of every whole line, and the length in bytes up to the last newline."""
+    statuses: dict[str, str] = {}
+    length = 0
+    for line in _lines(file):
+        if line.endswith(b"\n"):
+            length += len(line)
+        key, status = _key_and_status(line)
+        if key is not None:
+            statuses[key] = status
+    return statuses, length
+
+
+def _lines(file: Path) -> Iterator[bytes]:
+    try:
+        with file.open("rb", buffering=1 << 20) as stream:
+            yield from stream
+    except FileNotFoundError:
+        return
+
+
+def _write_all(file: int, data: bytes, position: int) -> None:
+    view = memoryview(data)
+    while view:
+        written = os.pwrite(file, view, position)
+        view, position = view[written:], position + written
+
+
+def _admit(manifest: dict[str, Any], identity: str, request: dict[str, Any], path: Path) -> None:
+    """Add a request to a manifest's plans, if they compare the same.
+
+    Raises:
+        RequestError: if the run is of other plans.
+    """
+    plans = manifest["plans"]
+    same = [plan for plan in plans if plan["identity"] == identity]
+    if plans and not same:
+        raise RequestError(
+            f"{path} holds another run ({_difference(plans[-1]['request'], request)}); "
+            "choose another folder with --out, or start over with --fresh"
+        )
+    if {"identity": identity, "request": request} not in plans:
+        plans.append({"identity": identity, "request": request})
+
+
+def _difference(old: dict[str, Any], new: dict[str, Any]) -> str:
+    for name, value in new.items():
+        if name not in ("trials", "first_trial") and old.get(name) != value:
+            return f"its {name}: {_shown(old.get(name))}; asked for: {_shown(value)}"
+    return "of other versions of the plugins or data"
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _must_be_run(path: Path) -> None:
+    known = {MANIFEST, f"{MANIFEST}.new", LOCK}
+    if not (path / MANIFEST).is_file() and any(entry.name not in known for entry in path.iterdir()):
+        raise RequestError(f"{path} holds files but no run; choose another folder with --out")
+
+
+def _lock(path: Path) -> IO[str]:
+    with _storing(path):
+        lock = (path / LOCK).open("a+", encoding="utf-8")
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        lock.seek(0)
+        holder = lock.read().strip() or "another process"
+        lock.close()
+        raise RequestError(
+            f"{path} is being written by {holder}; wait for it, stop it, or choose another folder with --out"
+        ) from None
+    lock.truncate(0)
+    lock.write(f"process {os.getpid()} on {socket.gethostname()}")
+    lock.flush()
+    return lock
+
+
+def _clear(path: Path) -> None:
+    """Delete what a run left, and nothing else."""
+    with _storing(path):
+        for name in (TRIALS, MANIFEST):
+            (path / name).unlink(missing_ok=True)
+        shutil.rmtree(path / FIELDS, ignore_errors=True)
+
+
+def _read_manifest(path: Path) -> dict[str, Any] | None:
+    try:
+        manifest = json.loads((path / MANIFEST).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise RequestError(f"{path / MANIFEST} is damaged ({error}); restore it or start over with --fresh") from None
+    if manifest.get("format", 0) > FORMAT:
+        raise RequestError(f"{path} was written by a newer fieldbench; update this one to read it")
+    assert isinstance(manifest, dict)
+    return manifest
+
+
+@contextlib.contextmanager
+def _storing(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def _now() -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S%z")
+
+
+def _plain(value: Any) -> Any:
+    """A numpy number or array as JSON has it."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return str(value)
