@@ -34,3 +34,13 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     if close:
         return f"; did you mean {close[0]!r}?"
     return f"; there are: {', '.join(known)}" if known else "; there are none"
+
+
+def one_line(error: BaseException) -> str:
+    """An exception as one line: its type and the first line of what it says.
+
+    >>> one_line(ValueError("no such axis\\nsee the manual"))
+    'ValueError: no such axis'
+    """
+    lines = str(error).strip().splitlines()
+    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__

@@ -43,12 +43,15 @@ class Method(Plugin, ABC):
         trained: whether it rests on training data beyond the observation; tables mark it.
         orders: the tensor orders it works on, or None for any.
         accepts: names of the modifiers it works into its own training (``tap+tv``).
+        scale_equivariant: whether values in another unit, c times as large, give an estimate c times as
+            large; say False where a parameter has the field's unit.
     """
 
     uses_gpu: ClassVar[bool] = False
     trained: ClassVar[bool] = False
     orders: ClassVar[tuple[int, ...] | None] = None
     accepts: ClassVar[frozenset[str]] = frozenset()
+    scale_equivariant: ClassVar[bool] = True
 
     modifiers: tuple[SerializeAsAny[Modifier], ...] = _PydanticField((), repr=False)
 

@@ -38,6 +38,8 @@ class Plugin(BaseModel):
             install or a single file is identified by the hash of its source, so that an edit is never
             mistaken for results already computed.
         expected_failures: names of conformance checks that this plugin cannot pass, each with the reason.
+        conformance_parameters: values that the conformance checks use in place of defaults, to be quick
+            (``{"epochs": 3}``).
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True)
@@ -45,6 +47,7 @@ class Plugin(BaseModel):
     name: ClassVar[str]
     revision: ClassVar[str | None] = None
     expected_failures: ClassVar[dict[str, str]] = {}
+    conformance_parameters: ClassVar[dict[str, Value]] = {}
 
     @classmethod
     def summary(cls) -> str:
