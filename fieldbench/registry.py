@@ -10,7 +10,7 @@ import json
 import os
 import sys
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -22,16 +22,18 @@ import pydantic
 
 from fieldbench import hookspecs
 from fieldbench.dataset import Dataset
-from fieldbench.errors import FieldbenchError, RequestError, nearest
+from fieldbench.errors import FieldbenchError, RequestError, nearest, one_line
 from fieldbench.method import Method, Modifier
 from fieldbench.metric import Metric
 from fieldbench.noise import Noise
 from fieldbench.plugin import Plugin
 from fieldbench.selection import RULES, Selection
 from fieldbench.sensing import Sampler
-from fieldbench.spec import Part, parse
+from fieldbench.source_hash import source_hash
+from fieldbench.spec import Part, is_name, parse
 
 ENTRY_POINT_GROUP = "fieldbench"
+HOOK_PREFIX = "fieldbench_register_"
 
 KINDS: dict[str, tuple[type[Plugin], ...]] = {
     "method": (Method, Modifier),
@@ -50,32 +52,59 @@ class PluginError(FieldbenchError):
 
 @dataclass(frozen=True)
 class Source:
-    """Where a plugin came from: a distribution, a file, or the running program."""
+    """Where a plugin came from: a distribution, a file, or the running program.
+
+    Attributes:
+        label: name of the distribution, or path of the file.
+        version: of the distribution; of a file, the hash of its text.
+        editable: whether the distribution's source may change under the same version.
+        is_file: whether it is a single file.
+    """
 
     label: str
     version: str
     editable: bool = False
+    is_file: bool = False
+
+    @property
+    def identity(self) -> str:
+        """The label without the folder: results do not depend on where a file lies."""
+        return Path(self.label).stem if self.is_file else self.label
 
     def __str__(self) -> str:
         return f"{self.label} {self.version}".strip()
 
 
+#: Where classes come from that were handed over by the running program, such as a notebook.
+THIS_PROGRAM = Source("this program", "")
+
+
 @dataclass(frozen=True)
 class Entry:
-    """One registered class."""
+    """One registered class, where it came from and the name of the plugin that brought it."""
 
     cls: type[Plugin]
     source: Source
+    plugin: str = ""
 
 
 @dataclass(frozen=True)
 class Broken:
-    """A plugin that could not be loaded: its name, where it came from, and why."""
+    """A plugin that could not be loaded, or one of its classes.
+
+    Attributes:
+        name: of the plugin: its entry point, or the file without ``.py``.
+        source: where it came from.
+        reason: why, in one line.
+        details: the traceback, where there is one.
+        brings: the name that the class would have had, where that is known.
+    """
 
     name: str
     source: Source
     reason: str
     details: str = ""
+    brings: str = ""
 
 
 @dataclass(frozen=True)
@@ -85,7 +114,7 @@ class Sources:
     Attributes:
         files: single-file plugins, or folders of them.
         classes: plugin classes defined in the running program, such as a notebook cell.
-        blocked: names of plugins (entry points or file stems) or classes to leave out.
+        blocked: names of plugins (entry points or file stems), distributions or classes to leave out.
         strict: whether a broken plugin is fatal.
     """
 
@@ -113,19 +142,22 @@ class Registry:
 
         Raises:
             PluginError: in strict mode, if any plugin is broken.
-            RequestError: if a named file is not there.
+            RequestError: if a named file is not there, or nothing has a name that is to be left out.
         """
         self.sources = Sources.from_environment() if sources is None else sources
         self.broken: list[Broken] = []
         self._entries: dict[str, dict[str, Entry]] = {kind: {} for kind in KINDS}
-        self._duplicates: dict[tuple[str, str], tuple[Source, Source]] = {}
+        self._duplicates: dict[tuple[str, str], tuple[Entry, Entry]] = {}
+        self._left_out: set[str] = set()
+        self._files: set[Path] = set()
         self._manager = pluggy.PluginManager(hookspecs.PROJECT)
         self._manager.add_hookspecs(hookspecs)
         self._load_entry_points()
         for path in self.sources.files:
             self._load_path(Path(path))
         for cls in self.sources.classes:
-            self._add_class(cls, Source("this program", ""), cls.__name__)
+            self._add_class(cls, THIS_PROGRAM, getattr(cls, "__name__", repr(cls)))
+        self._check_blocked()
         if self.sources.strict and self.broken:
             raise PluginError("; ".join(f"plugin {item.name!r} ({item.source}): {item.reason}" for item in self.broken))
 
@@ -142,19 +174,26 @@ class Registry:
         if (kind, name) in self._duplicates:
             first, second = self._duplicates[kind, name]
             raise RequestError(
-                f"{kind} {name!r} is claimed by both {first} and {second}; leave one out with --no-plugin"
+                f"{kind} {name!r} is claimed by both {first.source} and {second.source}; "
+                f"leave one out: --no-plugin {first.plugin} or --no-plugin {second.plugin}"
             )
         if name in self._entries[kind]:
             return self._entries[kind][name]
         for item in self.broken:
-            if item.name == name or item.source.label == name:
+            if name in (item.brings, item.name, item.source.label):
                 raise RequestError(
                     f"{kind} {name!r}: its plugin ({item.source}) is broken: {item.reason}; "
                     f"`fieldbench plugins {item.name}` shows the rest"
                 )
-        suspects = ", ".join(item.name for item in self.broken)
-        hint = f" (broken plugins, which might bring it: {suspects})" if suspects else ""
-        raise RequestError(f"unknown {kind} {name!r}{nearest(name, self._choices(kind))}{hint}")
+        raise RequestError(f"unknown {kind} {name!r}{nearest(name, self._choices(kind))}{self._suspicion()}")
+
+    def _suspicion(self) -> str:
+        """What an unknown name may have to do with plugins that did not load at all, or nothing."""
+        unloaded = {item.name: item.reason for item in self.broken if not item.brings}
+        if not unloaded:
+            return ""
+        reasons = "; ".join(f"{name}: {reason}" for name, reason in unloaded.items())
+        return f" (it may come from a plugin that is broken: {reasons}; `fieldbench plugins {next(iter(unloaded))}`)"
 
     def method(self, text: str) -> Method:
         """The method that a spec such as ``tap[epochs=500]+tv`` describes, modifiers applied."""
@@ -168,6 +207,13 @@ class Registry:
                 raise RequestError(f"{text!r}: {part.name} is a method of its own; give it by --methods instead of +")
             method = modifier.modify(method)
         return method
+
+    def modifier(self, text: str) -> Modifier:
+        """The modifier that a spec such as ``tv[weight=0.1]`` describes, by itself."""
+        modifier = self._single("method", text)
+        if not isinstance(modifier, Modifier):
+            raise RequestError(f"{text!r} is a method of its own and modifies none")
+        return modifier
 
     def dataset(self, text: str) -> Dataset:
         plugin: Dataset = self._single("dataset", text)
@@ -215,13 +261,13 @@ class Registry:
         """The identity of a class's numbers: distribution, version, and its revision or source hash."""
         source = next(
             (entry.source for kind in self._entries.values() for entry in kind.values() if entry.cls is cls),
-            Source("this program", ""),
+            THIS_PROGRAM,
         )
         if cls.revision is not None:
-            return f"{source.label} revision {cls.revision}"
+            return f"{source.identity} revision {cls.revision}"
         if source.version and not source.editable:
-            return str(source)
-        return f"{source} source {_source_hash(cls)}".replace("  ", " ")
+            return f"{source.identity} {source.version}"
+        return f"{source.identity} source {source_hash(cls)}"
 
     @cached_property
     def distributions(self) -> dict[str, str]:
@@ -247,20 +293,27 @@ class Registry:
 
     def _load_entry_points(self) -> None:
         seen: dict[str, Source] = {}
-        for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP):
-            source = _distribution_source(point)
-            if point.name in self.sources.blocked or source.label in self.sources.blocked:
+        points = [
+            (_distribution_source(point), point) for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
+        ]
+        # The project's own come first, so that no other package can take their place.
+        for source, point in sorted(points, key=lambda pair: pair[0].label != hookspecs.PROJECT):
+            if self._is_blocked(point.name, source.label):
                 continue
             if point.name in seen:
-                self._break(point.name, source, f"the entry point {point.name!r} is also one of {seen[point.name]}")
+                self._break(
+                    point.name,
+                    source,
+                    f"{source} and {seen[point.name]} both have an entry point {point.name!r}; rename one",
+                )
                 continue
             seen[point.name] = source
             try:
                 module = point.load()
+            except KeyboardInterrupt:
+                raise
             except BaseException as error:  # a plugin may even call sys.exit while it is imported
-                if isinstance(error, KeyboardInterrupt):
-                    raise
-                self._break(point.name, source, _last_line(error), traceback.format_exc())
+                self._break(point.name, source, one_line(error), traceback.format_exc())
                 continue
             self._register(module, point.name, source)
 
@@ -272,20 +325,21 @@ class Registry:
         else:
             raise RequestError(f"plugin file {str(path)!r} is not there; give a Python file or a folder of them")
         for file in files:
-            if file.stem not in self.sources.blocked:
+            if file.resolve() not in self._files and not self._is_blocked(file.stem, str(file)):
+                self._files.add(file.resolve())
                 self._load_file(file)
 
     def _load_file(self, file: Path) -> None:
         text = file.read_bytes()
-        source = Source(str(file), hashlib.sha256(text).hexdigest()[:12])
+        source = Source(str(file), hashlib.sha256(text).hexdigest()[:12], is_file=True)
         # The same file gives the same module name in every process, so its classes can be pickled by name.
         name = f"fieldbench_file_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
         try:
             module = _import_file(name, file)
+        except KeyboardInterrupt:
+            raise
         except BaseException as error:
-            if isinstance(error, KeyboardInterrupt):
-                raise
-            self._break(file.stem, source, _last_line(error), traceback.format_exc())
+            self._break(file.stem, source, one_line(error), traceback.format_exc())
             return
         self._register(module, file.stem, source)
 
@@ -295,70 +349,95 @@ class Registry:
             reason = f"it is written for plugin API {version}; this fieldbench has {hookspecs.API_VERSION}"
             self._break(name, source, reason)
             return
-        hooks = {f"fieldbench_register_{kind}s": kind for kind in KINDS}
-        marked = [key for key in dir(module) if hasattr(getattr(module, key, None), f"{hookspecs.PROJECT}_impl")]
-        misspelt = [key for key in marked if key not in hooks]
-        if misspelt:
-            self._break(name, source, f"there is no hook {misspelt[0]!r}{nearest(misspelt[0], hooks)}")
+        if isinstance(module, type):
+            reason = f"its entry point names the class {module.__name__}; it should name the module with the hooks"
+            self._break(name, source, reason)
             return
+        hooks = {f"{HOOK_PREFIX}{kind}s": kind for kind in KINDS}
+        marked = [key for key in dir(module) if hasattr(getattr(module, key, None), f"{hookspecs.PROJECT}_impl")]
+        for key in marked:
+            if key not in hooks:
+                self._break(name, source, f"there is no hook {key!r}{nearest(key, hooks)}")
+                return
+        for key in dir(module):
+            if key.startswith(HOOK_PREFIX) and key not in marked:
+                self._break(name, source, f"{key} is not marked; write @fieldbench.hookimpl above it")
+                return
         if not marked:
-            self._break(name, source, "it has no hook; define fieldbench_register_methods and mark it @hookimpl")
+            reason = f"it has no hook; define one of {', '.join(hooks)} and mark it with @fieldbench.hookimpl"
+            self._break(name, source, reason)
             return
         try:
             self._manager.register(module, name=f"{name} ({source.label})")
         except Exception as error:
-            self._manager.unregister(module)
-            self._break(name, source, _last_line(error), traceback.format_exc())
+            if self._manager.is_registered(module):
+                self._manager.unregister(module)
+            self._break(name, source, one_line(error), traceback.format_exc())
             return
-        for implementation in self._implementations(module, marked):
-            try:
-                classes = list(implementation())
-            except Exception as error:
-                self._break(name, source, f"{implementation.__name__}: {_last_line(error)}", traceback.format_exc())
-                continue
-            for cls in classes:
-                self._add_class(cls, source, name, hooks[implementation.__name__])
-
-    def _implementations(self, module: Any, marked: list[str]) -> Iterator[Any]:
         for key in marked:
-            yield getattr(module, key)
+            self._collect(getattr(module, key), key, hooks[key], source, name)
+
+    def _collect(self, implementation: Callable[[], Any], hook: str, kind: str, source: Source, plugin: str) -> None:
+        try:
+            returned = implementation()
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            self._break(plugin, source, f"{hook}: {one_line(error)}", traceback.format_exc())
+            return
+        if not isinstance(returned, list | tuple):
+            self._break(plugin, source, f"{hook} returned {_shown(returned)}; it should return a list of classes")
+            return
+        for cls in returned:
+            self._add_class(cls, source, plugin, kind)
 
     def _add_class(self, cls: Any, source: Source, plugin: str, expected: str | None = None) -> None:
         kind = next((kind for kind, bases in KINDS.items() if _is_subclass(cls, bases)), None)
-        shown = getattr(cls, "__name__", repr(cls))
         if kind is None or (expected is not None and kind != expected):
             base = KINDS[expected or "method"][0].__name__
-            self._break(plugin, source, f"{shown} is no class derived from fieldbench.{base}")
+            self._break(plugin, source, f"{_shown(cls)} is no class derived from fieldbench.{base}")
             return
         name = getattr(cls, "name", None)
-        try:
-            valid = isinstance(name, str) and parse(name) == (Part(name),)
-        except RequestError:
-            valid = False
-        if not valid or not isinstance(name, str):
-            self._break(plugin, source, f"{shown} needs a name of lower case letters, digits and hyphens, not {name!r}")
+        if not isinstance(name, str) or not is_name(name):
+            reason = f"{_shown(cls)} needs a name of lower case letters, digits and hyphens, not {name!r}"
+            self._break(plugin, source, reason)
             return
         if inspect.isabstract(cls):
             missing = ", ".join(sorted(cls.__abstractmethods__))
-            self._break(plugin, source, f"{shown} does not define {missing}")
+            self._break(plugin, source, f"{_shown(cls)} does not define {missing}", brings=name)
             return
-        if name in self.sources.blocked:
-            return
-        if name in self._entries[kind]:
-            first = self._entries[kind][name].source
-            if self._entries[kind][name].cls is cls:
-                return
-            if source.label == "this program":  # a notebook cell run again replaces its class
-                self._entries[kind][name] = Entry(cls, source)
-                return
-            self._duplicates[kind, name] = (first, source)
-            del self._entries[kind][name]
-            self._break(plugin, source, f"the {kind} {name!r} is also registered by {first}")
-            return
-        self._entries[kind][name] = Entry(cls, source)
+        if not self._is_blocked(name):
+            self._enter(kind, name, Entry(cls, source, plugin))
 
-    def _break(self, name: str, source: Source, reason: str, details: str = "") -> None:
-        self.broken.append(Broken(name, source, reason, details))
+    def _enter(self, kind: str, name: str, entry: Entry) -> None:
+        known = self._entries[kind]
+        if (kind, name) in self._duplicates:
+            first, _ = self._duplicates[kind, name]
+        elif name not in known or entry.source == THIS_PROGRAM == known[name].source:
+            known[name] = entry  # a notebook cell run again replaces its class
+            return
+        elif known[name].cls is entry.cls:
+            return
+        else:
+            first = known.pop(name)
+            self._duplicates[kind, name] = (first, entry)
+        reason = f"the {kind} {name!r} is registered by both {first.source} and {entry.source}"
+        self._break(entry.plugin, entry.source, reason, brings=name)
+
+    def _is_blocked(self, *names: str) -> bool:
+        found = self.sources.blocked.intersection(names)
+        self._left_out |= found
+        return bool(found)
+
+    def _check_blocked(self) -> None:
+        for name in sorted(self.sources.blocked - self._left_out):
+            known = {item.name for item in self.broken}
+            for kind in self._entries.values():
+                known.update(part for key, entry in kind.items() for part in (key, entry.plugin, entry.source.label))
+            raise RequestError(f"--no-plugin {name}: there is no plugin of that name{nearest(name, known)}")
+
+    def _break(self, name: str, source: Source, reason: str, details: str = "", brings: str = "") -> None:
+        self.broken.append(Broken(name, source, reason, details, brings))
 
 
 def _only_part(text: str) -> Sequence[Part]:
@@ -412,26 +491,5 @@ def _is_editable(distribution: importlib.metadata.Distribution) -> bool:
     return bool(text and json.loads(text).get("dir_info", {}).get("editable"))
 
 
-def _source_hash(cls: type) -> str:
-    """Hash of the whole top-level package or file that defines a class, so that no helper is missed."""
-    module = sys.modules.get(cls.__module__)
-    top = sys.modules.get(cls.__module__.partition(".")[0])
-    digest = hashlib.sha256()
-    if top is not None and getattr(top, "__path__", None):
-        for folder in sorted(top.__path__):
-            for file in sorted(Path(folder).rglob("*.py")):
-                digest.update(file.read_bytes())
-    elif module is not None and getattr(module, "__file__", None):
-        digest.update(Path(str(module.__file__)).read_bytes())
-    else:
-        try:
-            digest.update(inspect.getsource(cls).encode())
-        except (OSError, TypeError):  # a class typed at a prompt has no source to read; its code stands in
-            for key, value in sorted(vars(cls).items()):
-                code = getattr(value, "__code__", None)
-                digest.update(repr((key, code.co_code, code.co_consts) if code else key).encode())
-    return digest.hexdigest()[:12]
-
-
-def _last_line(error: BaseException) -> str:
-    return traceback.format_exception_only(error)[-1].strip()
+def _shown(value: Any) -> str:
+    return value.__name__ if isinstance(value, type) else f"{value!r:.60}"

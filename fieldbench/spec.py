@@ -43,6 +43,11 @@ def parse(text: str) -> tuple[Part, ...]:
     return tuple(_parse_part(part, text) for part in split(text, "+"))
 
 
+def is_name(text: str) -> bool:
+    """Whether a plugin can be called so: lower case letters and digits, in words joined by hyphens."""
+    return bool(_NAME.match(text))
+
+
 def split(text: str, separator: str = ",") -> list[str]:
     """Split at each separator that stands outside all brackets; empty pieces are an error.
 

@@ -1,0 +1,88 @@
+"""One named check of one plugin, and what can come of it."""
+
+from __future__ import annotations
+
+import unittest
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Literal, NoReturn
+
+Status = Literal["passed", "failed", "skipped", "expected"]
+
+
+class ConformanceFailure(AssertionError):
+    """A plugin does not do what the harness relies on: what was done, what came out, what would be right."""
+
+
+class NotChecked(unittest.SkipTest):
+    """A check that means nothing here (no GPU, no data), with the reason; pytest shows it as skipped."""
+
+
+def fail(done: str, found: str, right: str) -> NoReturn:
+    """Raise a failure in the three parts that every failure has."""
+    raise ConformanceFailure(f"{done}: {found}. A right plugin {right}.")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a check.
+
+    Attributes:
+        status: ``passed``, ``failed``, ``skipped`` (it means nothing here) or ``expected`` (it fails, as
+            the plugin declares).
+        message: why, for any status but ``passed``.
+    """
+
+    status: Status
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Check:
+    """A check of one plugin, ready to be called; its text is its id in a test suite.
+
+    Attributes:
+        subject: text form of the plugin.
+        name: what is checked, such as ``hidden-entries-change-nothing``.
+        body: raises :class:`ConformanceFailure` or :class:`NotChecked`.
+        expected: why this plugin cannot pass, or None.
+    """
+
+    subject: str
+    name: str
+    body: Callable[[], None]
+    expected: str | None = None
+
+    def outcome(self) -> Outcome:
+        """Do the check and tell what came of it; nothing is raised but by the keyboard."""
+        try:
+            self.body()
+        except NotChecked as reason:
+            return Outcome("skipped", str(reason))
+        except ConformanceFailure as failure:
+            if self.expected is not None:
+                return Outcome("expected", f"{self.expected} ({failure})")
+            return Outcome("failed", str(failure))
+        if self.expected is not None:
+            return Outcome(
+                "failed",
+                f"{self.subject}: the check passes, but expected_failures says that it cannot ({self.expected}). "
+                f"A right plugin lists only what fails; remove {self.name!r} from expected_failures.",
+            )
+        return Outcome("passed")
+
+    def __call__(self) -> None:
+        """Do the check as a test.
+
+        Raises:
+            ConformanceFailure: if the plugin fails, or passes what it declares to fail.
+            unittest.SkipTest: if the check means nothing here or fails as declared.
+        """
+        outcome = self.outcome()
+        if outcome.status == "failed":
+            raise ConformanceFailure(outcome.message)
+        if outcome.status != "passed":
+            raise NotChecked(outcome.message)
+
+    def __str__(self) -> str:
+        return f"{self.subject}-{self.name}"

@@ -1,0 +1,125 @@
+"""Which checks a plugin gets: those of its kind, by what it declares about itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from typing import TypeVar
+
+from fieldbench.conformance.check import Check
+from fieldbench.conformance.datasets import of_dataset
+from fieldbench.conformance.general import Named, expected_failures_exist, of_any
+from fieldbench.conformance.methods import of_method
+from fieldbench.conformance.metrics import of_metric
+from fieldbench.conformance.modifiers import of_modifier
+from fieldbench.conformance.noises import of_noise
+from fieldbench.conformance.samplers import of_sampler
+from fieldbench.dataset import Dataset
+from fieldbench.errors import RequestError
+from fieldbench.field import Observation
+from fieldbench.method import Method, Modifier
+from fieldbench.metric import Metric
+from fieldbench.noise import Noise
+from fieldbench.plugin import Plugin
+from fieldbench.registry import KINDS, Registry
+from fieldbench.sensing import Sampler
+from fieldbench.spec import parse
+
+P = TypeVar("P", bound=Plugin)
+
+
+def checks(
+    plugin: str | Plugin | type[Plugin],
+    *,
+    kind: str | None = None,
+    observation: Observation | None = None,
+    registry: Registry | None = None,
+) -> list[Check]:
+    """All checks of one plugin.
+
+    Args:
+        plugin: an object, a class, or the text of an installed plugin (``"tap"``, ``"tap[window=4]"``,
+            ``"tap+tv"``). Parameters left at their defaults take the values of ``conformance_parameters``.
+        kind: ``method``, ``dataset``, ``noise``, ``sampler`` or ``metric``; only needed for a text that
+            names several plugins of different kinds.
+        observation: what a method is tried on, in place of small made-up fields; for methods that need
+            something special.
+        registry: the other plugins; all installed ones where none is given.
+
+    Returns:
+        Checks to call one by one, or to hand to ``pytest.mark.parametrize(..., ids=str)``.
+
+    Raises:
+        RequestError: if there is no such plugin.
+    """
+    registry = Registry() if registry is None else registry
+    if isinstance(plugin, str):
+        plugin = _named(plugin, kind, registry)
+    elif isinstance(plugin, type):
+        plugin = plugin(**plugin.conformance_parameters)
+    plugin = quick(plugin)
+    named = [*of_any(plugin), *_of_kind(plugin, registry, observation)]
+    names = [name for name, _ in named]
+    if plugin.expected_failures:
+        named.append(("expected-failures", partial(expected_failures_exist, plugin, names)))
+    expected = plugin.expected_failures
+    return [Check(str(plugin), name, body, expected.get(name)) for name, body in named]
+
+
+def quick(plugin: P) -> P:
+    """The plugin with ``conformance_parameters`` in place of parameters that are at their defaults.
+
+    Raises:
+        RequestError: if ``conformance_parameters`` names what is no parameter.
+    """
+    fields = type(plugin).model_fields
+    for key in plugin.conformance_parameters:
+        if key not in type(plugin).parameter_names():
+            raise RequestError(f"{plugin.name}: conformance_parameters names {key!r}, which is no parameter")
+    cheaper = {
+        key: value
+        for key, value in plugin.conformance_parameters.items()
+        if getattr(plugin, key) == fields[key].default
+    }
+    values = {key: getattr(plugin, key) for key in fields}
+    return type(plugin)(**{**values, **cheaper}) if cheaper else plugin
+
+
+def _named(text: str, kind: str | None, registry: Registry) -> Plugin:
+    kinds = kinds_of(text, registry) if kind is None else [kind]
+    if len(kinds) > 1:
+        raise RequestError(f"{text!r} is a {' and a '.join(kinds)}; say which by its kind")
+    (found,) = kinds or ["method"]
+    if found == "method":
+        first = parse(text)[0]
+        if len(parse(text)) == 1 and issubclass(registry.find("method", first.name).cls, Modifier):
+            return registry.modifier(text)
+        return registry.method(text)
+    plugin: Plugin = getattr(registry, found)(text)
+    return plugin
+
+
+def kinds_of(text: str, registry: Registry) -> list[str]:
+    """The kinds in which a plugin of this name is registered."""
+    name = parse(text)[0].name
+    return [kind for kind in KINDS if name in registry.entries(kind)]
+
+
+def _of_kind(plugin: Plugin, registry: Registry, observation: Observation | None) -> Iterator[Named]:
+    if isinstance(plugin, Method):
+        yield from of_method(plugin, observation)
+    elif isinstance(plugin, Modifier):
+        yield from of_modifier(plugin, _installed_methods(registry), observation)
+    elif isinstance(plugin, Dataset):
+        yield from of_dataset(plugin, registry)
+    elif isinstance(plugin, Noise):
+        yield from of_noise(plugin)
+    elif isinstance(plugin, Sampler):
+        yield from of_sampler(plugin)
+    elif isinstance(plugin, Metric):
+        yield from of_metric(plugin)
+
+
+def _installed_methods(registry: Registry) -> list[Method]:
+    classes = [entry.cls for entry in registry.entries("method").values() if issubclass(entry.cls, Method)]
+    return [quick(registry.method(cls.name)) for cls in classes]

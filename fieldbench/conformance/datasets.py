@@ -1,0 +1,122 @@
+"""Checks of datasets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import numpy as np
+
+from fieldbench.conformance import randomness
+from fieldbench.conformance.check import NotChecked, fail
+from fieldbench.conformance.general import Named
+from fieldbench.dataset import Dataset
+from fieldbench.errors import DataUnavailable, RequestError
+from fieldbench.field import Field
+from fieldbench.registry import Registry
+
+
+def of_dataset(dataset: Dataset, registry: Registry) -> Iterator[Named]:
+    """The checks of a dataset."""
+    yield "draws-a-field", partial(_draws_a_field, dataset)
+    yield "deterministic", partial(_deterministic, dataset)
+    yield "global-random-state", partial(_global_random_state, dataset)
+    yield "defaults-exist", partial(_defaults_exist, dataset, registry)
+    yield "observable", partial(_observable, dataset, registry)
+    yield "fingerprint", partial(_fingerprint, dataset)
+
+
+def _draw(dataset: Dataset, seed: int = 1) -> Field:
+    done = f"drawing a field of {dataset}"
+    try:
+        dataset.prepare()
+    except DataUnavailable as error:
+        raise NotChecked(str(error)) from None
+    try:
+        field = dataset.draw(np.random.default_rng(seed))
+    except Exception as error:
+        fail(done, f"{type(error).__name__}: {error}", "returns a fieldbench.Field")
+    if not isinstance(field, Field):
+        fail(done, f"draw() returned a {type(field).__name__}", "returns a fieldbench.Field")
+    return field
+
+
+def _draws_a_field(dataset: Dataset) -> None:
+    field = _draw(dataset)
+    if not field.quantity:
+        fail(f"drawing a field of {dataset}", "its quantity is empty", "says what is measured: Field(quantity=...)")
+    if field.existing.sum() < 2:
+        fail(f"drawing a field of {dataset}", "it has fewer than two valid entries", "draws a field worth completing")
+
+
+def _deterministic(dataset: Dataset) -> None:
+    first = _draw(dataset)
+    _draw(dataset, seed=2)
+    _same(first, _draw(dataset), f"drawing a field of {dataset} twice from one seed, another in between")
+
+
+def _global_random_state(dataset: Dataset) -> None:
+    first = _draw(dataset)
+    with randomness.seeded(3):
+        before = randomness.snapshot()
+        second = _draw(dataset)
+        after = randomness.snapshot()
+    changed = [name for name in after if before.get(name) != after[name]]
+    if changed:
+        fail(
+            f"watching the global random generators while drawing a field of {dataset}",
+            f"the state of {' and '.join(changed)} changed",
+            "draws from the given generator and leaves the global ones alone",
+        )
+    _same(first, second, f"drawing a field of {dataset} with another state of the global random generators")
+
+
+def _defaults_exist(dataset: Dataset, registry: Registry) -> None:
+    for attribute, find in (("default_sampler", registry.sampler), ("metric", registry.metric)):
+        text = getattr(dataset, attribute)
+        try:
+            find(text)
+        except RequestError as error:
+            fail(f"looking up {attribute} of {dataset.name}", str(error), f"names a {attribute} that is installed")
+    rates = dataset.default_rates
+    if not rates or not all(0 < rate <= 1 for rate in rates):
+        fail(f"reading default_rates of {dataset.name}", f"they are {rates}", "names rates in (0, 1], at least one")
+
+
+def _observable(dataset: Dataset, registry: Registry) -> None:
+    field, sampler = _draw(dataset), registry.sampler(dataset.default_sampler)
+    for rate in dataset.default_rates:
+        mask = sampler.draw(field.existing, field.axes, rate, np.random.default_rng(1)) & field.existing
+        if not mask.any():
+            fail(
+                f"observing a field of {dataset} by {dataset.default_sampler} sampling at rate {rate:g}",
+                "nothing is observed",
+                "has default rates that observe something",
+            )
+    metric = registry.metric(dataset.metric)
+    if not metric.applies_to(field):
+        fail(
+            f"asking {metric.name}, the metric of {dataset.name}, whether it applies to a field of it",
+            "it does not",
+            "names a metric that means something for its fields",
+        )
+
+
+def _fingerprint(dataset: Dataset) -> None:
+    _draw(dataset)
+    first, second = dataset.fingerprint(), dataset.fingerprint()
+    if not isinstance(first, str) or first != second:
+        fail(
+            f"calling fingerprint() of {dataset} twice",
+            f"it returned {first!r} and {second!r}",
+            "returns one text that identifies its data, or an empty one",
+        )
+
+
+def _same(first: Field, second: Field, done: str) -> None:
+    right = "draws from the given generator alone and keeps nothing from one draw to the next"
+    if first.shape != second.shape:
+        fail(done, f"the shapes are {first.shape} and {second.shape}", right)
+    different = int((first.values[first.existing] != second.values[first.existing]).sum())
+    if different:
+        fail(done, f"{different} of {first.values.size} entries differ", right)

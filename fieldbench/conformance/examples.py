@@ -1,0 +1,96 @@
+"""Small observations that exercise a method: sizes, orders, mask patterns and scales."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fieldbench.field import Axis, FloatArray, Mask, Observation
+
+#: One shape for each tensor order, small and with no two sizes alike where that matters.
+SHAPES: dict[int, tuple[int, ...]] = {2: (12, 9), 3: (8, 9, 7), 4: (6, 5, 7, 4)}
+
+#: A field much longer in one direction than in the others.
+ELONGATED: dict[int, tuple[int, ...]] = {2: (4, 30), 3: (4, 20, 6), 4: (3, 12, 4, 5)}
+
+
+@dataclass(frozen=True)
+class Example:
+    """An observation and the words that a failure message calls it by."""
+
+    words: str
+    observation: Observation
+
+
+def smooth_field(shape: Sequence[int]) -> FloatArray:
+    """A smooth field of tensor rank 2 with values of about -2 to 2."""
+    coordinates = np.meshgrid(*(np.linspace(0, 1, size) for size in shape), indexing="ij")
+    waves = np.prod([np.cos(2.5 * x + axis) for axis, x in enumerate(coordinates)], axis=0)
+    slopes = np.prod([0.5 + x for x in coordinates], axis=0)
+    return np.asarray(waves + slopes / slopes.max())
+
+
+def random_mask(shape: Sequence[int], rate: float = 0.4, seed: int = 1) -> Mask:
+    mask = np.zeros(int(np.prod(shape)), dtype=bool)
+    mask[np.random.default_rng(seed).permutation(mask.size)[: max(1, round(rate * mask.size))]] = True
+    return mask.reshape(shape)
+
+
+def fiber_mask(shape: Sequence[int], rate: float = 0.4) -> Mask:
+    return np.broadcast_to(random_mask(shape[:-1], rate)[..., np.newaxis], shape).copy()
+
+
+def block_mask(shape: Sequence[int]) -> Mask:
+    """All but a block in one corner, half as wide as the field in each direction."""
+    mask = np.ones(shape, dtype=bool)
+    mask[tuple(slice(0, size // 2) for size in shape)] = False
+    return mask
+
+
+def axes_of(shape: Sequence[int]) -> tuple[Axis, ...]:
+    """Axes with different spacings, as measured fields have them."""
+    return tuple(Axis.regular(f"axis{index}", size, 10.0 ** (index - 1), "m") for index, size in enumerate(shape))
+
+
+def observed(values: FloatArray, mask: Mask) -> Observation:
+    return Observation(np.where(mask, values, np.nan), mask, axes_of(mask.shape), "m/s", "example")
+
+
+def ordinary(orders: Sequence[int]) -> Iterator[Example]:
+    """Ordinary observations in the order in which a method's first applicable one is sought."""
+    for order in orders:
+        shape = SHAPES[order]
+        yield Example(f"a {order}-D field at 40 % random entries", observed(smooth_field(shape), random_mask(shape)))
+    for order in orders:
+        shape = SHAPES[order]
+        power = np.exp(smooth_field(shape) - 4)
+        fibers = replace(observed(power, fiber_mask(shape)), unit="power", quantity="power", log_floor=1e-6)
+        yield Example(f"a positive {order}-D field with a log_floor at 40 % of its fibers", fibers)
+
+
+def masked(observation: Observation, mask: Mask) -> Observation:
+    """The same geometry with another mask; the values are those of a smooth field."""
+    values = smooth_field(observation.shape)
+    if observation.log_floor is not None:
+        values = np.exp(values - 4)
+    return replace(observation, values=np.where(mask, values, np.nan), mask=mask)
+
+
+def masks(shape: Sequence[int]) -> dict[str, Mask]:
+    """The mask patterns that a method meets, by the name of their check."""
+    one = np.zeros(shape, dtype=bool)
+    one[tuple(size // 2 for size in shape)] = True
+    return {
+        "one-observed-entry": one,
+        "fully-observed": np.ones(shape, dtype=bool),
+        "fiber-mask": fiber_mask(shape),
+        "block-mask": block_mask(shape),
+    }
+
+
+def rescaled(observation: Observation, factor: float) -> Observation:
+    """The same observation in another unit: values, and a log_floor where there is one, times ``factor``."""
+    floor = None if observation.log_floor is None else observation.log_floor * factor
+    return replace(observation, values=observation.values * factor, log_floor=floor)

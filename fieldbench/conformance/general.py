@@ -1,0 +1,118 @@
+"""Checks of every plugin, whatever its kind: its description, its parameters and its text form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import TypeAlias
+
+import cloudpickle
+import pydantic
+
+from fieldbench.conformance.check import fail
+from fieldbench.errors import nearest
+from fieldbench.plugin import Plugin
+from fieldbench.spec import Part, Value, format_part, parse
+
+#: A check's name and what it does.
+Named: TypeAlias = tuple[str, Callable[[], None]]
+
+
+def of_any(plugin: Plugin) -> Iterator[Named]:
+    """The checks of every plugin."""
+    yield "description", partial(describes_itself, plugin)
+    yield "parameters-round-trip", partial(parameters_round_trip, plugin)
+    yield "parameters-validated", partial(parameters_are_validated, plugin)
+    yield "pickles", partial(pickles, plugin)
+
+
+def expected_failures_exist(plugin: Plugin, names: Iterable[str]) -> None:
+    """Every declared failure names a check of this plugin and gives a reason."""
+    known = list(names)
+    for name, reason in plugin.expected_failures.items():
+        done = f"reading expected_failures of {type(plugin).__name__}"
+        if name not in known:
+            fail(done, f"it has no check {name!r}{nearest(name, known)}", "names checks that are made of it")
+        if not reason.strip():
+            fail(done, f"{name!r} has no reason", "says why each cannot pass")
+
+
+def describes_itself(plugin: Plugin) -> None:
+    """The class has a docstring, and every parameter says what it means."""
+    cls = type(plugin)
+    if not cls.summary():
+        fail(
+            f"reading the docstring of {cls.__name__}", "it has none", "has a docstring; its first line is the summary"
+        )
+    for key in cls.parameter_names():
+        if not cls.model_fields[key].description:
+            fail(
+                f"reading the declaration of parameter {key!r} of {plugin.name}",
+                "it does not say what it means",
+                'declares it as parameter(default, "meaning")',
+            )
+
+
+def parameters_round_trip(plugin: Plugin) -> None:
+    """The short and the full text form both read back as an equal plugin."""
+    own = type(plugin).parameter_names()
+    for text in (str(plugin).partition("+")[0], format_part(plugin.name, plugin.parameters())):
+        (part,) = parse(text)
+        again = _rebuilt(plugin, part, text)
+        different = [key for key in own if getattr(again, key) != getattr(plugin, key)]
+        if different:
+            key = different[0]
+            fail(
+                f"writing the plugin as {text!r} and reading it back",
+                f"{key} was {getattr(plugin, key)!r} and became {getattr(again, key)!r}",
+                "has parameters that are numbers, booleans, None, words or tuples of these, and does not alter them "
+                "on the way in",
+            )
+
+
+def parameters_are_validated(plugin: Plugin) -> None:
+    """An undeclared parameter is refused, and a declared one cannot be changed afterwards."""
+    cls = type(plugin)
+    given: dict[str, Value] = {**plugin.parameters(), "no_such_parameter_0": 1}
+    try:
+        cls(**given)
+    except pydantic.ValidationError:
+        pass
+    else:
+        fail(
+            f"making {cls.__name__} with an undeclared parameter",
+            "it was accepted",
+            "keeps extra='forbid', so that a misspelt parameter is noticed",
+        )
+    for key in cls.parameter_names()[:1]:
+        try:
+            setattr(plugin, key, getattr(plugin, key))
+        except (pydantic.ValidationError, AttributeError, TypeError):
+            continue
+        fail(f"setting {key} of {plugin}", "it was changed", "keeps frozen=True, so that results belong to a text form")
+
+
+def pickles(plugin: Plugin) -> None:
+    """The plugin reaches a worker process."""
+    try:
+        again = cloudpickle.loads(cloudpickle.dumps(plugin))
+    except Exception as error:
+        fail(
+            f"pickling {plugin}",
+            f"{type(error).__name__}: {error}",
+            "holds its parameters alone; what cannot be pickled is made when it is used",
+        )
+    if str(again) != str(plugin):
+        fail(f"pickling {plugin} and reading it back", f"it became {again}", "holds its parameters alone")
+
+
+def _rebuilt(plugin: Plugin, part: Part, text: str) -> Plugin:
+    try:
+        return type(plugin)(**part.parameters)
+    except pydantic.ValidationError as error:
+        first = error.errors()[0]
+        fail(
+            f"writing the plugin as {text!r} and reading it back",
+            f"{'.'.join(map(str, first['loc']))}: {first['msg']}",
+            "accepts the values that its own text form shows",
+        )

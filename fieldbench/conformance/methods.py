@@ -1,0 +1,423 @@
+"""Checks of completion methods."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fieldbench.conformance import examples, randomness
+from fieldbench.conformance.check import NotChecked, fail
+from fieldbench.conformance.examples import Example
+from fieldbench.conformance.general import Named
+from fieldbench.field import FloatArray, Observation
+from fieldbench.method import Method, Report, Silent, as_field_array
+
+#: As large as the seeds of real trials, which do not fit into 32 bits.
+SEED = 2**62 + 12345
+
+HUGE, TINY = 1e12, 1e-12
+
+#: Relative to the largest magnitude of the estimate. Scaling by a power of two rounds nothing, so that only
+#: what a method adds on its own scale can differ; a GPU sums in another order, in single precision.
+SCALING_TOLERANCE, GPU_TOLERANCE = 1e-6, 1e-2
+
+
+class Everything:
+    """A report that wants every estimate and keeps them."""
+
+    def __init__(self) -> None:
+        self.received: list[tuple[Any, Any, dict[str, Any]]] = []
+
+    def due(self, step: int) -> bool:
+        return True
+
+    def __call__(self, step: int, estimate: ArrayLike, **diagnostics: float) -> None:
+        self.received.append((step, as_field_array(estimate).copy(), diagnostics))
+
+
+class Bench:
+    """A method with the observations that it is tried on."""
+
+    def __init__(self, method: Method, observation: Observation | None) -> None:
+        self.method = method
+        self._given = observation
+
+    @property
+    def orders(self) -> tuple[int, ...]:
+        """The tensor orders to try, 3-D first: most methods are made for it."""
+        if self._given is not None:
+            return (self._given.ndim,)
+        declared = self.method.orders or tuple(examples.SHAPES)
+        return tuple(order for order in (3, 2, 4) if order in declared)
+
+    @cached_property
+    def example(self) -> Example:
+        """The first ordinary observation that the method is applicable to."""
+        if self._given is not None:
+            return Example("the given observation", self._given)
+        reasons = []
+        for example in examples.ordinary(self.orders):
+            reason = self.refusal(example.observation)
+            if reason is None:
+                return example
+            reasons.append(f"{example.words}: {reason}")
+        fail(
+            f"looking for a small observation that {self.method} can complete",
+            "; ".join(reasons) or f"there is none of order {self.method.orders}",
+            "can complete one of these, or is checked with an observation of its own: checks(method, observation=...)",
+        )
+
+    @cached_property
+    def estimate(self) -> FloatArray:
+        """The estimate for :attr:`example`."""
+        return self.complete(self.example)
+
+    def refusal(self, observation: Observation) -> str | None:
+        """Why the method does not take this observation, or None."""
+        reason = self.method.applicable(observation)
+        if reason is not None:
+            return reason
+        try:
+            self.method.check_shape(observation.shape)
+        except ValueError as error:
+            return str(error)
+        return None
+
+    def complete(
+        self, example: Example, *, seed: int = SEED, device: str = "cpu", report: Report | None = None
+    ) -> FloatArray:
+        """Complete one observation and see that the result is a field."""
+        try:
+            estimate = self.method.complete(
+                example.observation, seed=seed, device=device, report=Silent() if report is None else report
+            )
+        except Exception as error:
+            fail(
+                f"completing {example.words}",
+                f"{type(error).__name__}: {error}",
+                "returns an estimate, or says in applicable() why it cannot",
+            )
+        return self.inspected(estimate, example)
+
+    def inspected(self, estimate: Any, example: Example) -> FloatArray:
+        """The estimate as an array, which must be real, of the right shape, and finite."""
+        done, observation = f"completing {example.words}", example.observation
+        try:
+            array = np.asarray(estimate.detach().cpu().numpy() if hasattr(estimate, "detach") else estimate)
+        except Exception as error:
+            fail(done, f"what complete() returned is no array ({error})", "returns an array")
+        if array.dtype.kind not in "fiu":
+            fail(done, f"complete() returned dtype {array.dtype}", "returns real numbers")
+        if array.shape != observation.shape:
+            fail(
+                done,
+                f"complete() returned shape {array.shape} for an observation of shape {observation.shape}",
+                "returns the whole field, in the shape of the observation",
+            )
+        exists = np.ones(array.shape, dtype=bool) if observation.valid is None else observation.valid
+        bad = ~np.isfinite(array) & exists
+        if bad.any():
+            first = tuple(int(index) for index in np.argwhere(bad)[0])
+            fail(
+                done,
+                f"{int(bad.sum())} of {array.size} entries are NaN or infinite, the first at {first}",
+                "returns finite numbers everywhere; hidden entries of observation.values are NaN and must not be used",
+            )
+        return array.astype(float)
+
+    def try_on(self, example: Example) -> None:
+        """Complete an observation that the method may refuse, with a reason."""
+        reason = self.refusal(example.observation)
+        if reason is not None:
+            raise NotChecked(f"not applicable to {example.words}: {reason}")
+        self.complete(example)
+
+
+def of_method(method: Method, observation: Observation | None = None) -> Iterator[Named]:
+    """The checks that suit what a method declares about itself, each with its name."""
+    bench = Bench(method, observation)
+    yield "shape-and-finiteness", partial(_shape_and_finiteness, bench)
+    yield "deterministic", partial(_deterministic, bench)
+    yield "global-random-state", partial(_global_random_state, bench)
+    yield "hidden-entries-change-nothing", partial(_hidden_entries, bench)
+    yield "inputs-unmodified", partial(_inputs_unmodified, bench)
+    yield "reports", partial(_reports, bench)
+    yield "applicable-gives-reasons", partial(_applicable, bench)
+    yield "elongated-field", partial(_elongated, bench)
+    for order in examples.SHAPES:
+        if observation is None and order in bench.orders:
+            yield f"works-in-{order}-d", partial(_works_in, bench, order)
+        elif observation is None:
+            yield f"refuses-{order}-d", partial(_refuses, bench, order)
+    for name in ("one-observed-entry", "fully-observed", "fiber-mask", "block-mask"):
+        yield name, partial(_mask, bench, name)
+    yield "constant-field", partial(_constant_field, bench)
+    yield "zero-field", partial(_zero_field, bench)
+    yield "huge-scale", partial(_scale, bench, HUGE)
+    yield "tiny-scale", partial(_scale, bench, TINY)
+    yield "single-precision", partial(_single_precision, bench)
+    yield "field-with-gaps", partial(_field_with_gaps, bench)
+    if method.scale_equivariant:
+        yield "scale-equivariant", partial(_scale_equivariant, bench)
+    if type(method).complete_batch is not Method.complete_batch or type(method).batch_size is not Method.batch_size:
+        yield "batch-equals-single", partial(_batch, bench)
+    if method.uses_gpu:
+        yield "cpu-and-gpu-agree", partial(_gpu, bench)
+
+
+def _shape_and_finiteness(bench: Bench) -> None:
+    assert bench.estimate.shape == bench.example.observation.shape
+
+
+def _deterministic(bench: Bench) -> None:
+    other = Example("another observation", examples.rescaled(bench.example.observation, 3.0))
+    first = bench.estimate
+    bench.complete(other, seed=SEED + 1)
+    _same(
+        first,
+        bench.complete(bench.example),
+        f"completing {bench.example.words} twice with one seed, another observation in between",
+        "takes all randomness from the seed and keeps nothing from one call to the next",
+    )
+
+
+def _global_random_state(bench: Bench) -> None:
+    expected = bench.estimate  # loads what the method loads, so that torch's generator is watched too
+    for seed in (1, 2):
+        with randomness.seeded(seed):
+            before = randomness.snapshot()
+            found = bench.complete(bench.example)
+            after = randomness.snapshot()
+        changed = [name for name in after if before.get(name) != after[name]]
+        if changed:
+            fail(
+                f"watching the global random generators while completing {bench.example.words}",
+                f"the state of {' and '.join(changed)} changed",
+                "makes its own generator from the seed and leaves the global ones alone",
+            )
+        _same(
+            expected,
+            found,
+            f"completing {bench.example.words} with other states of the global random generators",
+            "makes its own generator from the seed",
+        )
+
+
+def _hidden_entries(bench: Bench) -> None:
+    observation = bench.example.observation
+    for garbage in (1e6, -np.inf, 0.0):
+        values = np.where(observation.mask, observation.values, garbage)
+        words = f"{bench.example.words}, hidden entries filled with {garbage:g}"
+        filled = Example(words, replace(observation, values=values))
+        _same(
+            bench.estimate,
+            bench.complete(filled),
+            f"completing {filled.words} instead of NaN",
+            "uses observation.observed, or observation.filled(), and nothing that is hidden",
+        )
+
+
+def _inputs_unmodified(bench: Bench) -> None:
+    observation = bench.example.observation
+    arrays = {"values": observation.values, "mask": observation.mask, "observed": observation.observed}
+    arrays |= {f"axis {axis.name}": axis.coordinates for axis in observation.axes}
+    before = {name: array.copy() for name, array in arrays.items()}
+    bench.complete(bench.example)
+    for name, array in arrays.items():
+        if not np.array_equal(before[name], array, equal_nan=array.dtype.kind == "f"):
+            fail(
+                f"comparing the observation before and after completing {bench.example.words}",
+                f"{name} was changed",
+                "works on copies; observation.filled() is one",
+            )
+
+
+def _reports(bench: Bench) -> None:
+    report, example = Everything(), bench.example
+    found = bench.complete(example, report=report)
+    for step, estimate, diagnostics in report.received:
+        done = f"receiving the report of step {step!r} while completing {example.words}"
+        if isinstance(step, bool) or not isinstance(step, int | np.integer):
+            fail(done, f"the step is a {type(step).__name__}", "reports a whole number of steps")
+        if estimate.shape != example.observation.shape:
+            fail(done, f"the estimate has shape {estimate.shape}", "reports estimates of the shape of the observation")
+        for key, value in diagnostics.items():
+            if not isinstance(value, float | int | np.floating | np.integer):
+                fail(done, f"{key} is a {type(value).__name__}", "reports single numbers as diagnostics")
+    steps = [step for step, _, _ in report.received]
+    if steps != sorted(set(steps)):
+        fail(f"reading the steps reported for {example.words}", f"they are {steps}", "reports rising steps, each once")
+    _same(
+        bench.estimate,
+        found,
+        f"completing {example.words} with every step reported and with none",
+        "gives the same numbers whether or not it is asked for estimates on the way",
+    )
+
+
+def _applicable(bench: Bench) -> None:
+    for order, shape in examples.SHAPES.items():
+        for pattern, mask in {"random-mask": examples.random_mask(shape), **examples.masks(shape)}.items():
+            words = f"asking applicable() about a {order}-D field with {pattern.replace('-', ' ')}"
+            try:
+                reason = bench.method.applicable(examples.observed(examples.smooth_field(shape), mask))
+            except Exception as error:
+                fail(words, f"{type(error).__name__}: {error}", "returns None or the reason, and raises nothing")
+            if reason is not None and not (isinstance(reason, str) and reason.strip()):
+                fail(words, f"the answer is {reason!r}", "returns None if it can work, else a reason in words")
+            try:
+                bench.method.check_shape(shape)
+            except ValueError:
+                pass
+            except Exception as error:
+                fail(
+                    f"calling check_shape({shape})",
+                    f"{type(error).__name__}: {error}",
+                    "raises ValueError for a shape that contradicts its parameters, and nothing else",
+                )
+
+
+def _elongated(bench: Bench) -> None:
+    shape = examples.ELONGATED.get(bench.example.observation.ndim, bench.example.observation.shape)
+    mask = examples.fiber_mask(shape) if "fibers" in bench.example.words else examples.random_mask(shape)
+    field = examples.observed(examples.smooth_field(shape), mask)
+    observation = replace(field, log_floor=bench.example.observation.log_floor)
+    bench.try_on(Example(f"a field of shape {shape}", examples.masked(observation, mask)))
+
+
+def _works_in(bench: Bench, order: int) -> None:
+    reasons = []
+    for example in examples.ordinary([order]):
+        reason = bench.refusal(example.observation)
+        if reason is None:
+            bench.complete(example)
+            return
+        reasons.append(reason)
+    if bench.method.orders is None:
+        raise NotChecked(f"not applicable to small {order}-D fields: {reasons[0]}")
+    fail(
+        f"asking applicable() about {order}-D fields, which {bench.method.name} declares",
+        reasons[0],
+        "works on the tensor orders it declares",
+    )
+
+
+def _refuses(bench: Bench, order: int) -> None:
+    for example in examples.ordinary([order]):
+        if bench.method.applicable(example.observation) is None:
+            fail(
+                f"asking applicable() about {example.words}",
+                f"the answer is None, but {bench.method.name} declares orders {bench.method.orders}",
+                "refuses other tensor orders with a reason (super().applicable(observation) does so)",
+            )
+
+
+def _mask(bench: Bench, name: str) -> None:
+    observation = bench.example.observation
+    example = Example(
+        f"a {observation.ndim}-D field with {name.replace('-', ' ')}",
+        examples.masked(observation, examples.masks(observation.shape)[name]),
+    )
+    bench.try_on(example)
+
+
+def _constant_field(bench: Bench) -> None:
+    observation = bench.example.observation
+    constant = replace(observation, values=np.where(observation.mask, 2.5, np.nan))
+    bench.try_on(Example("a constant field", constant))
+
+
+def _zero_field(bench: Bench) -> None:
+    observation = bench.example.observation
+    bench.try_on(Example("a field of zeros", replace(observation, values=np.where(observation.mask, 0.0, np.nan))))
+
+
+def _scale(bench: Bench, factor: float) -> None:
+    observation = examples.rescaled(bench.example.observation, factor)
+    bench.try_on(Example(f"{bench.example.words}, values times {factor:g}", observation))
+
+
+def _single_precision(bench: Bench) -> None:
+    observation = bench.example.observation
+    single = replace(observation, values=observation.values.astype(np.float32))
+    bench.try_on(Example(f"{bench.example.words} in single precision", single))
+
+
+def _field_with_gaps(bench: Bench) -> None:
+    observation = bench.example.observation
+    valid = ~examples.random_mask(observation.shape[:-1], 0.2, seed=2)
+    valid = np.broadcast_to(valid[..., np.newaxis], observation.shape).copy()
+    mask = observation.mask & valid
+    gappy = replace(observation, values=np.where(mask, observation.values, np.nan), mask=mask, valid=valid)
+    bench.try_on(Example(f"{bench.example.words}, not existing at some positions (valid)", gappy))
+
+
+def _scale_equivariant(bench: Bench) -> None:
+    factor = 1024.0
+    observation = examples.rescaled(bench.example.observation, factor)
+    found = bench.complete(Example(f"{bench.example.words}, values times {factor:g}", observation)) / factor
+    largest = float(np.abs(bench.estimate).max()) or 1.0
+    error = float(np.abs(found - bench.estimate).max()) / largest
+    if not error <= SCALING_TOLERANCE:
+        fail(
+            f"completing {bench.example.words}, then the same with values times {factor:g}",
+            f"the estimates differ by more than that factor, by {error:.2g} of the largest value",
+            "scales its values by what it observes, or declares scale_equivariant = False",
+        )
+
+
+def _batch(bench: Bench) -> None:
+    shape = bench.example.observation.shape
+    size = bench.method.batch_size(shape, "cpu")
+    if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+        fail(f"calling batch_size({shape}, 'cpu')", f"it returned {size!r}", "returns a whole number of at least 1")
+    batch = [
+        Example(f"member {number} of a batch", examples.rescaled(bench.example.observation, factor))
+        for number, factor in enumerate((1.0, 0.7, 2.0))
+    ]
+    seeds = [SEED, SEED + 1, SEED + 2]
+    alone = [bench.complete(example, seed=seed) for example, seed in zip(batch, seeds, strict=True)]
+    try:
+        together = bench.method.complete_batch(
+            [example.observation for example in batch], seeds=seeds, device="cpu", reports=[Silent()] * 3
+        )
+        estimates = list(together)
+    except Exception as error:
+        fail("completing a batch of 3", f"{type(error).__name__}: {error}", "returns a list with one estimate for each")
+    if len(estimates) != len(batch):
+        fail("completing a batch of 3", f"{len(estimates)} estimates came back", "returns one estimate for each")
+    for example, expected, estimate in zip(batch, alone, estimates, strict=True):
+        _same(
+            expected,
+            bench.inspected(estimate, example),
+            f"completing {example.words} in the batch and alone",
+            "gives each trial the numbers that it has alone, whatever it is batched with",
+        )
+
+
+def _gpu(bench: Bench) -> None:
+    import torch
+
+    if not torch.cuda.is_available():
+        raise NotChecked("there is no GPU on this machine")
+    found = bench.complete(bench.example, device="cuda:0")
+    largest = float(np.abs(bench.estimate).max()) or 1.0
+    error = float(np.abs(found - bench.estimate).max()) / largest
+    if not error <= GPU_TOLERANCE:
+        fail(
+            f"completing {bench.example.words} on the CPU and on the GPU",
+            f"the estimates differ by {error:.2g} of the largest value",
+            "gives the same numbers on both, up to rounding",
+        )
+
+
+def _same(expected: FloatArray, found: FloatArray, done: str, right: str) -> None:
+    if not np.array_equal(expected, found):
+        difference = np.abs(expected - found)
+        count = int((difference > 0).sum())
+        fail(done, f"{count} of {found.size} entries differ, by up to {float(difference.max()):.3g}", right)

@@ -1,0 +1,85 @@
+"""Checks of modifiers, each on every method that takes it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+from fieldbench.conformance.check import NotChecked, fail
+from fieldbench.conformance.general import Named
+from fieldbench.conformance.methods import Bench, of_method
+from fieldbench.errors import RequestError
+from fieldbench.field import Observation
+from fieldbench.method import Method, Modifier
+from fieldbench.spec import parse
+
+#: What a modified method is checked for again; a modifier changes neither its parameters nor its orders.
+_AGAIN = (
+    "shape-and-finiteness", "deterministic", "global-random-state", "hidden-entries-change-nothing",
+    "inputs-unmodified", "reports", "fiber-mask", "block-mask", "constant-field", "batch-equals-single",
+)  # fmt: skip
+
+
+def of_modifier(modifier: Modifier, methods: list[Method], observation: Observation | None = None) -> Iterator[Named]:
+    """The checks of a modifier, with the methods that it can be tried on."""
+    takers = [method for method in methods if takes(method, modifier)]
+    others = [method for method in methods if not takes(method, modifier)]
+    yield "has-a-method", partial(_has_a_method, modifier, takers)
+    yield "refused-elsewhere", partial(_refused_elsewhere, modifier, others)
+    for method in takers:
+        modified = modifier.modify(method)
+        yield f"text-form-on-{method.name}", partial(_text_form, modifier, method)
+        for name, body in of_method(modified, observation):
+            if name in _AGAIN:
+                yield f"{name}-on-{method.name}", body
+        yield f"changes-{method.name}", partial(_changes, method, modified, observation)
+
+
+def takes(method: Method, modifier: Modifier) -> bool:
+    """Whether this method accepts this modifier."""
+    try:
+        modifier.modify(method)
+    except RequestError:
+        return False
+    return True
+
+
+def _has_a_method(modifier: Modifier, takers: list[Method]) -> None:
+    if not takers:
+        fail(
+            f"adding +{modifier.name} to every installed method",
+            "none takes it",
+            "is named in the accepts of a method, or overrides modify()",
+        )
+
+
+def _refused_elsewhere(modifier: Modifier, others: list[Method]) -> None:
+    for method in others:
+        try:
+            modifier.modify(method)
+        except RequestError as error:
+            if modifier.name not in str(error):
+                fail(f"adding +{modifier.name} to {method.name}", f"the error is {str(error)!r}", "is named in it")
+    if not others:
+        raise NotChecked("every installed method takes it")
+
+
+def _text_form(modifier: Modifier, method: Method) -> None:
+    text = str(modifier.modify(method))
+    names = [part.name for part in parse(text)]
+    if names[-1] != modifier.name:
+        fail(
+            f"writing {method.name} with +{modifier.name} as text",
+            f"it is {text!r}",
+            "appears in the text form of the method it modifies, last",
+        )
+
+
+def _changes(method: Method, modified: Method, observation: Observation | None) -> None:
+    plain, changed = Bench(method, observation), Bench(modified, observation)
+    if (plain.estimate == changed.estimate).all():
+        fail(
+            f"completing {plain.example.words} by {method.name} and by {modified}",
+            "the estimates are equal",
+            "changes something",
+        )

@@ -1,0 +1,71 @@
+"""Checks of noises."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+import numpy as np
+
+from fieldbench.conformance import examples, randomness
+from fieldbench.conformance.check import fail
+from fieldbench.conformance.general import Named
+from fieldbench.field import FloatArray
+from fieldbench.noise import Noise
+
+
+def of_noise(noise: Noise) -> Iterator[Named]:
+    """The checks of a noise."""
+    for order, shape in examples.SHAPES.items():
+        yield f"works-in-{order}-d", partial(_shape, noise, shape)
+    yield "deterministic", partial(_deterministic, noise)
+    yield "global-random-state", partial(_global_random_state, noise)
+    yield "streams-differ", partial(_streams_differ, noise)
+
+
+def _draw(noise: Noise, shape: Sequence[int], seed: int = 1) -> FloatArray:
+    done = f"drawing {noise} of shape {tuple(shape)}"
+    try:
+        drawn = np.asarray(noise.draw(shape, np.random.default_rng(seed)))
+    except Exception as error:
+        fail(done, f"{type(error).__name__}: {error}", "returns an array")
+    if drawn.shape != tuple(shape):
+        fail(done, f"it has shape {drawn.shape}", "returns noise of the shape it is asked for")
+    if drawn.dtype.kind != "f" or not np.isfinite(drawn).all():
+        fail(done, f"it is {drawn.dtype} with {int((~np.isfinite(drawn)).sum())} entries not finite",
+             "returns finite floating-point numbers")  # fmt: skip
+    return drawn
+
+
+def _shape(noise: Noise, shape: Sequence[int]) -> None:
+    _draw(noise, shape)
+
+
+def _deterministic(noise: Noise) -> None:
+    shape = examples.SHAPES[3]
+    first = _draw(noise, shape)
+    _draw(noise, shape, seed=2)
+    if not np.array_equal(first, _draw(noise, shape)):
+        fail(f"drawing {noise} twice from one seed, another in between", "it differs", "draws from the generator alone")
+
+
+def _global_random_state(noise: Noise) -> None:
+    shape = examples.SHAPES[3]
+    first = _draw(noise, shape)
+    with randomness.seeded(3):
+        before = randomness.snapshot()
+        second = _draw(noise, shape)
+        touched = before != randomness.snapshot()
+    if touched or not np.array_equal(first, second):
+        fail(
+            f"drawing {noise} with another state of the global random generators",
+            "the state changed" if touched else "the noise differs",
+            "draws from the given generator and neither uses nor touches the global ones",
+        )
+
+
+def _streams_differ(noise: Noise) -> None:
+    shape = examples.SHAPES[3]
+    first, second = _draw(noise, shape), _draw(noise, shape, seed=2)
+    if np.array_equal(first, second) and np.ptp(first) > 0:
+        fail(f"drawing {noise} from two seeds", "it is the same", "draws anew from the generator it is given")
