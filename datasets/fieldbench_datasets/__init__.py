@@ -5,11 +5,13 @@ from __future__ import annotations
 import fieldbench
 from fieldbench_datasets.noise import Gaussian, Laplacian, NoNoise
 from fieldbench_datasets.radiomap import RadioMap, RadioMap1, RadioMap2
+from fieldbench_datasets.ssf import SoundSpeedField
+from fieldbench_datasets.ssf_synthetic import SyntheticSoundSpeedField
 
 
 @fieldbench.hookimpl
 def fieldbench_register_datasets() -> list[type[fieldbench.Dataset]]:
-    return [RadioMap, RadioMap1, RadioMap2]
+    return [SoundSpeedField, SyntheticSoundSpeedField, RadioMap, RadioMap1, RadioMap2]
 
 
 @fieldbench.hookimpl

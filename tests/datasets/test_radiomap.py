@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from fieldbench_datasets import propagation
-from fieldbench_datasets.radiomap import RadioMap, RadioMap1, RadioMap2
 
 from fieldbench.errors import RequestError
 from fieldbench.registry import Registry
+from fieldbench_datasets import propagation
+from fieldbench_datasets.radiomap import RadioMap, RadioMap1, RadioMap2
 
 
 def rng(seed: int = 0) -> np.random.Generator:
