@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -66,28 +65,36 @@ class Geometry:
         return np.ascontiguousarray(corners.reshape(self.cubes, self.cube_size))
 
     @cached_property
-    def row_places(self) -> NDArray[np.int64]:
-        """Shape (N,): the flat core index of the first entry of each row's block, head 0."""
-        return self._flat([np.arange(count) * count for count in self.counts])
+    def row_digits(self) -> list[NDArray[np.int64]]:
+        """For each mode, shape (N,): the core index of the first entry of each row's block, head 0.
+
+        Entry (n, i N + m) of the concatenated map, the attention of cube n to cube m in head i, stands in
+        the core at index ``row_digits[l][n] + column_digits[l][i N + m]`` along mode l (section III-B,
+        appendix A).
+        """
+        return [digit * count for digit, count in zip(_digits(self.counts), self.counts, strict=True)]
 
     @cached_property
-    def column_places(self) -> NDArray[np.int64]:
-        """Shape (h N,): what a column of the concatenated map (head-major) adds to its row's place.
+    def column_digits(self) -> list[NDArray[np.int64]]:
+        """For each mode, shape (h N,): what a column of the concatenated map adds to its row's index."""
+        within, heads = _digits(self.counts), _digits(self.heads)
+        return [
+            (head[:, None] * count * count + digit[None, :]).ravel()
+            for head, digit, count in zip(heads, within, self.counts, strict=True)
+        ]
 
-        Entry (n, i N + m) of the map, the attention of cube n to cube m in head i, stands in the core
-        tensor at flat index ``row_places[n] + column_places[i N + m]`` (section III-B, appendix A).
-        """
-        within = self._flat([np.arange(count) for count in self.counts])
-        heads = self._flat(
-            [np.arange(head) * count * count for head, count in zip(self.heads, self.counts, strict=True)]
-        )
-        return (heads[:, None] + within[None, :]).ravel()
+    @property
+    def places(self) -> NDArray[np.int64]:
+        """Shape (N, h N): the flat core index (C order) of every entry of the concatenated map."""
+        total = np.zeros((self.cubes, self.head_count * self.cubes), dtype=np.int64)
+        for rows, columns, size in zip(self.row_digits, self.column_digits, self.core_shape, strict=True):
+            total = total * size + rows[:, None] + columns[None, :]
+        return total
 
-    def _flat(self, offsets: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
-        """Flat core indices of every combination of offsets along the modes, in C order."""
-        strides = np.cumprod((1, *self.core_shape[:0:-1]))[::-1]
-        grids = np.meshgrid(*(offset * stride for offset, stride in zip(offsets, strides, strict=True)), indexing="ij")
-        return np.asarray(sum(grids), dtype=np.int64).ravel()
+
+def _digits(sizes: Sizes) -> list[NDArray[np.int64]]:
+    """The indices along each axis of every entry of an array of these sizes, in C order."""
+    return [grid.ravel() for grid in np.indices(sizes)]
 
 
 def check_geometry(name: str, geometry: Geometry) -> None:

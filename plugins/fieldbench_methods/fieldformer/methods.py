@@ -17,7 +17,7 @@ from fieldbench_methods.relay import Relay
 from fieldbench_methods.scaling import fit_scaling
 
 if TYPE_CHECKING:
-    from fieldbench_methods.fieldformer.network import Design
+    from fieldbench_methods.fieldformer.design import Design
 
 SOUND_SPEED, RADIO_MAP = (20, 20, 20), (51, 51, 64)
 """Shapes of the paper's fields, for which appendices I and J give the settings."""
@@ -86,7 +86,7 @@ class _FieldFormer(Method):
 
     def design(self, shape: Sequence[int]) -> Design:
         """The network for a field of this shape; see :meth:`geometry` for the errors."""
-        from fieldbench_methods.fieldformer.network import Design
+        from fieldbench_methods.fieldformer.design import Design
 
         geometry = self.geometry(shape)
         scale = self.score_scale
@@ -111,10 +111,8 @@ class _FieldFormer(Method):
     def _train(
         self, observations: Sequence[Observation], seeds: Sequence[int], device: str, reports: Sequence[Report]
     ) -> list[ArrayLike]:
-        import torch
-
-        from fieldbench_methods.fieldformer.network import TensorAttention
-        from fieldbench_methods.fieldformer.training import Schedule, train
+        from fieldbench_methods.fieldformer.design import Schedule
+        from fieldbench_methods.fieldformer.fit import fit
 
         design = self.design(observations[0].shape)
         scalings = [fit_scaling(observation, self.transform) for observation in observations]
@@ -122,18 +120,15 @@ class _FieldFormer(Method):
             np.where(observation.mask, scaling.forward(observation.filled(0.0)), 0.0)
             for observation, scaling in zip(observations, scalings, strict=True)
         ]
-        cubes = np.stack(
-            [self._cubes(design.geometry, target, seed) for target, seed in zip(targets, seeds, strict=True)]
-        )
-        network = TensorAttention(design, torch.from_numpy(cubes).to(device), seeds, self.epochs)
-        estimates = train(
-            network,
-            [design.initial(seed) for seed in seeds],
+        estimates = fit(
+            design,
+            [self._cubes(design.geometry, target, seed) for target, seed in zip(targets, seeds, strict=True)],
             targets,
             [observation.mask for observation in observations],
             Schedule(self.epochs, self.learning_rate, self.weight_decay),
+            seeds,
             [Relay(report, scaling) for report, scaling in zip(reports, scalings, strict=True)],
-            device=device,
+            device,
         )
         return [scaling.inverse(estimate) for scaling, estimate in zip(scalings, estimates, strict=True)]
 

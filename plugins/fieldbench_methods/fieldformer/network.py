@@ -2,71 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from fieldbench_methods.fieldformer import randomness
-from fieldbench_methods.fieldformer.geometry import Geometry
+from fieldbench_methods.fieldformer.design import SMALLEST_NORM, Design
 from fieldbench_methods.fieldformer.sparsemax import sparsemax
 from fieldbench_methods.fieldformer.tucker import expand
-
-SMALLEST_NORM = 1e-12
-"""Rows of Q and K shorter than this are divided by it, so that an empty cube has score 0 with every other."""
-
-
-@dataclass(frozen=True)
-class Design:
-    """Everything about a TAP or MHTAP network but its weights.
-
-    Attributes:
-        geometry: cubes, heads and core.
-        latent: M, the width of the embedding.
-        score_scale: what the cosines are multiplied by before dropout and activation.
-        dropout, core_dropout: probabilities of dropping a score and a core entry.
-        activation: ``sparsemax`` or ``softmax``, once per row over the concatenated heads.
-        output: ``tanh`` or ``identity``.
-    """
-
-    geometry: Geometry
-    latent: int
-    score_scale: float
-    dropout: float
-    core_dropout: float
-    activation: str
-    output: str
-
-    @property
-    def parameter_shapes(self) -> list[tuple[int, ...]]:
-        """W_Q and W_K of shape (K_1 ... K_L, h, M), then V_l of shape (I_l, R_l)."""
-        geometry = self.geometry
-        embedding = (geometry.cube_size, geometry.head_count, self.latent)
-        return [embedding, embedding, *zip(geometry.shape, geometry.core_shape, strict=True)]
-
-    @property
-    def parameter_count(self) -> int:
-        return sum(math.prod(shape) for shape in self.parameter_shapes)
-
-    def initial(self, seed: int) -> list[NDArray[np.float32]]:
-        """Weights from U(-1/sqrt(fan_in), 1/sqrt(fan_in)); fan-in is K_1 ... K_L or R_l."""
-        geometry = self.geometry
-        fans = [geometry.cube_size, geometry.cube_size, *geometry.core_shape]
-        return uniform_weights(self.parameter_shapes, fans, seed)
-
-
-def uniform_weights(shapes: Sequence[tuple[int, ...]], fans: Sequence[int], seed: int) -> list[NDArray[np.float32]]:
-    """One array for each shape, drawn from U(-1/sqrt(fan), 1/sqrt(fan)) with a generator of its own."""
-    generator = np.random.default_rng(seed)
-    return [
-        ((2 * generator.random(shape) - 1) / math.sqrt(fan)).astype(np.float32)
-        for shape, fan in zip(shapes, fans, strict=True)
-    ]
-
 
 class TensorAttention:
     """The network of B trials at once.
@@ -82,8 +27,7 @@ class TensorAttention:
         self.design = design
         self.cubes = cubes
         geometry = design.geometry
-        places = geometry.row_places[:, None] + geometry.column_places[None, :]
-        self._order = torch.from_numpy(np.argsort(places, axis=None)).to(cubes.device)
+        self._order = torch.from_numpy(np.argsort(geometry.places, axis=None)).to(cubes.device)
         steps = np.arange(epochs)
         self._keys = [
             torch.from_numpy(

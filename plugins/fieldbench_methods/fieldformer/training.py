@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -12,40 +11,13 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fieldbench.field import FloatArray, Mask
+from fieldbench_methods.fieldformer.design import Listener, Schedule
 
 
 class Network(Protocol):
     """What is trained: see :class:`fieldbench_methods.fieldformer.network.TensorAttention`."""
 
     def __call__(self, parameters: Sequence[Tensor], step: int | None) -> tuple[Tensor, Tensor | None]: ...
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How long and how fast: AdamW (Loshchilov, Hutter 2019) on the full batch.
-
-    Attributes:
-        epochs: number of updates.
-        learning_rate, weight_decay: of AdamW; a decay of 0 is Adam.
-        share_of_all: divide the squared error by the number of all entries instead of the observed ones.
-    """
-
-    epochs: int
-    learning_rate: float
-    weight_decay: float = 0.0
-    share_of_all: bool = False
-
-    def entry_weight(self, mask: Mask) -> float:
-        """What one observed entry's squared error weighs in the loss."""
-        return 1 / (mask.size if self.share_of_all else int(mask.sum()))
-
-
-class Listener(Protocol):
-    """Told of scaled estimates while training runs."""
-
-    def due(self, step: int) -> bool: ...
-
-    def __call__(self, step: int, estimate: FloatArray, support: float | None) -> None: ...
 
 
 def train(

@@ -15,7 +15,7 @@ from fieldbench_methods.relay import Relay
 from fieldbench_methods.scaling import fit_scaling
 
 if TYPE_CHECKING:
-    from fieldbench_methods.fieldformer.training import Schedule
+    from fieldbench_methods.fieldformer.design import Schedule
     from fieldbench_methods.tnn.network import TensorNetwork
 
 
@@ -94,7 +94,7 @@ class TNN(Method):
         return [scaling.inverse(estimate) for scaling, estimate in zip(scalings, estimates, strict=True)]
 
     def _schedule(self) -> Schedule:
-        from fieldbench_methods.fieldformer.training import Schedule
+        from fieldbench_methods.fieldformer.design import Schedule
 
         epochs, rate, decay = (5000, 4e-3, 0.01) if self.training == "fieldformer" else (15000, 5e-3, 0.0)
         return Schedule(

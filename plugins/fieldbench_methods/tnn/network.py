@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fieldbench_methods.fieldformer.network import uniform_weights
+from fieldbench_methods.fieldformer.design import uniform_weights
 from fieldbench_methods.fieldformer.tucker import expand
 
 Sizes = tuple[int, ...]

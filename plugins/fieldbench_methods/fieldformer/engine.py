@@ -1,0 +1,414 @@
+"""The fast CPU engine: one trial of TAP or MHTAP, trained on one thread with numpy and numba.
+
+It computes what :mod:`network` and :mod:`training` define, with the gradient written out. What makes it
+fast: no sort and no dense attention map (:mod:`kernels`), the support of the core used where it is sparse
+enough, the observed share of the data matrix used where it is sparse enough, no autograd, no allocation
+in the loop. BLAS does the dense products.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from fieldbench.field import FloatArray, Mask
+from numpy.typing import NDArray
+
+from fieldbench_methods.fieldformer import kernels, randomness
+from fieldbench_methods.fieldformer.design import SMALLEST_NORM, Design, Schedule
+from fieldbench_methods.fieldformer.geometry import Geometry
+
+Floats = NDArray[np.float32]
+
+_BLOCK = 1 << 17
+"""Scores computed at a time: half a mebibyte, which stays in the cache between the product and the row loop."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Where a slot of the attention map stands in the core, with the modes in the order of contraction.
+
+    Attributes:
+        order: the modes in the order in which they are contracted; the first is the leading mode.
+        lead_row, lead_column, rest_row, rest_column: see :mod:`kernels`.
+    """
+
+    order: tuple[int, ...]
+    lead_row: NDArray[np.uint32]
+    lead_column: NDArray[np.uint32]
+    rest_row: NDArray[np.uint32]
+    rest_column: NDArray[np.uint32]
+
+    @classmethod
+    def of(cls, geometry: Geometry) -> Layout:
+        """The layout in whose order the contractions cost least."""
+        order = min(itertools.permutations(range(len(geometry.shape))), key=lambda order: _cost(geometry, order))
+        rows, columns = geometry.row_digits, geometry.column_digits
+        sizes = [geometry.core_shape[mode] for mode in order[1:]]
+        steps = [math.prod(sizes[index + 1 :]) for index in range(len(sizes))]
+
+        def flat(digits: Sequence[NDArray[np.int64]]) -> NDArray[np.uint32]:
+            total = np.zeros(len(digits[0]), dtype=np.int64)
+            for mode, step in zip(order[1:], steps, strict=True):
+                total += digits[mode] * step
+            return total.astype(np.uint32)
+
+        lead = order[0]
+        return cls(order, rows[lead].astype(np.uint32), columns[lead].astype(np.uint32), flat(rows), flat(columns))
+
+    @property
+    def places(self) -> tuple[NDArray[np.uint32], ...]:
+        return self.lead_row, self.lead_column, self.rest_row, self.rest_column
+
+
+def _cost(geometry: Geometry, order: tuple[int, ...]) -> float:
+    """Multiplications of contracting the core's modes one after another."""
+    sizes = [geometry.core_shape[mode] for mode in order]
+    cost = 0.0
+    for index, mode in enumerate(order):
+        cost += math.prod(sizes) * geometry.shape[mode]
+        sizes[index] = geometry.shape[mode]
+    return cost
+
+
+class SparseMatrix:
+    """A constant sparse matrix by rows, in single precision."""
+
+    def __init__(self, dense: Floats) -> None:
+        rows, columns = np.nonzero(dense)
+        self.starts = np.searchsorted(rows, np.arange(len(dense) + 1)).astype(np.int64)
+        self.columns = columns.astype(np.int64)
+        self.values = np.ascontiguousarray(dense[rows, columns], dtype=np.float32)
+
+    def times(self, dense: Floats, out: Floats) -> None:
+        kernels.sparse_product(self.starts, self.columns, self.values, dense, out)
+
+
+class DenseMatrix:
+    """A constant matrix with few zeros, with the interface of :class:`SparseMatrix`."""
+
+    def __init__(self, dense: Floats) -> None:
+        self.values = np.ascontiguousarray(dense)
+
+    def times(self, dense: Floats, out: Floats) -> None:
+        np.dot(self.values, dense, out=out)
+
+
+def _matrix(dense: Floats) -> SparseMatrix | DenseMatrix:
+    return SparseMatrix(dense) if np.count_nonzero(dense) < 0.3 * dense.size else DenseMatrix(dense)
+
+
+class Engine:
+    """One trial: its weights, its buffers and its training step.
+
+    Args:
+        design: the network.
+        cubes: the data matrix P, shape (N, K_1 ... K_L).
+        target: scaled values of the field's shape; hidden entries are not read.
+        mask: True = observed.
+        schedule: learning rate and the like.
+        seed: of the initial weights and of dropout.
+        penalty: adds the gradient of a penalty on the estimate; see :mod:`fieldbench_methods.tv`.
+    """
+
+    def __init__(
+        self,
+        design: Design,
+        cubes: Floats,
+        target: FloatArray,
+        mask: Mask,
+        schedule: Schedule,
+        seed: int,
+        penalty: Any = None,
+    ) -> None:
+        geometry = design.geometry
+        self._design, self._schedule, self._seed, self._penalty = design, schedule, seed, penalty
+        self._cubes, self._cubes_across = _matrix(cubes), _matrix(np.ascontiguousarray(cubes.T))
+        self._layout = layout = Layout.of(geometry)
+        self._soft = design.activation == "softmax"
+        self._weights = _Weights(design, seed)
+        self._update = 0
+        steps = np.arange(schedule.epochs)
+        self._dropout_keys = {
+            stream: randomness.dropout_keys(seed, steps, stream) for stream in (randomness.SCORES, randomness.CORE)
+        }
+
+        heads, count, latent = geometry.head_count, geometry.cubes, design.padded_latent
+        self._projected = [np.empty((count, heads * latent), np.float32) for _ in range(2)]
+        self._unit = [np.empty((heads, count, latent), np.float32) for _ in range(2)]
+        self._unit_gradient = [np.empty((heads, count, latent), np.float32) for _ in range(2)]
+        self._inverse = [np.empty((heads, count), np.float32) for _ in range(2)]
+        self._block_rows = max(8, min(count, _BLOCK // (heads * count)))
+        self._scores = np.empty((heads, self._block_rows, count), np.float32)
+        self._row = np.empty(heads * count, np.float32)
+        self._thresholds = np.full(count, -np.inf, np.float32)
+        self._support = _Support(count)
+        self._tucker = _Tucker(geometry, layout)
+
+        observed = np.ascontiguousarray(np.transpose(mask, layout.order))
+        self._observed = np.flatnonzero(observed).astype(np.uint32)
+        self._wanted = np.transpose(target, layout.order)[observed].astype(np.float32)
+        self._entry_weight = np.float32(schedule.entry_weight(mask))
+        self._slope = np.zeros(math.prod(geometry.shape), np.float32)
+
+    def step(self) -> None:
+        """One update of the weights."""
+        estimate = self._forward(self._update)
+        self._slope[:] = 0
+        bounded = self._design.output == "tanh"
+        kernels.observed_gradient(
+            estimate, self._observed, self._wanted, self._entry_weight, bounded, self._slope
+        )
+        if self._penalty is not None:
+            self._penalty.add_gradient(estimate, bounded, self._slope, self._tucker.field_shape)
+        self._backward(self._update)
+        self._update += 1
+        self._weights.update(self._update, self._schedule)
+
+    def estimate(self) -> tuple[FloatArray, float]:
+        """The scaled estimate with dropout off, and the share of non-zero core entries."""
+        field = self._forward(None).reshape(self._tucker.field_shape)
+        field = np.transpose(field, np.argsort(self._layout.order)).astype(float)
+        share = self._support.nonzero / (self._design.geometry.cubes * self._row.size)
+        return (np.tanh(field) if self._design.output == "tanh" else field), share
+
+    def _forward(self, step: int | None) -> Floats:
+        """The flat field before the output activation, modes in the layout's order."""
+        for source, projected, unit, inverse in zip(
+            self._weights.embeddings, self._projected, self._unit, self._inverse, strict=True
+        ):
+            self._cubes.times(source, projected)
+            kernels.normalise(projected, np.float32(SMALLEST_NORM), unit, inverse)
+        self._attend(step)
+        return self._tucker.expand(self._support, self._weights.factors)
+
+    def _attend(self, step: int | None) -> None:
+        queries, keys = self._unit
+        count = queries.shape[1]
+        gain, limit, word, core_gain, core_limit, core_word = self._dropout(step)
+        # Evaluation starts from its own thresholds, so that it leaves no trace in training.
+        thresholds = self._thresholds if step is not None else np.full(count, -np.inf, np.float32)
+        rows = kernels.soft_rows if self._soft else kernels.sparse_rows
+        support = self._support
+        for first in range(0, count, self._block_rows):
+            last = min(first + self._block_rows, count)
+            scores = self._scores[:, : last - first]
+            for head in range(len(queries)):
+                np.dot(queries[head, first:last], keys[head].T, out=scores[head])
+            support.make_room(first, (last - first) * self._row.size)
+            rows(
+                scores, first, gain, limit, word, core_gain, core_limit, core_word, thresholds,
+                support.starts, support.columns, support.weights, self._row,
+            )  # fmt: skip
+
+    def _dropout(self, step: int | None) -> tuple[Any, ...]:
+        """Factor, hash limit and keys of the dropout of scores and of the core."""
+        design = self._design
+        settings: list[Any] = []
+        for probability, scale, stream in (
+            (design.dropout, design.score_scale, randomness.SCORES),
+            (design.core_dropout, 1.0, randomness.CORE),
+        ):
+            training = step is not None and probability > 0
+            factor = scale / (1 - probability) if training else scale
+            limit = randomness.drop_threshold(probability) if training else 0
+            settings += [np.float32(factor), np.uint32(limit), self._dropout_keys[stream][step or 0]]
+        return tuple(settings)
+
+    def _backward(self, step: int) -> None:
+        support, width = self._support, self._row.size
+        self._tucker.expand_gradient(support, self._weights.factors, self._slope, self._weights.factor_gradients)
+        gain, limit, word, core_gain, _, _ = self._dropout(step)
+        kernels.activation_gradient(
+            self._soft, support.starts, support.columns, support.weights, gain, limit, word, core_gain,
+            self._thresholds, width, support.gradient,
+        )  # fmt: skip
+        self._cosine_gradient()
+        for unit, inverse, slope, projected, gradient in zip(
+            self._unit,
+            self._inverse,
+            self._unit_gradient,
+            self._projected,
+            self._weights.embedding_gradients,
+            strict=True,
+        ):
+            # The projected rows are not needed any more: their buffer takes their gradient.
+            kernels.normalise_gradient(unit, inverse, np.float32(SMALLEST_NORM), slope, projected)
+            self._cubes_across.times(projected, gradient)
+
+    def _cosine_gradient(self) -> None:
+        support, (queries, keys) = self._support, self._unit
+        query_slope, key_slope = self._unit_gradient
+        heads, count, _ = queries.shape
+        key_slope[:] = 0
+        if support.used < DENSE_COSINES * heads * count * count:
+            query_slope[:] = 0
+            kernels.cosine_gradient(
+                support.starts, support.columns, support.gradient, queries, keys, query_slope, key_slope
+            )
+            return
+        for first in range(0, count, self._block_rows):
+            last = min(first + self._block_rows, count)
+            block = self._scores[:, : last - first]
+            block[:] = 0
+            kernels.densify(first, support.starts, support.columns, support.gradient, block)
+            for head in range(heads):
+                np.dot(block[head], keys[head], out=query_slope[head, first:last])
+                key_slope[head] += np.dot(block[head].T, queries[head, first:last])
+
+
+DENSE_COSINES, DENSE_CORE = 0.3, 0.2
+"""Shares of the attention map from which dense products are faster than loops over the support."""
+
+
+class _Weights:
+    """All weights and gradients as one vector each, for one pass of the optimiser; arrays are views."""
+
+    def __init__(self, design: Design, seed: int) -> None:
+        *embedding, _ = design.parameter_shapes[0]
+        # Embeddings padded to whole vectors: the padding starts at 0, has gradient 0 and stays 0.
+        padded = (*embedding, design.padded_latent)
+        shapes = [padded, padded, *design.parameter_shapes[2:]]
+        self._values, self._gradients, self._means, self._squares = (
+            np.zeros(sum(map(math.prod, shapes)), np.float32) for _ in range(4)
+        )
+        views, slopes = (_split(vector, shapes) for vector in (self._values, self._gradients))
+        for view, array in zip(views, design.initial(seed), strict=True):
+            view[..., : array.shape[-1]] = array
+        self.factors, self.factor_gradients = views[2:], slopes[2:]
+        self.embeddings, self.embedding_gradients = (
+            [array.reshape(len(array), -1) for array in arrays[:2]] for arrays in (views, slopes)
+        )
+
+    def update(self, update: int, schedule: Schedule) -> None:
+        kernels.adam(
+            self._values,
+            self._gradients,
+            self._means,
+            self._squares,
+            np.float32(schedule.learning_rate),
+            np.float32(schedule.weight_decay),
+            np.float32(1 - 0.9**update),
+            np.float32(1 - 0.999**update),
+        )
+
+
+def _split(vector: Floats, shapes: Sequence[tuple[int, ...]]) -> list[Floats]:
+    ends = np.cumsum([math.prod(shape) for shape in shapes])
+    return [part.reshape(shape) for part, shape in zip(np.split(vector, ends[:-1]), shapes, strict=True)]
+
+
+class _Support:
+    """The support of the attention map and its gradient; grows as it must, never to the whole map at once."""
+
+    def __init__(self, rows: int) -> None:
+        self.starts = np.zeros(rows + 1, np.int64)
+        self.columns = np.empty(0, np.uint32)
+        self.weights = np.empty(0, np.float32)
+        self.gradient = np.empty(0, np.float32)
+
+    @property
+    def used(self) -> int:
+        return int(self.starts[-1])
+
+    @property
+    def nonzero(self) -> int:
+        return int(np.count_nonzero(self.weights[: self.used] > 0))
+
+    def make_room(self, first_row: int, more: int) -> None:
+        """Room for ``more`` slots behind those of the rows before ``first_row``."""
+        used = int(self.starts[first_row])
+        # A row loop writes one slot ahead of where it stands.
+        if used + more + 1 > len(self.columns):
+            size = used + more + 1 + used // 4
+            self.columns = np.concatenate([self.columns[:used], np.empty(size - used, np.uint32)])
+            self.weights = np.concatenate([self.weights[:used], np.empty(size - used, np.float32)])
+            self.gradient = np.empty(size, np.float32)
+
+
+class _Tucker:
+    """The Tucker expansion of a core given by its support, and its gradient.
+
+    The leading mode is contracted first; each contraction takes the foremost mode away and appends the
+    field's mode at the back, so that after all of them the modes stand in the layout's order.
+    """
+
+    def __init__(self, geometry: Geometry, layout: Layout) -> None:
+        self._layout = layout
+        core = [geometry.core_shape[mode] for mode in layout.order]
+        self.field_shape = tuple(geometry.shape[mode] for mode in layout.order)
+        self._width = self.field_shape[0]
+        self._rest = math.prod(core[1:])
+        padded = -(-self._width // 8) * 8
+        self._lead = np.zeros((core[0], padded), np.float32)
+        self._lead_gradient = np.empty((core[0], padded), np.float32)
+        self._core = np.zeros((0, 0), np.float32)
+        # Stage l holds the tensor after l + 1 contractions, flat; the first has 8 entries to spare.
+        sizes = [math.prod(core[index + 1 :]) * math.prod(self.field_shape[: index + 1]) for index in range(len(core))]
+        self._stages = [np.zeros(size + 8 * (index == 0), np.float32) for index, size in enumerate(sizes)]
+        self._slopes = [np.zeros_like(stage) for stage in self._stages[:-1]]
+        self._core_sizes = core
+
+    def _is_sparse(self, support: _Support) -> bool:
+        return support.used < DENSE_CORE * self._core_sizes[0] * self._rest
+
+    def _first(self, stages: Sequence[Floats]) -> Floats:
+        return stages[0][: self._rest * self._width].reshape(self._rest, self._width)
+
+    def expand(self, support: _Support, factors: Sequence[Floats]) -> Floats:
+        """The flat field, modes in the layout's order; a view of a buffer that the next call overwrites."""
+        order = self._layout.order
+        self._lead[:, : self._width] = factors[order[0]].T
+        arrays = support.starts, support.columns, support.weights, *self._layout.places
+        if self._is_sparse(support):
+            self._stages[0][:] = 0
+            kernels.contract(*arrays, self._lead, self._width, self._stages[0])
+        else:
+            if not self._core.size:
+                self._core = np.empty((self._core_sizes[0], self._rest), np.float32)
+            self._core[:] = 0
+            kernels.scatter(*arrays, self._core)
+            np.dot(self._core.T, factors[order[0]].T, out=self._first(self._stages))
+        current = self._first(self._stages).ravel()
+        for index, mode in enumerate(order[1:], start=1):
+            unfolded = current.reshape(self._core_sizes[index], -1)
+            target = self._stages[index].reshape(unfolded.shape[1], self.field_shape[index])
+            np.dot(unfolded.T, factors[mode].T, out=target)
+            current = self._stages[index]
+        return current
+
+    def expand_gradient(
+        self, support: _Support, factors: Sequence[Floats], slope: Floats, factor_gradients: Sequence[Floats]
+    ) -> None:
+        """From the gradient of the flat field to those of the factors and of the support's core entries."""
+        order = self._layout.order
+        for index in range(len(order) - 1, 0, -1):
+            mode = order[index]
+            below = self._first(self._stages) if index == 1 else self._stages[index - 1]
+            unfolded = below.reshape(self._core_sizes[index], -1)
+            above = slope.reshape(unfolded.shape[1], self.field_shape[index])
+            np.dot(above.T, unfolded.T, out=factor_gradients[mode])
+            target = self._first(self._slopes) if index == 1 else self._slopes[index - 1]
+            np.dot(factors[mode].T, above.T, out=target.reshape(unfolded.shape))
+            slope = self._slopes[index - 1]
+        places = self._layout.places
+        lead_gradient = factor_gradients[order[0]]
+        if len(order) == 1:
+            slope = np.concatenate([slope, np.zeros(8, np.float32)])
+        if self._is_sparse(support):
+            self._lead_gradient[:] = 0
+            kernels.contract_gradient(
+                support.starts, support.columns, support.weights, *places, self._lead, self._width, slope,
+                support.gradient, self._lead_gradient,
+            )  # fmt: skip
+            lead_gradient[:] = self._lead_gradient[:, : self._width].T
+            return
+        above = slope[: self._rest * self._width].reshape(self._rest, self._width)
+        np.dot(above.T, self._core.T, out=lead_gradient)
+        # The dense core is spent: its buffer takes its gradient.
+        np.dot(factors[order[0]].T, above.T, out=self._core)
+        kernels.gather(support.starts, support.columns, *places, self._core, support.gradient)

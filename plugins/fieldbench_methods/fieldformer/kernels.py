@@ -1,0 +1,392 @@
+"""Row loops of the fast CPU engine, compiled by numba. Imported only where numba is installed.
+
+The attention map is kept as rows of its support: for row n the slots ``starts[n] .. starts[n + 1]`` of
+``columns`` (increasing) and ``weights``. The sign of a weight carries core dropout: a negative one was
+dropped from the core, and its magnitude is what it would have been. A slot belongs to the core entry whose
+leading (contracted) index is ``lead_row[n] + lead_column[c]`` and whose other indices, flattened, are
+``rest_row[n] + rest_column[c]``.
+
+All loops run on one thread and in a fixed order, so that numbers do not depend on the number of threads.
+``reassoc`` lets sums vectorise; the order of summation is then the compiler's, and always the same.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+
+from fieldbench_methods.fieldformer.randomness import FIRST, SECOND
+from fieldbench_methods.fieldformer.vectors import axpy, axpy_both, dot_axpy
+
+_FAST = {"reassoc", "contract", "nsz"}
+_FIRST, _SECOND = np.uint32(FIRST), np.uint32(SECOND)
+_S16, _S15 = np.uint32(16), np.uint32(15)
+_MAX_NEWTON = 200
+"""Newton's iteration needs about five steps; each shrinks the support, so it always ends."""
+
+
+def _compiled(**options: Any) -> Any:
+    return numba.njit(cache=True, nogil=True, error_model="numpy", **options)
+
+
+@_compiled(inline="always")
+def _hash(index, first_key, second_key):  # type: ignore[no-untyped-def]
+    """The generator of :mod:`randomness`; numba widens every operation, hence the casts."""
+    word = np.uint32(index + first_key)
+    word = np.uint32(word ^ np.uint32(word >> _S16))
+    word = np.uint32(word * _FIRST)
+    word = np.uint32(word ^ second_key)
+    word = np.uint32(word ^ np.uint32(word >> _S15))
+    word = np.uint32(word * _SECOND)
+    return np.uint32(word ^ np.uint32(word >> _S16))
+
+
+@_compiled(fastmath=_FAST)
+def dropped_row(scores, row, base, gain, limit, first_key, second_key, buffer):  # type: ignore[no-untyped-def]
+    """One row of scores of every head, scaled and dropped, into ``buffer`` (h N)."""
+    heads, _, count = scores.shape
+    for head in range(heads):
+        source = scores[head, row]
+        target = buffer[head * count : (head + 1) * count]
+        offset = np.uint32(base + np.uint32(head * count))
+        if limit == 0:
+            for m in range(count):
+                target[m] = source[m] * gain
+        else:
+            for m in range(count):
+                kept = _hash(np.uint32(offset + np.uint32(m)), first_key, second_key) >= limit
+                target[m] = source[m] * gain if kept else np.float32(0.0)
+
+
+@_compiled(fastmath=_FAST)
+def newton_threshold(values, start):  # type: ignore[no-untyped-def]
+    """The threshold of SparseMax of a vector, by Newton's iteration from ``start``.
+
+    A step from the right of the threshold lands on its left, and steps from the left climb towards it, so
+    any start will do. The supports met are nested: once two in a row have one size, they are the same.
+    """
+    threshold = start
+    last = np.float32(-1.0)
+    for _ in range(_MAX_NEWTON):
+        excess = np.float32(0.0)
+        size = np.float32(0.0)
+        for j in range(values.size):
+            over = values[j] - threshold
+            excess += max(over, np.float32(0.0))
+            size += np.float32(1.0) if over > np.float32(0.0) else np.float32(0.0)
+        if size == 0:
+            threshold = values.max() - np.float32(1.0)
+            last = np.float32(-1.0)
+            continue
+        threshold += (excess - np.float32(1.0)) / size
+        if size == last:
+            break
+        last = size
+    return threshold
+
+
+@_compiled(fastmath=_FAST)
+def sparse_rows(  # type: ignore[no-untyped-def]
+    scores, first_row, gain, limit, keys, core_gain, core_limit, core_keys, thresholds, starts, columns, weights, buffer
+):
+    """SparseMax of a block of rows of scores (h, rows, N) into the support arrays, with both dropouts."""
+    width = buffer.size
+    slot = np.uintp(starts[first_row])
+    for row in range(scores.shape[1]):
+        n = first_row + row
+        base = np.uint32(n * width)
+        dropped_row(scores, row, base, gain, limit, keys[0], keys[1], buffer)
+        threshold = newton_threshold(buffer, thresholds[n])
+        thresholds[n] = threshold
+        begin = slot
+        for j in range(width):
+            over = buffer[j] - threshold
+            columns[slot] = np.uint32(j)
+            weights[slot] = over * core_gain
+            slot += np.uintp(over > np.float32(0.0))
+        if core_limit != 0:
+            drop_core(base, core_limit, core_keys, columns[begin:slot], weights[begin:slot])
+        starts[n + 1] = slot
+
+
+@_compiled(fastmath=_FAST)
+def drop_core(base, limit, keys, columns, weights):  # type: ignore[no-untyped-def]
+    """Mark the dropped core entries of one row by a negative weight."""
+    first_key, second_key = keys[0], keys[1]
+    for slot in range(columns.size):
+        kept = _hash(np.uint32(base + columns[slot]), first_key, second_key) >= limit
+        weights[slot] = weights[slot] if kept else -weights[slot]
+
+
+@_compiled(fastmath=_FAST)
+def soft_rows(  # type: ignore[no-untyped-def]
+    scores, first_row, gain, limit, keys, core_gain, core_limit, core_keys, thresholds, starts, columns, weights, buffer
+):
+    """SoftMax of a block of rows into the support arrays; every column is in the support."""
+    width = buffer.size
+    for row in range(scores.shape[1]):
+        n = first_row + row
+        base = np.uint32(n * width)
+        dropped_row(scores, row, base, gain, limit, keys[0], keys[1], buffer)
+        largest = buffer.max()
+        begin = starts[n]
+        target = weights[begin : begin + width]
+        total = np.float32(0.0)
+        for j in range(width):
+            power = exponential(buffer[j] - largest)
+            target[j] = power
+            total += power
+        factor = core_gain / total
+        for j in range(width):
+            target[j] *= factor
+            columns[begin + j] = j
+        if core_limit != 0:
+            drop_core(base, core_limit, core_keys, columns[begin : begin + width], target)
+        starts[n + 1] = begin + width
+
+
+@_compiled(inline="always")
+def exponential(x):  # type: ignore[no-untyped-def]
+    """exp(x) in single precision for |x| < 87, to 2e-7 relative, without a branch: it vectorises.
+
+    exp(x) = 2^k exp(r) with |r| <= ln(2)/2 and a polynomial of degree 6 for exp(r).
+    """
+    x = min(max(x, np.float32(-87.0)), np.float32(87.0))
+    k = np.floor(x * np.float32(1.44269504088896341) + np.float32(0.5))
+    r = x - k * np.float32(0.693359375)
+    r = r - k * np.float32(-2.12194440e-4)
+    p = np.float32(1.0 / 720.0)
+    p = p * r + np.float32(1.0 / 120.0)
+    p = p * r + np.float32(1.0 / 24.0)
+    p = p * r + np.float32(1.0 / 6.0)
+    p = p * r + np.float32(0.5)
+    p = p * r + np.float32(1.0)
+    p = p * r + np.float32(1.0)
+    return p * np.int32((np.int32(k) + np.int32(127)) << np.int32(23)).view(np.float32)
+
+
+@_compiled(fastmath=_FAST)
+def contract(  # type: ignore[no-untyped-def]
+    starts, columns, weights, lead_row, lead_column, rest_row, rest_column, factor, width, result
+):
+    """The sparse core times its leading factor: ``result[rest] += weight * factor[lead]``.
+
+    factor is (R, W), its rows padded with zeros to W, a multiple of 8. result is flat: rows of ``width``
+    entries without padding, and 8 spare entries behind the last. What a row's padding adds to the
+    beginning of the next row is 0.
+    """
+    eights, padded = np.uintp(factor.shape[1] // 8), np.uintp(factor.shape[1])
+    width = np.uintp(width)
+    source = factor.ravel()
+    for n in range(lead_row.size):
+        for slot in range(np.uintp(starts[n]), np.uintp(starts[n + 1])):
+            column = columns[slot]
+            s = np.uintp(lead_row[n] + lead_column[column]) * padded
+            t = np.uintp(rest_row[n] + rest_column[column]) * width
+            axpy(result, t, max(weights[slot], np.float32(0.0)), source, s, eights)
+
+
+@_compiled(fastmath=_FAST)
+def contract_gradient(  # type: ignore[no-untyped-def]
+    starts,
+    columns,
+    weights,
+    lead_row,
+    lead_column,
+    rest_row,
+    rest_column,
+    factor,
+    width,
+    result_gradient,
+    core_gradient,
+    factor_gradient,
+):
+    """Gradients behind :func:`contract`: of each slot's core entry, and of the factor (added to).
+
+    The padding of ``factor_gradient`` collects what means nothing.
+    """
+    eights, padded = np.uintp(factor.shape[1] // 8), np.uintp(factor.shape[1])
+    width = np.uintp(width)
+    source, below = factor.ravel(), factor_gradient.ravel()
+    for n in range(lead_row.size):
+        for slot in range(np.uintp(starts[n]), np.uintp(starts[n + 1])):
+            column = columns[slot]
+            s = np.uintp(lead_row[n] + lead_column[column]) * padded
+            t = np.uintp(rest_row[n] + rest_column[column]) * width
+            weight = max(weights[slot], np.float32(0.0))
+            core_gradient[slot] = dot_axpy(below, source, s, weight, result_gradient, t, eights)
+
+
+@_compiled()
+def scatter(starts, columns, weights, lead_row, lead_column, rest_row, rest_column, core):  # type: ignore[no-untyped-def]
+    """The dense core (R, rest) of the support; core starts at 0."""
+    for n in range(lead_row.size):
+        for slot in range(np.uintp(starts[n]), np.uintp(starts[n + 1])):
+            column = columns[slot]
+            lead = np.uintp(lead_row[n] + lead_column[column])
+            rest = np.uintp(rest_row[n] + rest_column[column])
+            core[lead, rest] = max(weights[slot], np.float32(0.0))
+
+
+@_compiled()
+def gather(starts, columns, lead_row, lead_column, rest_row, rest_column, dense, values):  # type: ignore[no-untyped-def]
+    """Entries of a dense core (R, rest) at the support."""
+    for n in range(lead_row.size):
+        for slot in range(np.uintp(starts[n]), np.uintp(starts[n + 1])):
+            column = columns[slot]
+            values[slot] = dense[
+                np.uintp(lead_row[n] + lead_column[column]), np.uintp(rest_row[n] + rest_column[column])
+            ]
+
+
+@_compiled(fastmath=_FAST)
+def activation_gradient(  # type: ignore[no-untyped-def]
+    soft, starts, columns, weights, gain, limit, keys, core_gain, thresholds, width, gradient
+):
+    """From the gradient of core entries to that of the cosines, in place, slot by slot.
+
+    SparseMax: g minus the mean of g over the support. SoftMax: s (g - sum of s g). Then both dropouts
+    and the scale. Dropped scores, which are 0, are in SparseMax's support only where its threshold is
+    negative.
+    """
+    for n in range(starts.size - 1):
+        begin, end = starts[n], starts[n + 1]
+        part = gradient[begin:end]
+        weight = weights[begin:end]
+        total = np.float32(0.0)
+        if soft:
+            for slot in range(part.size):
+                part[slot] = part[slot] * core_gain if weight[slot] > 0 else np.float32(0.0)
+                total += part[slot] * weight[slot]
+            total /= core_gain
+            for slot in range(part.size):
+                part[slot] = (part[slot] - total) * abs(weight[slot]) / core_gain * gain
+        else:
+            for slot in range(part.size):
+                part[slot] = part[slot] * core_gain if weight[slot] > 0 else np.float32(0.0)
+                total += part[slot]
+            total /= np.float32(max(part.size, 1))
+            for slot in range(part.size):
+                part[slot] = (part[slot] - total) * gain
+        if limit != 0 and (soft or thresholds[n] < 0):
+            base = np.uint32(n * width)
+            column = columns[begin:end]
+            for slot in range(part.size):
+                kept = _hash(np.uint32(base + column[slot]), keys[0], keys[1]) >= limit
+                part[slot] = part[slot] if kept else np.float32(0.0)
+
+
+@_compiled(fastmath=_FAST)
+def cosine_gradient(starts, columns, gradient, queries, keys, query_gradient, key_gradient):  # type: ignore[no-untyped-def]
+    """Gradients of unit rows (h, N, M) behind the cosines at the support; both are added to. 8 divides M."""
+    heads, rows, latent = queries.shape
+    stride = np.uintp(latent)
+    query, key = queries.ravel(), keys.ravel()
+    query_slope, key_slope = query_gradient.ravel(), key_gradient.ravel()
+    # A strip of the latent axis at a time keeps keys and their gradients in the cache.
+    for begin in range(np.uintp(0), np.uintp(latent), np.uintp(64)):
+        eights = min(np.uintp(64), stride - begin) // np.uintp(8)
+        for n in range(np.uintp(rows)):
+            for slot in range(np.uintp(starts[n]), np.uintp(starts[n + np.uintp(1)])):
+                column = np.uintp(columns[slot])
+                head = column // np.uintp(rows)
+                q = (head * np.uintp(rows) + n) * stride + begin
+                k = column * stride + begin
+                axpy_both(query_slope, query, q, gradient[slot], key_slope, key, k, eights)
+
+
+@_compiled()
+def densify(first_row, starts, columns, gradient, block):  # type: ignore[no-untyped-def]
+    """A block of rows of a slot-wise matrix as dense matrices (h, rows, N); block starts at 0."""
+    heads, rows, count = block.shape
+    for row in range(rows):
+        for slot in range(np.uintp(starts[first_row + row]), np.uintp(starts[first_row + row + 1])):
+            column = columns[slot]
+            block[column // np.uint32(count), row, column % np.uint32(count)] = gradient[slot]
+
+
+@_compiled(fastmath=_FAST)
+def normalise(rows, smallest, unit, inverse):  # type: ignore[no-untyped-def]
+    """Rows (N, h M) to unit rows (h, N, M), with one over each norm (at most 1 / smallest) in (h, N)."""
+    heads, count, latent = unit.shape
+    for n in range(count):
+        for head in range(heads):
+            source, target = rows[n, head * latent : (head + 1) * latent], unit[head, n]
+            total = np.float32(0.0)
+            for m in range(latent):
+                total += source[m] * source[m]
+            factor = np.float32(1.0) / max(np.sqrt(total), smallest)
+            inverse[head, n] = factor
+            for m in range(latent):
+                target[m] = source[m] * factor
+
+
+@_compiled(fastmath=_FAST)
+def normalise_gradient(unit, inverse, smallest, gradient, rows):  # type: ignore[no-untyped-def]
+    """From the gradient of unit rows (h, N, M) to that of the rows themselves, (N, h M)."""
+    heads, count, latent = unit.shape
+    for n in range(count):
+        for head in range(heads):
+            direction, slope, factor = unit[head, n], gradient[head, n], inverse[head, n]
+            target = rows[n, head * latent : (head + 1) * latent]
+            along = np.float32(0.0)
+            for m in range(latent):
+                along += direction[m] * slope[m]
+            if factor * smallest >= np.float32(1.0):
+                along = np.float32(0.0)
+            for m in range(latent):
+                target[m] = (slope[m] - along * direction[m]) * factor
+
+
+@_compiled(fastmath=_FAST)
+def sparse_product(starts, columns, values, dense, result):  # type: ignore[no-untyped-def]
+    """A sparse matrix, by rows, times a dense one; result is overwritten."""
+    width = dense.shape[1]
+    # A strip of the dense matrix at a time stays in the cache.
+    for begin in range(0, width, 128):
+        end = min(begin + 128, width)
+        for n in range(result.shape[0]):
+            target = result[n, begin:end]
+            target[:] = np.float32(0.0)
+            for slot in range(starts[n], starts[n + 1]):
+                value = values[slot]
+                source = dense[columns[slot], begin:end]
+                for m in range(target.size):
+                    target[m] += value * source[m]
+
+
+@_compiled(fastmath=_FAST)
+def observed_gradient(field, places, wanted, weight, bounded, gradient):  # type: ignore[no-untyped-def]
+    """Gradient of the squared error at the observed entries, before the output activation, (flat) into gradient."""
+    for index in range(places.size):
+        place = places[index]
+        value = field[place]
+        if bounded:
+            value = hyperbolic_tangent(value)
+        slope = np.float32(2.0) * weight * (value - wanted[index])
+        if bounded:
+            slope *= np.float32(1.0) - value * value
+        gradient[place] = slope
+
+
+@_compiled(inline="always")
+def hyperbolic_tangent(x):  # type: ignore[no-untyped-def]
+    """tanh(x) to 1e-7 absolute, vectorising; see :func:`exponential`."""
+    return np.float32(1.0) - np.float32(2.0) / (exponential(np.float32(2.0) * x) + np.float32(1.0))
+
+
+@_compiled(fastmath=_FAST)
+def adam(weights, gradient, mean, square, rate, decay, mean_correction, square_correction):  # type: ignore[no-untyped-def]
+    """One AdamW update with the usual constants (0.9, 0.999, 1e-8) of one flat vector of weights."""
+    shrink = np.float32(1.0) - rate * decay
+    step = rate / mean_correction
+    root = np.float32(1.0) / np.sqrt(square_correction)
+    for index in range(weights.size):
+        slope = gradient[index]
+        mean[index] += np.float32(0.1) * (slope - mean[index])
+        square[index] = np.float32(0.999) * square[index] + np.float32(0.001) * slope * slope
+        weights[index] = weights[index] * shrink - step * mean[index] / (
+            np.sqrt(square[index]) * root + np.float32(1e-8)
+        )
