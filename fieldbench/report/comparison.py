@@ -1,0 +1,421 @@
+"""Comparing methods trial by trial: all of them met the same observations, so differences are paired.
+
+The trials of a setting (dataset, sampler, noise, rate, selection) are its independent repetitions. For each
+pair of methods the differences of their scores give a mean with Student's interval, wins, and a test:
+Wilcoxon's signed ranks from :data:`FEWEST_FOR_RANKS` pairs on, a paired t below, where signed ranks cannot
+reach 5 %. The p-values of all pairs of a setting are corrected together (Holm 1979). Ranks over settings
+are compared as Demsar 2006 does (Friedman, Nemenyi).
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fieldbench.errors import RequestError, nearest
+from fieldbench.report.factors import label, ordered
+from fieldbench.report.facts import MEASURES, Facts
+from fieldbench.trial import OK
+
+#: With fewer pairs the smallest two-sided p-value of signed ranks, 2 / 2^n, is above 5 %.
+FEWEST_FOR_RANKS = 6
+
+#: Factors that make a setting, in the order in which it is named.
+SETTING = ("dataset", "sampler", "noise", "rate", "select")
+
+CONFIDENCE = 0.95
+
+Vector: TypeAlias = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two methods in one setting.
+
+    Attributes:
+        better, worse: the methods, by their mean over the pairs; in the order asked for where they are equal.
+        difference: by how much ``better`` is better in the mean: never negative, in the metric's unit.
+        low, high: 95 % interval of the difference (Student's t); NaN for a single pair.
+        wins, ties: pairs in which ``better`` has the better score, and in which both have the same.
+        count: pairs in which both methods have a finite score.
+        missing: pairs that are left out since a method failed, has not run yet or scored no finite number.
+        test: ``wilcoxon``, ``t`` or ``none`` (fewer than two pairs).
+        p: two-sided p-value of the test; NaN for ``none``.
+        corrected: the same after Holm's correction over the pairs of the setting.
+    """
+
+    better: str
+    worse: str
+    difference: float
+    low: float
+    high: float
+    wins: int
+    ties: int
+    count: int
+    missing: int
+    test: str
+    p: float
+    corrected: float = math.nan
+
+    @property
+    def significant(self) -> bool:
+        """Whether the corrected p-value is below 5 %."""
+        return self.corrected < 1 - CONFIDENCE
+
+    def sentence(self, unit: str = "", direction: str = "") -> str:
+        """What a reader can quote: ``A beats B on 9 of 10 trials, by 0.12 m/s [0.08, 0.16]``."""
+        if self.count == 0:
+            return f"{self.better} and {self.worse} have no trial in common"
+        plural = "trial" if self.count == 1 else "trials"
+        if self.difference == 0:
+            return f"{self.better} and {self.worse} are equal in the mean of {self.count} {plural}"
+        digits = _digits(self.low, self.high, self.difference)
+        amount = f"{self.difference:.{digits}f}{' ' + unit if unit else ''}"
+        interval = "" if math.isnan(self.low) else f" [{self.low:.{digits}f}, {self.high:.{digits}f}]"
+        measure = f" {direction}" if direction else ""
+        text = f"{self.better} beats {self.worse} on {self.wins} of {self.count} {plural}, by {amount}{measure}"
+        return f"{text}{interval}"
+
+
+@dataclass(frozen=True)
+class Group:
+    """All pairs of methods in one setting.
+
+    Attributes:
+        title: the setting in words, as far as it needs saying.
+        setting: its factors and levels; factors that were averaged over are left out.
+        metric, unit: what is compared.
+        methods: best mean first.
+        means: mean score of each method over its own finished trials.
+        pairs: every pair, those of the best method first.
+    """
+
+    title: str
+    setting: dict[str, object]
+    metric: str
+    unit: str
+    methods: tuple[str, ...]
+    means: tuple[float, ...]
+    pairs: tuple[Pair, ...]
+
+    @property
+    def sentence(self) -> str:
+        """The best method against the runner-up."""
+        if not self.pairs:
+            return f"{self.methods[0]} has no rival" if self.methods else "no finished trials"
+        first, second = self.methods[0], self.methods[1]
+        pair = next(pair for pair in self.pairs if {pair.better, pair.worse} == {first, second})
+        return pair.sentence(self.unit, "" if self.unit else self.metric)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """Mean ranks of methods over settings, 1 the best.
+
+    Attributes:
+        methods: best mean rank first.
+        means: mean rank of each.
+        settings: how many settings were ranked: those in which every method has a score.
+        friedman: p-value of Friedman's test that all methods are alike; NaN with fewer than 3 methods or
+            2 settings.
+    """
+
+    methods: tuple[str, ...]
+    means: tuple[float, ...]
+    settings: int
+    friedman: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Every setting's pairs, and ranks over settings.
+
+    Attributes:
+        groups: one a setting.
+        scores: mean score, a row a setting and a column a method; NaN where a method has none.
+        higher_is_better: for each row of ``scores``.
+        averaged: factors that were averaged over within each trial, before any statistics.
+    """
+
+    groups: tuple[Group, ...]
+    scores: pd.DataFrame
+    higher_is_better: tuple[bool, ...]
+    averaged: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """One sentence for the whole: the only setting's, or who is best in how many."""
+        if len(self.groups) == 1:
+            return f"{self.groups[0].sentence} ({self.groups[0].title})."
+        contested = [group for group in self.groups if group.pairs]
+        if not contested:
+            return "No setting has two methods to compare."
+        firsts = [group.methods[0] for group in contested]
+        best = max(dict.fromkeys(firsts), key=firsts.count)
+        example = next(group for group in contested if group.methods[0] == best)
+        share = f"{best} has the best mean in {firsts.count(best)} of {len(contested)} settings"
+        return f"{share}; for example, {example.sentence} ({example.title})."
+
+    def pairs(self) -> Iterator[dict[str, object]]:
+        """Every pair as a flat row."""
+        for group in self.groups:
+            for pair in group.pairs:
+                yield {**group.setting, "metric": group.metric, "unit": group.unit, **vars(pair)}
+
+    def ranks(self) -> Ranks:
+        """Mean ranks over the settings in which every method has a score; equal scores share their ranks."""
+        from scipy import stats
+
+        complete = self.scores.notna().all(axis=1).to_numpy()
+        values = self.scores.to_numpy()[complete]
+        signs = np.where(self.higher_is_better, -1.0, 1.0)[complete]
+        methods = [str(name) for name in self.scores.columns]
+        if not len(values):
+            return Ranks(tuple(methods), (math.nan,) * len(methods), 0, math.nan)
+        means = stats.rankdata(values * signs[:, None], axis=1).mean(axis=0)
+        order = np.argsort(means, kind="stable")
+        alike = len(methods) < 3 or len(values) < 2
+        friedman = math.nan if alike else float(stats.friedmanchisquare(*(values * signs[:, None]).T).pvalue)
+        return Ranks(tuple(methods[index] for index in order), tuple(map(float, means[order])), len(values), friedman)
+
+    def to_text(self) -> str:
+        """The comparison for a terminal: a sentence, a table of pairs for each setting, ranks, notes."""
+        pieces = [self.sentence]
+        pieces += [f"{group.title}: {_measure(group)}\n{_pair_table(group)}" for group in self.groups if group.pairs]
+        ranks = self.ranks()
+        if len(self.groups) > 1 and ranks.settings:
+            from tabulate import tabulate
+
+            table = tabulate(
+                [[name, f"{mean:.2f}"] for name, mean in zip(ranks.methods, ranks.means, strict=True)],
+                ["method", "mean rank"],
+                colalign=("left", "right"),
+                disable_numparse=True,
+            )
+            note = (
+                ""
+                if math.isnan(ranks.friedman)
+                else f"; Friedman's test that all are alike: p = {p_text(ranks.friedman)}"
+            )
+            pieces.append(f"Ranks over {ranks.settings} settings (1 is best){note}\n{table}")
+        pieces.append("\n".join(self.notes))
+        return "\n\n".join(pieces)
+
+    @property
+    def notes(self) -> list[str]:
+        """How the numbers were made."""
+        tests = {pair.test for group in self.groups for pair in group.pairs}
+        missing = sum(pair.missing for group in self.groups for pair in group.pairs)
+        notes = ["difference: mean over paired trials, with its 95 % interval (Student's t, uncorrected)"]
+        names = [
+            *(["Wilcoxon's signed ranks"] if "wilcoxon" in tests else []),
+            *([f"paired t (fewer than {FEWEST_FOR_RANKS} pairs)"] if "t" in tests else []),
+        ]
+        if names:
+            notes.append(f"p: {' or '.join(names)}, two-sided, Holm's correction over the pairs of a setting")
+        if self.averaged:
+            notes.append(f"each trial's scores were first averaged over {', '.join(self.averaged)}")
+        if missing:
+            notes.append(
+                f"missing: {missing} pairs are left out, since a method has no score there (failed or not run)"
+            )
+        return notes
+
+    def __str__(self) -> str:
+        return self.to_text()
+
+
+def compare(frame: pd.DataFrame, facts: Facts, *, metric: str | None = None, average: Sequence[str] = ()) -> Comparison:
+    """Compare the methods of a run pair by pair.
+
+    Args:
+        frame: records as :func:`fieldbench.report.frame.read_frame` gives them.
+        facts: what is known of its specs and metrics.
+        metric: a metric or ``seconds``; by default the headline metric of each dataset.
+        average: factors of the setting (``rate``, ``noise``, ``sampler``) over which each trial's scores are
+            averaged first, so that trials stay the independent unit. Only trials that are complete count.
+
+    Raises:
+        RequestError: for an unknown metric or factor, or a frame with fewer than two methods.
+    """
+    allowed = ("sampler", "noise", "rate")
+    for factor in average:
+        if factor not in allowed:
+            raise RequestError(f"cannot average over {factor!r}{nearest(factor, allowed)}")
+    methods = [str(name) for name in ordered(list(frame["method"].astype(str)), "method", facts)]
+    if len(methods) < 2:
+        raise RequestError("a comparison needs at least two methods; this run has " + (", ".join(methods) or "none"))
+    plain = frame.assign(**{name: frame[name].astype(str) for name in ("method", "status", *SETTING) if name != "rate"})
+    by = [factor for factor in SETTING if factor not in average]
+    groups, rows, directions = [], [], []
+    for setting in _settings(plain, by, facts):
+        part = plain[np.logical_and.reduce([plain[factor] == value for factor, value in setting.items()])]
+        chosen = metric or facts.headline.get(str(setting["dataset"]), "rmse")
+        if chosen not in part:
+            known = [str(name) for name in frame.columns if "." in str(name) or str(name) in (*MEASURES, "rmse", "mae")]
+            raise RequestError(f"unknown metric {chosen!r}{nearest(chosen, known)}")
+        lower = facts.lower_is_better(chosen)
+        table = _paired(part, chosen, average, methods)
+        unit = facts.unit(chosen, str(setting["dataset"]))
+        groups.append(_group(_title(setting, plain), setting, chosen, unit, table, lower))
+        rows.append({name: float(table[name].mean()) if name in table else math.nan for name in methods})
+        directions.append(not lower)
+    scores = pd.DataFrame(rows, index=[group.title for group in groups], columns=methods)
+    return Comparison(tuple(groups), scores, tuple(directions), tuple(average))
+
+
+def holm(values: Sequence[float]) -> list[float]:
+    """Holm's step-down correction of p-values (Holm 1979); NaN stays NaN and does not count.
+
+    >>> holm([0.01, 0.04, 0.03])
+    [0.03, 0.06, 0.06]
+    """
+    corrected = list(values)
+    tested = sorted((value, index) for index, value in enumerate(values) if not math.isnan(value))
+    largest = 0.0
+    for step, (value, index) in enumerate(tested):
+        largest = max(largest, min(1.0, value * (len(tested) - step)))
+        corrected[index] = largest
+    return corrected
+
+
+def p_text(p: float) -> str:
+    """A p-value as it is printed: ``0.031``, ``< 0.001``."""
+    if math.isnan(p):
+        return "-"
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _settings(frame: pd.DataFrame, by: Sequence[str], facts: Facts) -> list[dict[str, object]]:
+    present = list(frame[list(by)].drop_duplicates().itertuples(index=False, name=None))
+    orders = {factor: ordered(list(frame[factor]), factor, facts) for factor in by}
+    present.sort(key=lambda row: [orders[factor].index(value) for factor, value in zip(by, row, strict=True)])
+    return [dict(zip(by, row, strict=True)) for row in present]
+
+
+def _paired(part: pd.DataFrame, metric: str, average: Sequence[str], methods: Sequence[str]) -> pd.DataFrame:
+    """Finite scores, a row a trial and a column a method; NaN where a method has none."""
+    scores = part[metric].where((part["status"] == OK) & np.isfinite(part[metric].astype(float)))
+    index = ["seed", "trial", *average]
+    table = part.assign(score=scores.astype(float)).pivot_table("score", index, "method", dropna=False, sort=True)
+    table = table[[name for name in methods if name in table]]
+    if average:
+        levels = ["seed", "trial"]
+        wanted = part[list(average)].drop_duplicates().shape[0]
+        whole = table.groupby(level=levels).count() == wanted
+        table = table.groupby(level=levels).mean().where(whole)
+    return table.dropna(how="all")
+
+
+def _title(setting: dict[str, object], frame: pd.DataFrame) -> str:
+    """The dataset, the rate, and what varies in the run or is out of the ordinary."""
+    plain = {"noise": "none", "select": "final"}
+    shown = [
+        str(value) if factor == "dataset" else f"{factor} {label(value, factor)}"
+        for factor, value in setting.items()
+        if factor in ("dataset", "rate") or frame[factor].nunique() > 1 or plain.get(factor, value) != value
+    ]
+    return ", ".join(shown)
+
+
+def _group(title: str, setting: dict[str, object], metric: str, unit: str, table: pd.DataFrame, lower: bool) -> Group:
+    means = {str(name): float(table[name].mean()) for name in table if table[name].notna().any()}
+    best_first = sorted(means, key=lambda name: means[name] if lower else -means[name])
+    pairs = [
+        _pair(first, second, table[first].to_numpy(), table[second].to_numpy(), lower)
+        for first, second in itertools.combinations(best_first, 2)
+    ]
+    corrected = holm([pair.p for pair in pairs])
+    pairs = [replace(pair, corrected=value) for pair, value in zip(pairs, corrected, strict=True)]
+    return Group(
+        title, setting, metric, unit, tuple(best_first), tuple(means[name] for name in best_first), tuple(pairs)
+    )
+
+
+def _pair(first: str, second: str, left: Vector, right: Vector, lower: bool) -> Pair:
+    """Compare two methods whose scores stand in the same order of trials."""
+    both = np.isfinite(left) & np.isfinite(right)
+    advantage = (right - left)[both] if lower else (left - right)[both]
+    missing = int((np.isfinite(left) | np.isfinite(right)).sum() - both.sum())
+    count = len(advantage)
+    if count == 0:
+        return Pair(first, second, math.nan, math.nan, math.nan, 0, 0, 0, missing, "none", math.nan)
+    if advantage.mean() < 0:  # the means over common trials may differ from those over all
+        first, second, advantage = second, first, -advantage
+    low, high = _interval(advantage)
+    test, p = _test(advantage)
+    return Pair(
+        first,
+        second,
+        difference=float(advantage.mean()),
+        low=low,
+        high=high,
+        wins=int((advantage > 0).sum()),
+        ties=int((advantage == 0).sum()),
+        count=count,
+        missing=missing,
+        test=test,
+        p=p,
+    )
+
+
+def _interval(differences: Vector) -> tuple[float, float]:
+    if len(differences) < 2:
+        return math.nan, math.nan
+    from scipy import stats
+
+    half = stats.t.ppf((1 + CONFIDENCE) / 2, len(differences) - 1) * stats.sem(differences)
+    return float(differences.mean() - half), float(differences.mean() + half)
+
+
+def _test(differences: Vector) -> tuple[str, float]:
+    if len(differences) < 2:
+        return "none", math.nan
+    from scipy import stats
+
+    ranks = len(differences) >= FEWEST_FOR_RANKS
+    name = "wilcoxon" if ranks else "t"
+    if not differences.any():
+        return name, 1.0
+    if np.ptp(differences) == 0 and not ranks:  # no spread at all: t is infinite
+        return name, 0.0
+    result = stats.wilcoxon(differences) if ranks else stats.ttest_1samp(differences, 0.0)
+    return name, float(result.pvalue)
+
+
+def _digits(low: float, high: float, difference: float) -> int:
+    """Decimals that show two figures of the interval's half width, or of the difference itself."""
+    width = (high - low) / 2 if not math.isnan(low) and high > low else abs(difference)
+    return max(0, min(12, 1 - math.floor(math.log10(width)))) if width > 0 else 3
+
+
+def _measure(group: Group) -> str:
+    return f"{group.metric} ({group.unit})" if group.unit else group.metric
+
+
+def _pair_table(group: Group) -> str:
+    from tabulate import tabulate
+
+    heads = ["better", "worse", "difference", "95 % interval", "wins", "p (Holm)"]
+    missing = any(pair.missing for pair in group.pairs)
+    body = [[*pair_cells(pair), *([str(pair.missing)] if missing else [])] for pair in group.pairs]
+    aligned = ("left", "left", *("right",) * (4 + missing))
+    return tabulate(body, [*heads, *(["missing"] if missing else [])], colalign=aligned, disable_numparse=True)
+
+
+def pair_cells(pair: Pair) -> list[str]:
+    """A pair as the texts of its row: better, worse, difference, interval, wins, corrected p."""
+    if pair.count == 0:
+        return [pair.better, pair.worse, "-", "-", "0/0", "-"]
+    digits = _digits(pair.low, pair.high, pair.difference)
+    interval = "-" if math.isnan(pair.low) else f"[{pair.low:.{digits}f}, {pair.high:.{digits}f}]"
+    ties = f" ({pair.ties} equal)" if pair.ties else ""
+    wins = f"{pair.wins}/{pair.count}{ties}"
+    return [pair.better, pair.worse, f"{pair.difference:.{digits}f}", interval, wins, p_text(pair.corrected)]

@@ -1,0 +1,162 @@
+"""Paired comparisons against scipy, statsmodels-free known answers and hand-made cases."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from fieldbench.errors import RequestError
+from fieldbench.report.comparison import compare, holm
+from fieldbench.report.factors import SPECS
+from fieldbench.report.facts import Facts
+
+FACTS = Facts(
+    order=("a", "b", "c"), headline={"sea": "rmse", "map": "gain"}, units={"sea": "m/s"}, higher_is_better=("gain",)
+)
+
+
+def records(scores: dict[str, list[float | None]], **setting: object) -> pd.DataFrame:
+    """Rows of one setting: a list of scores by trial for each method, None for a failed trial."""
+    fixed = {"dataset": "sea", "sampler": "random", "noise": "none", "select": "final", "rate": 0.1, "seed": 0}
+    fixed.update(setting)
+    metric = FACTS.headline[str(fixed["dataset"])]
+    rows = [
+        {**fixed, "method": method, "trial": trial, "status": "ok" if score is not None else "failed",
+         "device": "cpu", "error": "", "key": f"{method}{trial}{fixed}", metric: math.nan if score is None else score}
+        for method, listed in scores.items()
+        for trial, score in enumerate(listed)
+    ]  # fmt: skip
+    return pd.DataFrame(rows).astype(dict.fromkeys(SPECS, "category"))
+
+
+def both(*frames: pd.DataFrame) -> pd.DataFrame:
+    return pd.concat(frames, ignore_index=True).astype(dict.fromkeys(SPECS, "category"))
+
+
+def test_ten_trials_are_compared_as_scipy_does() -> None:
+    rng = np.random.default_rng(5)
+    hard = rng.random(10)
+    a, b = 0.5 + hard, 0.6 + hard + 0.1 * rng.standard_normal(10)
+    (group,) = compare(records({"b": list(b), "a": list(a)}), FACTS).groups
+    (pair,) = group.pairs
+    assert (pair.better, pair.worse, pair.count, pair.test) == ("a", "b", 10, "wilcoxon")
+    assert pair.wins == int((a < b).sum())
+    assert pair.difference == pytest.approx((b - a).mean())
+    interval = stats.ttest_rel(b, a).confidence_interval(0.95)
+    assert (pair.low, pair.high) == pytest.approx((interval.low, interval.high))
+    assert pair.p == pytest.approx(stats.wilcoxon(b, a).pvalue)
+
+
+def test_few_trials_get_a_paired_t_since_ranks_could_never_reach_five_per_cent() -> None:
+    a, b = [1.0, 2.0, 3.0, 4.0, 5.0], [1.5, 2.4, 3.6, 4.5, 5.5]
+    (pair,) = compare(records({"a": a, "b": b}), FACTS).groups[0].pairs
+    assert pair.test == "t"
+    assert pair.p == pytest.approx(stats.ttest_rel(a, b).pvalue)
+    assert stats.wilcoxon(a, b, method="exact").pvalue > 0.05
+
+
+def test_pairing_takes_out_what_makes_trials_hard() -> None:
+    hard = np.array([0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0])
+    (pair,) = compare(records({"a": list(hard), "b": list(hard + 1 + hard / 1000)}), FACTS).groups[0].pairs
+    assert pair.wins == 8
+    assert pair.significant
+    assert stats.ttest_ind(hard, hard + 1 + hard / 1000).pvalue > 0.9  # unpaired, nothing would be seen
+
+
+def test_the_sentence_can_be_quoted() -> None:
+    a = [0.5] * 10
+    b = [0.62, 0.64, 0.60, 0.66, 0.58, 0.70, 0.54, 0.63, 0.61, 0.49]
+    comparison = compare(records({"a": a, "b": b}), FACTS)
+    half = stats.t.ppf(0.975, 9) * np.std(np.array(b) - 0.5, ddof=1) / math.sqrt(10)
+    expected = f"a beats b on 9 of 10 trials, by 0.107 m/s [{0.107 - half:.3f}, {0.107 + half:.3f}] (sea, rate 10 %)."
+    assert comparison.sentence == expected
+    assert expected in comparison.to_text()
+
+
+def test_a_higher_score_wins_where_higher_is_better() -> None:
+    (pair,) = compare(records({"a": [1.0, 2.0], "b": [3.0, 4.5]}, dataset="map"), FACTS).groups[0].pairs
+    assert (pair.better, pair.wins, pair.difference) == ("b", 2, 2.25)
+
+
+def test_failed_and_infinite_trials_leave_their_pair_out_and_are_counted() -> None:
+    frame = records({"a": [1.0, None, 3.0, 4.0], "b": [2.0, 2.5, math.inf, 6.0]})
+    comparison = compare(frame, FACTS)
+    (pair,) = comparison.groups[0].pairs
+    assert (pair.count, pair.missing, pair.difference) == (2, 2, 1.5)
+    assert any("2 pairs are left out" in note for note in comparison.notes)
+
+
+def test_a_method_without_any_finished_trial_takes_part_in_no_pair() -> None:
+    comparison = compare(records({"a": [1.0, 2.0], "b": [None, None], "c": [2.0, 3.0]}), FACTS)
+    assert [(pair.better, pair.worse) for pair in comparison.groups[0].pairs] == [("a", "c")]
+    assert comparison.ranks().settings == 0
+
+
+def test_equal_scores_are_ties_and_no_win() -> None:
+    (pair,) = compare(records({"a": [1.0] * 7, "b": [1.0] * 7}), FACTS).groups[0].pairs
+    assert (pair.wins, pair.ties, pair.p) == (0, 7, 1.0)
+    assert "equal in the mean" in pair.sentence("m/s")
+
+
+def test_one_trial_gives_a_difference_but_neither_interval_nor_test() -> None:
+    (pair,) = compare(records({"a": [1.0], "b": [1.25]}), FACTS).groups[0].pairs
+    assert pair.test == "none"
+    assert math.isnan(pair.low)
+    assert math.isnan(pair.corrected)
+    assert pair.sentence("m/s") == "a beats b on 1 of 1 trial, by 0.25 m/s"
+
+
+def test_holm_by_hand() -> None:
+    # Sorted .005 .01 .03 .04 times 4 3 2 1 gives .02 .03 .06 .04, made non-decreasing.
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    with_gap = holm([0.02, math.nan, 0.5])
+    assert with_gap[0] == pytest.approx(0.04)
+    assert math.isnan(with_gap[1])
+    assert with_gap[2] == 0.5
+
+
+def test_holm_is_statsmodels_holm() -> None:
+    multitest = pytest.importorskip("statsmodels.stats.multitest", reason="statsmodels comes with the extra ranks")
+    values = list(np.random.default_rng(0).random(12) ** 3)
+    assert holm(values) == pytest.approx(list(multitest.multipletests(values, method="holm")[1]))
+
+
+def test_averaging_over_rates_keeps_trials_as_the_unit() -> None:
+    low = records({"a": [1.0, 2.0, 3.0], "b": [2.0, 4.0, 5.0]}, rate=0.1)
+    high = records({"a": [0.5, 1.0, 1.5], "b": [0.5, 1.0, None]}, rate=0.2)
+    (group,) = compare(both(low, high), FACTS, average=["rate"]).groups
+    (pair,) = group.pairs
+    assert "rate" not in group.setting
+    assert (pair.count, pair.missing) == (2, 1)  # the third trial of b is incomplete
+    assert pair.difference == pytest.approx(np.mean([0.5, 1.0]))
+
+
+def test_ranks_over_settings_are_scipy_s() -> None:
+    rng = np.random.default_rng(1)
+    frames = [
+        records({name: [float(rng.random())] for name in "abc"}, rate=rate, dataset=dataset)
+        for rate in (0.1, 0.2, 0.3)
+        for dataset in ("sea", "map")
+    ]
+    comparison = compare(both(*frames), FACTS)
+    ranks = comparison.ranks()
+    signs = np.array([1 if "sea" in title else -1 for title in comparison.scores.index])
+    values = comparison.scores.to_numpy() * signs[:, None]
+    expected = dict(zip("abc", stats.rankdata(values, axis=1).mean(axis=0), strict=True))
+    assert dict(zip(ranks.methods, ranks.means, strict=True)) == pytest.approx(expected)
+    assert list(ranks.means) == sorted(ranks.means)
+    assert ranks.friedman == pytest.approx(stats.friedmanchisquare(*values.T).pvalue)
+
+
+def test_wrong_requests_are_refused() -> None:
+    frame = records({"a": [1.0], "b": [2.0]})
+    with pytest.raises(RequestError, match="at least two methods"):
+        compare(records({"a": [1.0]}), FACTS)
+    with pytest.raises(RequestError, match="cannot average over 'dataset'"):
+        compare(frame, FACTS, average=["dataset"])
+    with pytest.raises(RequestError, match="unknown metric 'rsme'"):
+        compare(frame, FACTS, metric="rsme")
