@@ -7,10 +7,9 @@ import importlib.metadata
 import importlib.util
 import inspect
 import json
-import os
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -30,9 +29,11 @@ from fieldbench.plugin import Plugin
 from fieldbench.selection import RULES, Selection
 from fieldbench.sensing import Sampler
 from fieldbench.source_hash import source_hash
+from fieldbench.sources import ENTRY_POINT_GROUP, THIS_PROGRAM, Source, Sources
 from fieldbench.spec import Part, is_name, parse
 
-ENTRY_POINT_GROUP = "fieldbench"
+__all__ = ["KINDS", "Broken", "Entry", "PluginError", "Registry", "Source", "Sources"]
+
 HOOK_PREFIX = "fieldbench_register_"
 
 KINDS: dict[str, tuple[type[Plugin], ...]] = {
@@ -48,35 +49,6 @@ P = TypeVar("P", bound=Plugin)
 
 class PluginError(FieldbenchError):
     """A plugin is broken and strict mode makes that fatal."""
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where a plugin came from: a distribution, a file, or the running program.
-
-    Attributes:
-        label: name of the distribution, or path of the file.
-        version: of the distribution; of a file, the hash of its text.
-        editable: whether the distribution's source may change under the same version.
-        is_file: whether it is a single file.
-    """
-
-    label: str
-    version: str
-    editable: bool = False
-    is_file: bool = False
-
-    @property
-    def identity(self) -> str:
-        """The label without the folder: results do not depend on where a file lies."""
-        return Path(self.label).stem if self.is_file else self.label
-
-    def __str__(self) -> str:
-        return f"{self.label} {self.version}".strip()
-
-
-#: Where classes come from that were handed over by the running program, such as a notebook.
-THIS_PROGRAM = Source("this program", "")
 
 
 @dataclass(frozen=True)
@@ -105,33 +77,6 @@ class Broken:
     reason: str
     details: str = ""
     brings: str = ""
-
-
-@dataclass(frozen=True)
-class Sources:
-    """What, besides installed packages, a registry is made of. Picklable, so that workers build the same.
-
-    Attributes:
-        files: single-file plugins, or folders of them.
-        classes: plugin classes defined in the running program, such as a notebook cell.
-        blocked: names of plugins (entry points or file stems), distributions or classes to leave out.
-        strict: whether a broken plugin is fatal.
-    """
-
-    files: tuple[str, ...] = ()
-    classes: tuple[type[Plugin], ...] = ()
-    blocked: frozenset[str] = frozenset()
-    strict: bool = False
-
-    @classmethod
-    def from_environment(
-        cls, files: Iterable[str] = (), classes: Iterable[type[Plugin]] = (), blocked: Iterable[str] = ()
-    ) -> Sources:
-        """Add what FIELDBENCH_PLUGINS and FIELDBENCH_STRICT_PLUGINS say."""
-        listed = [path for path in os.environ.get("FIELDBENCH_PLUGINS", "").split(os.pathsep) if path]
-        absolute = dict.fromkeys(str(Path(path).expanduser().resolve()) for path in [*listed, *files])
-        strict = os.environ.get("FIELDBENCH_STRICT_PLUGINS", "") not in ("", "0")
-        return cls(tuple(absolute), tuple(classes), frozenset(blocked), strict)
 
 
 class Registry:
@@ -175,7 +120,7 @@ class Registry:
             first, second = self._duplicates[kind, name]
             raise RequestError(
                 f"{kind} {name!r} is claimed by both {first.source} and {second.source}; "
-                f"leave one out: --no-plugin {first.plugin} or --no-plugin {second.plugin}"
+                f"rename one, or leave one out: --no-plugin {first.plugin} or --no-plugin {second.plugin}"
             )
         if name in self._entries[kind]:
             return self._entries[kind][name]

@@ -1,0 +1,92 @@
+"""Where plugins come from: installed packages, single files, and classes of the running program."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import sys
+import sysconfig
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import cloudpickle
+
+from fieldbench.plugin import Plugin
+
+ENTRY_POINT_GROUP = "fieldbench"
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a plugin came from: a distribution, a file, or the running program.
+
+    Attributes:
+        label: name of the distribution, or path of the file.
+        version: of the distribution; of a file, the hash of its text.
+        editable: whether the distribution's source may change under the same version.
+        is_file: whether it is a single file.
+    """
+
+    label: str
+    version: str
+    editable: bool = False
+    is_file: bool = False
+
+    @property
+    def identity(self) -> str:
+        """The label without the folder: results do not depend on where a file lies."""
+        return Path(self.label).stem if self.is_file else self.label
+
+    def __str__(self) -> str:
+        return f"{self.label} {self.version}".strip()
+
+
+#: Where classes come from that were handed over by the running program, such as a notebook.
+THIS_PROGRAM = Source("this program", "")
+
+
+@dataclass(frozen=True)
+class Sources:
+    """What, besides installed packages, a registry is made of. Picklable, so that workers build the same.
+
+    Attributes:
+        files: single-file plugins, or folders of them.
+        classes: plugin classes defined in the running program, such as a notebook cell.
+        blocked: names of plugins (entry points or file stems), distributions or classes to leave out.
+        strict: whether a broken plugin is fatal.
+    """
+
+    files: tuple[str, ...] = ()
+    classes: tuple[type[Plugin], ...] = ()
+    blocked: frozenset[str] = frozenset()
+    strict: bool = False
+
+    @classmethod
+    def from_environment(
+        cls, files: Iterable[str] = (), classes: Iterable[type[Plugin]] = (), blocked: Iterable[str] = ()
+    ) -> Sources:
+        """Add what FIELDBENCH_PLUGINS and FIELDBENCH_STRICT_PLUGINS say."""
+        listed = [path for path in os.environ.get("FIELDBENCH_PLUGINS", "").split(os.pathsep) if path]
+        absolute = dict.fromkeys(str(Path(path).expanduser().resolve()) for path in [*listed, *files])
+        strict = os.environ.get("FIELDBENCH_STRICT_PLUGINS", "") not in ("", "0")
+        return cls(tuple(absolute), tuple(classes), frozenset(blocked), strict)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What cloudpickle sends to a worker: classes that it could not import there travel with their code."""
+        for cls in self.classes:
+            module = sys.modules.get(cls.__module__)
+            if module is not None and cls.__module__ != "__main__" and not _is_installed(module):
+                cloudpickle.register_pickle_by_value(module)
+        return dict(self.__dict__)
+
+
+def _is_installed(module: ModuleType) -> bool:
+    """Whether another process of the same environment can import this module, wherever it runs."""
+    points = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
+    if module.__name__.partition(".")[0] in {point.module.partition(".")[0] for point in points}:
+        return True
+    file = Path(getattr(module, "__file__", None) or "")
+    return any(file.is_relative_to(folder) for folder in sysconfig.get_paths().values())
