@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from numpy.typing import ArrayLike
@@ -35,6 +36,31 @@ class Silent:
         return None
 
 
+class Progress(Protocol):
+    """Told how far a training has come; ``numbers`` are worth showing beside it."""
+
+    def __call__(self, step: int, steps: int, **numbers: float) -> None: ...
+
+
+class PriorTraining(Plugin, ABC):
+    """How the prior of a trained method is made; its parameters are the settings of the training."""
+
+    @abstractmethod
+    def run(self, out: Path, *, seed: int, device: str, progress: Progress, resume: bool) -> None:
+        """Train, and write the weights to ``out`` and a card beside it.
+
+        Args:
+            out: file to write. What an unfinished training needs to go on lies beside it.
+            seed: the only source of randomness.
+            device: ``"cpu"`` or ``"cuda:0"``.
+            progress: call it after every step.
+            resume: go on with an unfinished training of the same settings if there is one.
+
+        Raises:
+            RequestError: if ``out`` exists, or an unfinished training does and ``resume`` is off.
+        """
+
+
 class Method(Plugin, ABC):
     """A field-completion method: an observation goes in, a complete field comes out.
 
@@ -51,6 +77,7 @@ class Method(Plugin, ABC):
     trained: ClassVar[bool] = False
     orders: ClassVar[tuple[int, ...] | None] = None
     accepts: ClassVar[frozenset[str]] = frozenset()
+    prior_training: ClassVar[type[PriorTraining] | None] = None
     scale_equivariant: ClassVar[bool] = True
 
     modifiers: tuple[SerializeAsAny[Modifier], ...] = _PydanticField((), repr=False)

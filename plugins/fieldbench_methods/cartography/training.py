@@ -1,0 +1,232 @@
+"""Training the autoencoder prior: the loop, its checkpoints, its validation and its card."""
+
+from __future__ import annotations
+
+import json
+import platform
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from itertools import count
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+import fieldbench
+from fieldbench_methods.cartography import weights
+from fieldbench_methods.cartography.autoencoder import Autoencoder, initialised
+from fieldbench_methods.cartography.loss_fields import Fields, Population, Range, generator
+
+if TYPE_CHECKING:
+    from fieldbench.method import Progress
+    from fieldbench_methods.cartography.prior import LossFieldPrior
+
+#: Shadowings drawn at once for each decorrelation distance, and fields made of each of them.
+SHADOWINGS, VIEWS = 64, 4
+
+#: Seconds between checkpoints.
+CHECKPOINT_INTERVAL = 120.0
+
+#: What keeps the streams of one seed apart.
+POOL, MASK, VALIDATION = 0, 1, 2
+
+
+@dataclass
+class History:
+    """How far a training has come.
+
+    Attributes:
+        step: steps done.
+        seconds: wall-clock seconds spent on them, all sittings together.
+        losses: (step, mean training loss since the last entry, validation loss), for each validation.
+    """
+
+    step: int = 0
+    seconds: float = 0.0
+    losses: list[tuple[int, float, float]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Exam:
+    """Validation fields with their masks, the same whenever they are asked for."""
+
+    complete: Tensor
+    mask: Tensor
+
+    def loss(self, network: Autoencoder) -> float:
+        """Mean over the fields of the summed absolute error, batch norm in eval mode."""
+        network.eval()
+        with torch.no_grad():
+            parts = zip(self.mask.split(256), self.complete.split(256), strict=True)
+            total = sum(float(absolute_error(network(mask, complete), complete)) for mask, complete in parts)
+        network.train()
+        return total / len(self.complete)
+
+
+def train(settings: LossFieldPrior, out: Path, *, seed: int, device: str, progress: Progress, resume: bool) -> None:
+    """Train a prior and write it; see :class:`fieldbench_methods.cartography.prior.LossFieldPrior`.
+
+    The fields and masks of a step depend on seed and step alone, so a training that was cut short and
+    resumed ends with the weights of one that was not (on one machine, with one number of threads).
+
+    Raises:
+        RequestError: if ``out`` exists, if there is a checkpoint and ``resume`` is off, or if the checkpoint
+            is of other settings or another seed.
+    """
+    checkpoint = Checkpoint(out.with_name(out.name + ".checkpoint"), settings, seed)
+    if out.exists():
+        raise fieldbench.RequestError(f"{str(out)!r} exists; remove it or choose another --out")
+    place = torch.device(device)
+    network = initialised(seed).to(place)
+    optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate)
+    history = checkpoint.restore(network, optimizer, resume)
+
+    fields = Fields(population(settings), place)
+    exam = examination(fields, settings.validation, seed)
+    started, before, saved = time.monotonic(), history.seconds, time.monotonic()
+    recent: list[float] = []
+    for step, complete, mask in lessons(fields, settings, seed, history.step):
+        for group in optimizer.param_groups:
+            group["lr"] = learning_rate(settings, step)
+        recent.append(_learn(network, optimizer, complete, mask))
+        history.step, history.seconds = step + 1, before + time.monotonic() - started
+        if history.step % settings.validate_every == 0 or history.step == settings.steps:
+            history.losses.append((history.step, float(np.mean(recent)), exam.loss(network)))
+            recent.clear()
+        latest = history.losses[-1] if history.losses else None
+        progress(history.step, settings.steps, **({"validation loss": latest[2]} if latest else {}))
+        if time.monotonic() - saved > CHECKPOINT_INTERVAL:
+            checkpoint.save(network, optimizer, history)
+            saved = time.monotonic()
+
+    weights.save(network, out)
+    card = _card(settings, out, history, seed, place)
+    out.with_suffix(".json").write_text(json.dumps(card, indent=2) + "\n")
+    checkpoint.path.unlink(missing_ok=True)
+
+
+def population(settings: LossFieldPrior) -> Population:
+    """The fields that the settings describe: decorrelation distances about one grid step apart."""
+    nearest, farthest = settings.decorrelation
+    distances = np.linspace(nearest, farthest, max(1, round(farthest - nearest) + 1))
+    return Population(
+        eta=Range(*settings.eta),
+        decorrelation=tuple(distances.tolist()),
+        exponent=Range(*settings.exponent),
+        rate=Range(*settings.observed),
+    )
+
+
+def lessons(fields: Fields, settings: LossFieldPrior, seed: int, start: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+    """Training batches from step ``start`` on: (step, complete fields, masks).
+
+    Each pool of fields is drawn at once and then used batch by batch; masks are fresh in every step.
+    """
+    per_pool = max(1, SHADOWINGS * VIEWS * len(fields.population.decorrelation) // settings.batch)
+    for number in count(start // per_pool):
+        pool = fields.draw(SHADOWINGS, generator(fields.device, seed, POOL, number), VIEWS)
+        for place, complete in enumerate(pool.split(settings.batch)[:per_pool]):
+            step = number * per_pool + place
+            if step >= settings.steps:
+                return
+            if step >= start:
+                yield step, complete, fields.masks(len(complete), generator(fields.device, seed, MASK, step))
+
+
+def examination(fields: Fields, size: int, seed: int) -> Exam:
+    """``size`` validation fields of their own stream, no shadowing shared."""
+    source = generator(fields.device, seed, VALIDATION)
+    complete = fields.draw(-(-size // len(fields.population.decorrelation)), source)[:size]
+    return Exam(complete, fields.masks(size, source))
+
+
+def learning_rate(settings: LossFieldPrior, step: int) -> float:
+    """Linear warm-up, a plateau, and a linear descent over the last share ``decay`` of the steps."""
+    warm = min(1.0, (step + 1) / (settings.warmup + 1))
+    left = (settings.steps - step) / max(1.0, settings.decay * settings.steps)
+    return settings.learning_rate * min(warm, left, 1.0)
+
+
+def absolute_error(estimate: Tensor, complete: Tensor) -> Tensor:
+    """Summed absolute error over all pixels and fields."""
+    return (estimate - complete).abs().sum()
+
+
+def _learn(network: Autoencoder, optimizer: torch.optim.Optimizer, complete: Tensor, mask: Tensor) -> float:
+    loss = absolute_error(network(mask, complete), complete) / len(complete)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    return float(loss.detach())
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """The state of an unfinished training on disk."""
+
+    path: Path
+    settings: LossFieldPrior
+    seed: int
+
+    def save(self, network: Autoencoder, optimizer: torch.optim.Optimizer, history: History) -> None:
+        content = {
+            "of": self._identity(),
+            "history": asdict(history),
+            "network": network.state_dict(),
+            "optimizer": optimizer.state_dict(),
+        }
+        partial = self.path.with_name(self.path.name + ".partial")
+        torch.save(content, partial)
+        partial.replace(self.path)
+
+    def restore(self, network: Autoencoder, optimizer: torch.optim.Optimizer, resume: bool) -> History:
+        """Bring network and optimizer to where the training stopped; a fresh history if there is no file."""
+        if not self.path.exists():
+            return History()
+        if not resume:
+            raise fieldbench.RequestError(f"{str(self.path)!r} is an unfinished training; give --resume or remove it")
+        content = torch.load(self.path, weights_only=True)
+        theirs, ours = content["of"], self._identity()
+        for key in ours:
+            if theirs.get(key) != ours[key]:
+                raise fieldbench.RequestError(
+                    f"{str(self.path)!r} was begun with {key} = {theirs.get(key)}, not {ours[key]}; give that to resume"
+                )
+        network.load_state_dict(content["network"])
+        optimizer.load_state_dict(content["optimizer"])
+        return History(**content["history"])
+
+    def _identity(self) -> dict[str, Any]:
+        """What must be equal for a training to go on. The number of steps may change: the descent follows."""
+        identity: dict[str, Any] = {"seed": self.seed, **self.settings.parameters()}
+        del identity["steps"]
+        return identity
+
+
+def _card(settings: LossFieldPrior, out: Path, history: History, seed: int, device: torch.device) -> dict[str, Any]:
+    return {
+        "weights": out.name,
+        "sha256": weights.sha256(out),
+        "what": "autoencoder prior over spatial loss fields, 51 x 51, for nasdac and dowjons",
+        "seed": seed,
+        "settings": settings.parameters(),
+        "fields": history.step * settings.batch,
+        "loss": "summed absolute error over the 2601 pixels of a unit-norm field, mean over fields",
+        "validation_loss": history.losses[-1][2],
+        "validation": f"{settings.validation} fields of a stream of their own, batch norm in eval mode",
+        "losses": [dict(zip(("step", "training", "validation"), entry, strict=True)) for entry in history.losses],
+        "seconds": round(history.seconds, 1),
+        "threads": torch.get_num_threads(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else platform.machine(),
+        "versions": {
+            "fieldbench": fieldbench.__version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+        },
+        "date": datetime.now(UTC).date().isoformat(),
+    }
