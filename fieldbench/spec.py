@@ -2,11 +2,13 @@
 
 A spec is one or more parts joined by ``+``; a part is a name, optionally followed by parameters in
 square brackets. Values are numbers, ``true``/``false``, ``none``, words, and tuples written ``6x6x8``
-or ``(0.5,2)``. This module knows the grammar and nothing of what the names mean.
+or ``(0.5,2)``; a text that would be read as something else is written in double quotes, as in JSON. This
+module knows the grammar and nothing of what the names mean.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -20,6 +22,8 @@ _NAME = re.compile(r"[a-z][a-z0-9]*(?:-[a-z0-9]+)*\Z")
 _PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _CROSS = re.compile(r"\d+(?:x\d+)+\Z")
 _INTEGER = re.compile(r"[+-]?\d+\Z")
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+_NEEDS_QUOTES = re.compile(r"""[][(),"\\]|^\s|\s$|^$""")
 _CLOSING = {"[": "]", "(": ")"}
 
 
@@ -40,6 +44,8 @@ def parse(text: str) -> tuple[Part, ...]:
     Raises:
         RequestError: if the text is not of the grammar.
     """
+    if not text.strip():
+        raise RequestError("a name is empty; write one such as tap or 'tap[window=4]'")
     return tuple(_parse_part(part, text) for part in split(text, "+"))
 
 
@@ -49,13 +55,14 @@ def is_name(text: str) -> bool:
 
 
 def split(text: str, separator: str = ",") -> list[str]:
-    """Split at each separator that stands outside all brackets; empty pieces are an error.
+    """Split at each separator that stands outside all brackets and quotes; empty pieces are an error.
 
     >>> split("tap[epochs=5,window=2],tnn")
     ['tap[epochs=5,window=2]', 'tnn']
     """
     pieces, open_brackets, start = [], list[str](), 0
-    for position, letter in enumerate(text):
+    # Quoted text of the same length in its place cannot be mistaken for a bracket or a separator.
+    for position, letter in enumerate(_QUOTED.sub(lambda quoted: "_" * len(quoted.group()), text)):
         if letter in _CLOSING:
             open_brackets.append(_CLOSING[letter])
         elif letter in _CLOSING.values():
@@ -97,11 +104,13 @@ def format_value(value: Value) -> str:
         return str(value).lower()
     if isinstance(value, float):
         return repr(float(value))
+    if isinstance(value, str) and (_NEEDS_QUOTES.search(value) or parse_value(value) != value):
+        return json.dumps(value, ensure_ascii=False)
     return str(value)
 
 
 def parse_value(text: str) -> Value:
-    """Read one value: number, ``true``/``false``, ``none``, ``6x6x8``, ``(a,b)`` or a word."""
+    """Read one value: number, ``true``/``false``, ``none``, ``6x6x8``, ``(a,b)``, a quoted text or a word."""
     text = text.strip()
     if text.startswith("(") and text.endswith(")"):
         inside = text[1:-1].strip().removesuffix(",")
@@ -112,6 +121,11 @@ def parse_value(text: str) -> Value:
 
 
 def _parse_scalar(text: str) -> Scalar:
+    if text.startswith('"'):
+        try:
+            return str(json.loads(text))
+        except ValueError:
+            raise RequestError(f"{text}: a quoted text ends with a double quote, as it begins") from None
     words: dict[str, Scalar] = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]

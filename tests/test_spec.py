@@ -1,0 +1,109 @@
+"""The grammar of specs: what is read, what is refused, and that writing is the inverse of reading."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fieldbench.errors import RequestError
+from fieldbench.spec import Part, format_part, format_value, is_name, parse, parse_value, split
+
+scalars = st.one_of(
+    st.integers(), st.floats(allow_nan=False), st.booleans(), st.none(), st.text(max_size=12).filter(str.isprintable)
+)
+values = st.one_of(scalars, st.lists(scalars, max_size=4).map(tuple))
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("4", 4),
+        ("-4", -4),
+        ("4.0", 4.0),
+        ("1e-3", 1e-3),
+        ("1e+3", 1e3),
+        ("true", True),
+        ("False", False),
+        ("none", None),
+        ("6x6x8", (6, 6, 8)),
+        ("(0.5,2)", (0.5, 2)),
+        ("(5,)", (5,)),
+        ("()", ()),
+        ("sparsemax", "sparsemax"),
+        ("/data/a b.nc", "/data/a b.nc"),
+        ('"true"', "true"),
+        ('"a,b]"', "a,b]"),
+        ('(x,"y,z")', ("x", "y,z")),
+    ],
+)
+def test_values_as_people_write_them(text: str, value: object) -> None:
+    read = parse_value(text)
+    assert read == value
+    assert type(read) is type(value)
+
+
+@given(values)
+def test_every_value_reads_back_unchanged(value) -> None:
+    read = parse_value(format_value(value))
+    assert read == value
+    assert repr(read) == repr(value)  # tells 1 from 1.0 and from True, also inside a tuple
+
+
+@given(st.dictionaries(st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True), values, max_size=4))
+def test_every_part_reads_back_unchanged(parameters) -> None:
+    assert parse(format_part("tap", parameters)) == (Part("tap", parameters),)
+
+
+def test_composition_and_an_exponent_do_not_mix() -> None:
+    assert parse("tap[rate=1e+3] + tv[weight=1e-2]") == (Part("tap", {"rate": 1000.0}), Part("tv", {"weight": 0.01}))
+
+
+def test_an_argument_behind_a_colon_is_the_path() -> None:
+    assert parse("file:/data/ocean.v2.nc[variable=temp]") == (
+        Part("file", {"path": "/data/ocean.v2.nc", "variable": "temp"}),
+    )
+
+
+def test_lists_split_outside_brackets_and_quotes() -> None:
+    assert split('tap[epochs=5,window=2],tnn, file[path="a,b]"]') == [
+        "tap[epochs=5,window=2]",
+        "tnn",
+        'file[path="a,b]"]',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "empty"),
+        ("  ", "empty"),
+        ("tap++tv", "nothing beside a '+'"),
+        ("tap+", "nothing beside a '+'"),
+        ("tap[window=4", "']' is missing"),
+        ("tap]", "']' closes nothing"),
+        ("tap[window=(4]", "']' closes nothing"),
+        ("tap[window]", "'window' is no parameter"),
+        ("tap[window=]", "'window=' is no parameter"),
+        ("tap[=4]", "'=4' is no parameter"),
+        ("tap[a=1,,b=2]", "nothing beside a ','"),
+        ("tap[a=1,a=2]", "'a' is given twice"),
+        ("tap[a=1]b", "what follows"),
+        ("Tap", "'Tap' is no name"),
+        ("tap_2", "'tap_2' is no name"),
+        ("-tap", "'-tap' is no name"),
+        ('tap[a="x]', "ends with a double quote"),
+        ('tap[a="x"y]', "ends with a double quote"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line(text: str, complaint: str) -> None:
+    with pytest.raises(RequestError) as raised:
+        parse(text)
+    assert complaint in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("name", "valid"), [("tap", True), ("tucker-als", True), ("a1-2", True), ("tap\n", False),
+                                             ("a--b", False), ("1a", False), ("a_b", False), ("", False)])  # fmt: skip
+def test_names(name: str, valid: bool) -> None:
+    assert is_name(name) is valid
