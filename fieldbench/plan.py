@@ -102,7 +102,7 @@ class Plan:
     @property
     def identity(self) -> str:
         """Hash of what the plan compares, the number of trials left out: more of them extend a run."""
-        cells = [self._cell_identity(*cell) for cell in self._cells()]
+        cells = [self._cell_identity(*cell) for cell in self.combinations()]
         return _digest([self.request.seed, cells])[:24]
 
     def __iter__(self) -> Iterator[Trial]:
@@ -188,7 +188,8 @@ class Plan:
         )
         return str(self._registry.method(method)), observed
 
-    def _cells(self) -> Iterator[tuple[str, Setting, str]]:
+    def combinations(self) -> Iterator[tuple[str, Setting, str]]:
+        """The table cells: method, setting and selection of each."""
         for (method, setting), select in itertools.product(self._pairs, self.selections):
             yield method, setting, select
 
@@ -196,16 +197,22 @@ class Plan:
         """Hash of all parameters and versions behind the texts of a cell."""
         cell = (method, setting, select)
         if cell not in self._identities:
-            registry = self._registry
-            parts = [
-                registry.method(method),
-                registry.dataset(setting.dataset),
-                registry.sampler(setting.sampler),
-                registry.noise(setting.noise),
-                registry.selection(select),
-            ]
-            self._identities[cell] = _digest([registry.identity(part) for part in parts])[:16]
+            self._identities[cell] = cell_identity(
+                self._registry, method, setting.dataset, setting.sampler, setting.noise, select
+            )
         return self._identities[cell]
+
+
+def cell_identity(registry: Registry, method: str, dataset: str, sampler: str, noise: str, select: str) -> str:
+    """Hash of all parameters and versions behind the specs of a trial."""
+    parts = [
+        registry.method(method),
+        registry.dataset(dataset),
+        registry.sampler(sampler),
+        registry.noise(noise),
+        registry.selection(select),
+    ]
+    return _digest([registry.identity(part) for part in parts])[:16]
 
 
 def _unique(texts: Iterable[str]) -> list[str]:

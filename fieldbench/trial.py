@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import sys
 import time
 import traceback
 from collections.abc import Sequence
@@ -75,7 +74,8 @@ class Record:
         metrics: scores by name; ``rmse.unobserved`` is RMSE over unobserved entries only.
         seconds: wall-clock seconds of the method alone (its share of a batch), GPU synchronised.
         device: what it ran on.
-        peak_memory: largest resident memory of the worker process by the end of the trial, in bytes.
+        peak_memory: largest resident memory of the worker process during the trial, in bytes; it is the worker
+            that measures it.
         diagnostics: anything else worth keeping: curves over steps, the selected step, GPU memory.
     """
 
@@ -192,10 +192,8 @@ def _run_batch(trials: Sequence[Trial], registry: Registry, device: str) -> list
     for trial, item, recorder, estimate in zip(trials, draws, recorders, estimates, strict=True):
         chosen, diagnostics = recorder.choose(_checked(estimate, item.field))
         scores = score_all(metrics, chosen, item.field, item.mask)
-        diagnostics |= {"observed": int(item.mask.sum()), "batch": len(trials)}
-        records.append(
-            Record(trial, OK, "", scores, seconds / len(trials), place, peak_memory(), _with_gpu(diagnostics, place))
-        )
+        diagnostics |= {"observed": int(item.mask.sum()), "shape": list(item.field.shape), "batch": len(trials)}
+        records.append(Record(trial, OK, "", scores, seconds / len(trials), place, None, _with_gpu(diagnostics, place)))
     return records
 
 
@@ -236,17 +234,7 @@ def _failure(trial: Trial, error: Exception, device: str) -> Record:
     exhausted = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     status = OUT_OF_MEMORY if exhausted else FAILED
     diagnostics = {"traceback": "".join(traceback.format_exception(error))}
-    return Record(trial, status, line, device=device, peak_memory=peak_memory(), diagnostics=diagnostics)
-
-
-def peak_memory() -> int | None:
-    """Largest resident memory of this process so far, in bytes (None where the system does not say)."""
-    try:
-        import resource
-    except ImportError:
-        return None
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return Record(trial, status, line, device=device, diagnostics=diagnostics)
 
 
 def _synchronise(device: str) -> None:

@@ -1,7 +1,7 @@
 """Where trials run: joblib picks the machine, a slot picks the device, a worker process runs the trial."""
 
-from fieldbench.execution.local import execute
 from fieldbench.execution.options import Options
+from fieldbench.execution.scheduling import execute
 from fieldbench.execution.slots import Slot, slots
 from fieldbench.execution.stop import Stop
 

@@ -1,0 +1,221 @@
+"""The parent's side of a worker process: start it, ask it, and know what became of it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib.machinery
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fieldbench.execution.options import Options
+from fieldbench.execution.slots import Slot
+from fieldbench.execution.worker import Answer, Setup
+from fieldbench.registry import Sources
+from fieldbench.trial import CRASHED, OUT_OF_MEMORY, TIMEOUT, Trial
+
+#: Seconds between looks at a working process: for its deadline and end, and for its memory if that is limited.
+_LOOK, _LOOK_AT_MEMORY = 0.2, 0.02
+
+#: Bytes of a worker's output that are kept to explain its end.
+_TAIL = 4000
+
+_START = "import sys; sys.path[:] = sys.argv[3:]; from fieldbench.execution.worker import main; main()"
+
+
+class Lost(Exception):
+    """A worker ended before it answered."""
+
+    def __init__(self, status: str, message: str, output: str) -> None:
+        super().__init__(message)
+        self.status, self.message, self.output = status, message, output
+
+
+class GivenUp(Exception):
+    """The caller no longer wants the answer."""
+
+
+class Worker:
+    """A running worker process of one slot."""
+
+    def __init__(self, slot: Slot, sources: Sources, options: Options, given_up: Callable[[], bool]) -> None:
+        """Start it, without waiting until it is ready.
+
+        Args:
+            slot: decides the device and the environment.
+            sources: where it finds plugins.
+            options: its limits.
+            given_up: asked while waiting; True ends the wait.
+        """
+        self._options, self._given_up = options, given_up
+        self._link, theirs = multiprocessing.Pipe()
+        lifeline, self._lifeline = os.pipe()
+        descriptors = (theirs.fileno(), lifeline)
+        command = [sys.executable, "-P", "-c", _START, *map(str, descriptors), *sys.path]
+        self._process = subprocess.Popen(
+            command,
+            pass_fds=descriptors,
+            env={**os.environ, **slot.environment, "PYTHONUNBUFFERED": "1"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        theirs.close()
+        os.close(lifeline)
+        self._output: deque[bytes] = deque(maxlen=64)
+        threading.Thread(target=self._drain, daemon=True).start()
+        self._ready = False
+        self._oom_kills = 0
+        self._send(functools.partial(self._link.send_bytes, packed(Setup(sources, slot.device, options.timing))))
+
+    def run(self, trials: Sequence[Trial]) -> Answer:
+        """Have trials of one cell computed.
+
+        Raises:
+            Lost: if the process crashed, ran out of time or memory; it is gone then.
+            GivenUp: if the caller's wish to stop came first; the process is gone too.
+        """
+        if not self._ready:
+            self._await(None)  # starting does not count towards a trial's time
+            self._link.recv_bytes()
+            self._ready = True
+        self._output.clear()
+        self._oom_kills = _oom_kills()
+        self._send(functools.partial(self._link.send, list(trials)))
+        limit = self._options.timeout
+        self._await(None if limit is None else limit * len(trials))
+        try:
+            answer = self._link.recv()
+        except (EOFError, OSError):
+            raise self._ended() from None
+        except Exception as error:  # whatever a plugin wrote into the socket is no answer
+            self.kill()
+            raise Lost(CRASHED, f"the worker's answer is unreadable: {error}", self._tail()) from None
+        assert isinstance(answer, Answer)
+        return answer
+
+    def kill(self) -> None:
+        """End the process and all that it started. There is nothing that it would have to save."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._link.close()
+        if self._lifeline >= 0:
+            os.close(self._lifeline)
+            self._lifeline = -1
+
+    def _send(self, send: Callable[[], None]) -> None:
+        """Send a message. A process that is gone shows when the answer is awaited."""
+        with contextlib.suppress(OSError):
+            send()
+
+    def _await(self, limit: float | None) -> None:
+        """Wait until there is something to read, be it only the end."""
+        deadline = None if limit is None else time.monotonic() + limit
+        look = _LOOK if self._options.memory_limit is None else _LOOK_AT_MEMORY
+        while True:
+            left = look if deadline is None else min(look, max(0.0, deadline - time.monotonic()))
+            if self._link.poll(left):
+                break
+            if self._given_up():
+                self.kill()
+                raise GivenUp
+            # A grandchild can keep the socket open after the worker's end, so that is looked for as well.
+            if self._process.poll() is not None:
+                raise self._ended()
+            if self._too_large():
+                self.kill()
+                size = _readable(self._options.memory_limit or 0)
+                raise Lost(OUT_OF_MEMORY, f"used more than the {size} that --memory-limit allows", self._tail())
+            if deadline is not None and time.monotonic() >= deadline:
+                raise self._timed_out(limit or 0)
+
+    def _timed_out(self, limit: float) -> Lost:
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGUSR1)  # it prints where it was, unless it is past that
+        time.sleep(0.1)
+        self.kill()
+        return Lost(TIMEOUT, f"ran longer than the {limit:g} s that --timeout allows", self._tail())
+
+    def _ended(self) -> Lost:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(1)
+        code = self._process.returncode
+        self.kill()
+        if code is None:
+            return Lost(CRASHED, "the worker process closed its socket", self._tail())
+        if code >= 0:
+            return Lost(CRASHED, f"the worker process exited with code {code}", self._tail())
+        if -code == signal.SIGKILL and _oom_kills() > self._oom_kills:
+            return Lost(OUT_OF_MEMORY, "killed by the kernel, which ran out of memory", self._tail())
+        return Lost(CRASHED, f"the worker process was killed by {signal.Signals(-code).name}", self._tail())
+
+    def _too_large(self) -> bool:
+        if self._options.memory_limit is None:
+            return False
+        import psutil
+
+        try:
+            return bool(psutil.Process(self._process.pid).memory_info().rss > self._options.memory_limit)
+        except psutil.Error:
+            return False
+
+    def _drain(self) -> None:
+        """Keep the last of what the worker prints; a pipe that nobody reads would block it."""
+        assert self._process.stdout is not None
+        with self._process.stdout as stream:
+            while chunk := os.read(stream.fileno(), 1 << 16):
+                self._output.append(chunk)
+
+    def _tail(self) -> str:
+        return b"".join(self._output)[-_TAIL:].decode(errors="replace").strip()
+
+
+def packed(value: Any) -> bytes:
+    """Pickle for a worker; classes that it could not import by name are sent whole."""
+    import cloudpickle
+
+    sources = value.sources
+    modules = {cls.__module__ for cls in sources.classes if not _importable(cls.__module__)}
+    with contextlib.ExitStack() as stack:
+        for module in (sys.modules[name] for name in modules):
+            cloudpickle.register_pickle_by_value(module)
+            stack.callback(cloudpickle.unregister_pickle_by_value, module)
+        return bytes(cloudpickle.dumps(value))
+
+
+def _importable(name: str) -> bool:
+    """Whether importing the module of this name in a worker gives the same module."""
+    if name == "__main__":
+        return True  # in a way: cloudpickle itself sends whole what is defined there
+    file = getattr(sys.modules[name], "__file__", None)
+    found = importlib.machinery.PathFinder.find_spec(name, _search_path(name))
+    return found is not None and file is not None and found.origin == file
+
+
+def _search_path(module: str) -> list[str] | None:
+    parent = module.rpartition(".")[0]
+    return list(sys.modules[parent].__path__) if parent and parent in sys.modules else None
+
+
+def _oom_kills() -> int:
+    """How many processes this machine's kernel has killed for want of memory (0 where it does not say)."""
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/vmstat").read_text().splitlines():
+            if line.startswith("oom_kill "):
+                return int(line.split()[1])
+    return 0
+
+
+def _readable(size: int) -> str:
+    return f"{size / 2**30:.1f} GiB" if size >= 2**30 else f"{size / 2**20:.0f} MiB"

@@ -1,0 +1,86 @@
+"""From trials to records: one joblib call, whatever the backend."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from fieldbench.errors import RequestError
+from fieldbench.execution.feed import Feed
+from fieldbench.execution.options import Options
+from fieldbench.execution.pool import Pool
+from fieldbench.execution.seat import Outcome
+from fieldbench.execution.slots import slots
+from fieldbench.execution.stop import Stop
+from fieldbench.registry import Registry, Sources
+from fieldbench.trial import Record, Trial
+
+Task = Callable[[], Outcome]
+
+
+def execute(trials: Iterable[Trial], sources: Sources, options: Options, stop: Stop) -> Iterator[Record]:
+    """Run trials and yield their records in the order in which they end.
+
+    Trials are read as slots come free, so any number of them will do. Whatever becomes of a trial - it
+    raises, crashes its process, takes too long or too much memory - it yields a record; only trials that
+    were given up on a repeated wish to stop yield none.
+
+    Args:
+        trials: what to run.
+        sources: where workers find the plugins.
+        options: where and within which limits to run.
+        stop: by which the caller asks for an early end.
+
+    Raises:
+        RequestError: for a device, backend or scheduler that is not there, before anything is run.
+    """
+    if options.backend == "local":
+        return _here(trials, Pool(slots(options), sources, options, stop), sources, options)
+    from fieldbench.execution.elsewhere import execute_elsewhere
+
+    return execute_elsewhere(trials, sources, options, stop)
+
+
+def _here(trials: Iterable[Trial], pool: Pool, sources: Sources, options: Options) -> Iterator[Record]:
+    feed = Feed(trials, Registry(sources), pool.sizes, batching=not options.timing)
+    threads = 1 if options.timing else sum(pool.sizes.values())
+    # A task is a turn rather than a trial: which group it runs is decided when a slot is free for it.
+    turns = _while(lambda: not feed.empty, lambda: pool.serve(feed))
+    outcomes = parallel(turns, "threading", threads)
+    try:
+        for outcome in outcomes:
+            yield from outcome.records
+    finally:
+        pool.close()
+        close(outcomes)
+
+
+def parallel(tasks: Iterable[Task], backend: Any, jobs: int) -> Iterator[Outcome]:
+    """The joblib call: outcomes as they come, tasks drawn no further ahead than there are jobs.
+
+    Raises:
+        RequestError: if joblib has no such backend, or it cannot return results as they come.
+    """
+    import joblib
+
+    try:
+        call = joblib.Parallel(
+            n_jobs=jobs, backend=backend, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs"
+        )
+        return call((task, (), {}) for task in tasks)  # type: ignore[no-any-return]
+    except (ValueError, TypeError) as error:
+        raise RequestError(f"backend {backend!r}: {error}") from None
+
+
+def close(outcomes: Iterator[Outcome]) -> None:
+    """Abandon what joblib has not returned yet; that it was on purpose need not be warned about."""
+    with warnings.catch_warnings(), contextlib.suppress(AttributeError):
+        warnings.simplefilter("ignore")
+        outcomes.close()  # type: ignore[attr-defined]
+
+
+def _while(condition: Callable[[], bool], task: Task) -> Iterator[Task]:
+    while condition():
+        yield task
