@@ -67,7 +67,7 @@ class Field:
         known: facts about the field that its dataset gives to methods, such as the number of emitters.
 
     Raises:
-        ValueError: if shapes disagree or a valid entry is NaN or infinite.
+        ValueError: if shapes disagree, the field exists nowhere, or a valid entry is NaN or infinite.
     """
 
     values: FloatArray
@@ -82,7 +82,7 @@ class Field:
         values = _frozen_floats(self.values)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "axes", _checked_axes(self.axes, values.shape))
-        _check_valid(self.valid, values.shape)
+        object.__setattr__(self, "valid", _checked_valid(self.valid, values.shape))
         present = values if self.valid is None else values[self.valid]
         if not np.isfinite(present).all():
             count = int((~np.isfinite(present)).sum())
@@ -105,13 +105,14 @@ class Observation:
     """What a method may see: values at observed entries, and where they are.
 
     Attributes:
-        values: array of the field's shape; hidden entries are NaN, so that using them is noticed.
+        values: array of the field's shape; hidden entries are NaN, so that using them is noticed. Whatever
+            is given there is replaced by NaN.
         mask: boolean array of the same shape, True = observed.
         axes, unit, quantity, valid, log_floor, known: as in :class:`Field`.
 
     Raises:
         ValueError: if shapes disagree, the mask is not boolean, nothing is observed, or an observed
-            entry is NaN or infinite.
+            entry is NaN or infinite or lies where the field does not exist.
     """
 
     values: FloatArray
@@ -124,7 +125,7 @@ class Observation:
     known: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        values, mask = _frozen_floats(self.values), np.asarray(self.mask)
+        values, mask = _frozen_floats(self.values), np.array(self.mask)
         if mask.dtype != np.bool_:
             raise ValueError(f"the mask must be boolean with True = observed; this one is {mask.dtype}")
         if mask.shape != values.shape:
@@ -133,12 +134,16 @@ class Observation:
             raise ValueError("no entry is observed; a method needs at least one")
         if not np.isfinite(values[mask]).all():
             raise ValueError("an observed entry is NaN or infinite; mark it as hidden instead")
-        mask = mask.copy()
+        valid = _checked_valid(self.valid, values.shape)
+        if valid is not None and (mask & ~valid).any():
+            raise ValueError("an entry is observed where the field does not exist (valid is False)")
+        if not np.isnan(values[~mask]).all():
+            values = _frozen_floats(np.where(mask, values, np.nan))
         mask.setflags(write=False)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "mask", mask)
+        object.__setattr__(self, "valid", valid)
         object.__setattr__(self, "axes", _checked_axes(self.axes, values.shape))
-        _check_valid(self.valid, values.shape)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -179,6 +184,8 @@ class Observation:
 
 
 def _frozen_floats(values: ArrayLike) -> FloatArray:
+    if isinstance(values, np.ma.MaskedArray):  # what lies under a mask is no measurement
+        values = np.ma.filled(values.astype(float), np.nan)
     array = np.array(values)
     if array.ndim == 0 or array.size == 0:
         raise ValueError("a field needs at least one dimension and one entry")
@@ -198,6 +205,13 @@ def _checked_axes(axes: Sequence[Axis], shape: tuple[int, ...]) -> tuple[Axis, .
     return axes
 
 
-def _check_valid(valid: Mask | None, shape: tuple[int, ...]) -> None:
-    if valid is not None and (valid.dtype != np.bool_ or valid.shape != shape):
+def _checked_valid(valid: ArrayLike | None, shape: tuple[int, ...]) -> Mask | None:
+    if valid is None:
+        return None
+    array = np.array(valid)
+    if array.dtype != np.bool_ or array.shape != shape:
         raise ValueError(f"valid must be a boolean array of shape {shape}")
+    if not array.any():
+        raise ValueError("the field exists nowhere: no entry is valid")
+    array.setflags(write=False)
+    return array

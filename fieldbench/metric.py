@@ -31,6 +31,10 @@ class Metric(Plugin, ABC):
         """Whether the score means anything for such a field."""
         return True
 
+    def for_field(self, field: Field) -> Metric:
+        """The metric as it scores this field: itself, unless a parameter left alone is the field's to say."""
+        return self
+
 
 class RMSE(Metric):
     """Root mean squared error, in the field's unit (paper, section V-A)."""
@@ -72,7 +76,8 @@ class SLNRE(Metric):
     """Scaled log-domain normalised reconstruction error, for power (paper, section V-B).
 
     100 ||ln(max(estimate, 0) + floor) - ln(truth + floor)||^2 / ||ln(truth + floor)||^2. The base of the
-    logarithm cancels; the floor and the unit of the field do not, so both are part of the result.
+    logarithm cancels; the floor and the unit of the field do not, so both are part of the result. A field
+    brings its own floor (``log_floor``), which holds unless another is asked for.
     """
 
     name = "slnre"
@@ -85,10 +90,18 @@ class SLNRE(Metric):
     def score(self, estimate: FloatArray, truth: FloatArray) -> float:
         expected = np.log(np.maximum(truth, 0) + self.floor)  # a noisy measurement may be negative
         error = np.log(np.maximum(estimate, 0) + self.floor) - expected
-        return float(100 * np.sum(error**2) / np.sum(expected**2))
+        norm = float(np.sum(expected**2))
+        if norm == 0:  # every entry of the truth is 1 - floor
+            return 0.0 if not np.any(error) else float("inf")
+        return 100 * float(np.sum(error**2)) / norm
 
     def applies_to(self, field: Field) -> bool:
         return field.log_floor is not None
+
+    def for_field(self, field: Field) -> Metric:
+        if field.log_floor is None or "floor" in self.model_fields_set:
+            return self
+        return self.model_copy(update={"floor": field.log_floor})
 
 
 def score_all(metrics: list[Metric], estimate: FloatArray, field: Field, mask: Mask) -> dict[str, float]:
@@ -105,7 +118,7 @@ def score_all(metrics: list[Metric], estimate: FloatArray, field: Field, mask: M
     """
     scopes = {"": field.existing, ".unobserved": field.existing & ~mask}
     return {
-        f"{metric.name}{suffix}": metric.score(estimate[entries], field.values[entries].astype(float))
+        f"{metric.name}{suffix}": metric.for_field(field).score(estimate[entries], field.values[entries].astype(float))
         for metric in metrics
         if metric.applies_to(field)
         for suffix, entries in scopes.items()

@@ -73,7 +73,7 @@ class Recorder:
             withheld: True = withheld from the method, or None.
             measured: the noisy field at observed entries, which is all that ``holdout`` may look at.
         """
-        self._rule, self._metric, self._truth = rule, metric, truth
+        self._rule, self._metric, self._truth = rule, metric.for_field(truth), truth
         self._withheld, self._measured = withheld, measured
         self._best: tuple[float, int, FloatArray] | None = None
         self._curve: dict[str, list[float]] = {}

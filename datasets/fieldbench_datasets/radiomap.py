@@ -59,7 +59,10 @@ class RadioMap(fieldbench.Dataset):
         (2.0, 4.3), "range of the half-widths of private lobes, drawn uniformly", unit="bins", source=_PROGRAM
     )
     log_floor: float = parameter(
-        1e-6, "power added before taking logarithms, on the unit-norm scale of the maps", gt=0, source=_PROGRAM
+        1e-6,
+        "power added before taking logarithms, by methods and by slnre, on the unit-norm scale of the maps",
+        gt=0,
+        source=_PROGRAM,
     )
 
     @model_validator(mode="after")
