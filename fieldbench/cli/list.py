@@ -1,0 +1,69 @@
+"""``fieldbench list``: what there is to compare."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fieldbench.cli.sources import Blocked, PluginFiles, sources
+
+PLURALS = {"method": "Methods", "dataset": "Datasets", "noise": "Noises", "sampler": "Samplers", "metric": "Metrics"}
+
+
+def list_plugins(
+    kind: Annotated[
+        str | None,
+        typer.Argument(help="methods, datasets, noises, samplers, metrics or modifiers; all of them by default."),
+    ] = None,
+    plugin: PluginFiles = [],  # noqa: B006 - typer reads the default and never changes it
+    no_plugin: Blocked = [],  # noqa: B006
+) -> None:
+    """List methods, datasets, noises, samplers and metrics, and where each came from.
+
+    **Examples**
+
+        fieldbench list
+        fieldbench list methods
+        fieldbench list --plugin mine.py
+    """
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    from fieldbench.errors import RequestError, nearest
+    from fieldbench.method import Modifier
+    from fieldbench.registry import Registry
+
+    registry = Registry(sources(plugin, no_plugin))
+    groups: dict[str, dict[str, tuple[str, str]]] = {}
+    for name, plural in PLURALS.items():
+        for key, entry in registry.entries(name).items():
+            group = "Modifiers" if issubclass(entry.cls, Modifier) else plural
+            shown = f"+{key}" if group == "Modifiers" else key
+            groups.setdefault(group, {})[shown] = (entry.cls.summary(), str(entry.source))
+    if kind is not None:
+        known = {group.lower(): group for group in [*PLURALS.values(), "Modifiers"]}
+        if kind.lower() not in known:
+            raise RequestError(f"unknown kind {kind!r}{nearest(kind, known)}")
+        groups = {known[kind.lower()]: groups.get(known[kind.lower()], {})}
+
+    console = Console()
+    width = max((len(name) for group in groups.values() for name in group), default=0)
+    for group in [item for item in ("Methods", "Modifiers", *PLURALS.values()) if item in groups]:
+        if group not in groups:
+            continue
+        console.print(Text(group, style="bold"))
+        grid = Table.grid(padding=(0, 2), expand=console.is_terminal)
+        grid.add_column(min_width=width + 2, no_wrap=True)
+        grid.add_column(ratio=1)
+        grid.add_column(justify="right", style="dim", overflow="fold")
+        for name, (summary, source) in groups.pop(group).items():
+            grid.add_row(Text(f"  {name}", style="cyan"), Text(summary), Text(source))
+        console.print(grid)
+        console.print()
+    if registry.broken:
+        console.print(Text("Broken plugins", style="bold red"))
+        for item in registry.broken:
+            console.print(Text.assemble(("  " + item.name, "red"), f" ({item.source}): {item.reason}"))
+        console.print(Text("`fieldbench plugins NAME` shows where it broke.", style="dim"))

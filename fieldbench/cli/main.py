@@ -1,0 +1,92 @@
+"""The command line: commands, and what becomes of errors.
+
+Commands import what they compute with when they run, so that ``fieldbench --help`` starts at once.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from fieldbench.cli.list import list_plugins
+from fieldbench.cli.plugins import plugins
+from fieldbench.cli.run import run
+from fieldbench.cli.show import show
+from fieldbench.cli.table import table
+from fieldbench.errors import FieldbenchError, RequestError
+
+ALL_OK, SOME_FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
+
+app = typer.Typer(
+    name="fieldbench",
+    rich_markup_mode="markdown",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+# Typer carries its own click in newer versions and uses the installed one in older ones.
+_UsageError: type[Exception] = typer.BadParameter.__mro__[1]
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from fieldbench import __version__
+
+        typer.echo(f"fieldbench {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def fieldbench(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    """Compare field-completion methods: a few noisy entries of a field go in, all of it comes out, and
+    the error over many repetitions goes into a table.
+
+    **Start here**
+
+        fieldbench run --methods tap,tnn --datasets radiomap1
+
+    runs two methods on simulated radio maps and prints a table. Each finished trial is kept at once; the
+    same command goes on where it stopped. `fieldbench list` shows what else there is to compare.
+    """
+
+
+app.command("run", rich_help_panel="Compare")(run)
+app.command("table", rich_help_panel="Compare")(table)
+app.command("list", rich_help_panel="Look")(list_plugins)
+app.command("show", rich_help_panel="Look")(show)
+app.command("plugins", rich_help_panel="Look")(plugins)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit: 0 all trials ok, 1 some failed, 2 wrong request, 130 interrupted."""
+    try:
+        outcome = app(args=arguments, prog_name="fieldbench", standalone_mode=False)
+    except RequestError as error:
+        _complain(str(error))
+        sys.exit(WRONG_REQUEST)
+    except FieldbenchError as error:
+        _complain(str(error))
+        sys.exit(SOME_FAILED)
+    except _UsageError as error:
+        _complain(error.format_message())  # type: ignore[attr-defined]
+        sys.exit(WRONG_REQUEST)
+    except (KeyboardInterrupt, typer.Abort):
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:  # the reader, such as `head`, has had enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(ALL_OK)
+    sys.exit(outcome if isinstance(outcome, int) else ALL_OK)
+
+
+def _complain(message: str) -> None:
+    print(f"fieldbench: {' '.join(message.split())}", file=sys.stderr)

@@ -1,0 +1,53 @@
+"""``fieldbench plugins``: which plugins were found, and what is wrong with broken ones."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fieldbench.cli.sources import Blocked, PluginFiles, sources
+
+
+def plugins(
+    name: Annotated[
+        str | None, typer.Argument(help="A plugin; of a broken one the whole traceback is shown.", show_default=False)
+    ] = None,
+    plugin: PluginFiles = [],  # noqa: B006 - typer reads the default and never changes it
+    no_plugin: Blocked = [],  # noqa: B006
+) -> None:
+    """Show where plugins came from and whether they work.
+
+    **Examples**
+
+        fieldbench plugins
+        fieldbench plugins mine --plugin mine.py
+    """
+    from rich.console import Console
+    from rich.text import Text
+
+    from fieldbench.errors import RequestError, nearest
+    from fieldbench.registry import Registry
+
+    registry = Registry(sources(plugin, no_plugin))
+    brought: dict[str, list[str]] = {}
+    for kind in ("method", "dataset", "noise", "sampler", "metric"):
+        for key, entry in registry.entries(kind).items():
+            brought.setdefault(str(entry.source), []).append(f"{kind} {key}")
+    broken = {item.name for item in registry.broken}
+    console = Console(highlight=False)
+    if name is not None:
+        sources_named = [label for label in brought if name in (label, label.partition(" ")[0])]
+        if name not in broken and not sources_named:
+            known = [*broken, *(label.partition(" ")[0] for label in brought)]
+            raise RequestError(f"unknown plugin {name!r}{nearest(name, known)}")
+        brought = {label: brought[label] for label in sources_named}
+    for label, things in brought.items():
+        console.print(Text(label, style="bold"))
+        for thing in things:
+            console.print(f"  {thing}", markup=False)
+    for item in registry.broken:
+        if name in (None, item.name):
+            console.print(Text.assemble((f"{item.name} is broken", "bold red"), f" ({item.source}): {item.reason}"))
+            if name is not None and item.details:
+                console.print(item.details, markup=False, end="")

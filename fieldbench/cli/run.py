@@ -1,0 +1,292 @@
+"""``fieldbench run``: the main job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fieldbench.cli.sources import Blocked, PluginFiles, sources
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from fieldbench.plan import Request
+    from fieldbench.progress import Progress
+    from fieldbench.session import Session
+
+WHAT, HOW, WHERE = "What to compare", "How to run it", "Where to keep it"
+
+
+def run(
+    methods: Annotated[
+        str,
+        typer.Option(
+            metavar="A,B,...",
+            help="Methods, with parameters in brackets: tap,'tnn[epochs=500]'.",
+            rich_help_panel=WHAT,
+            show_default=False,
+        ),
+    ],
+    datasets: Annotated[
+        str,
+        typer.Option(metavar="A,B,...", help="Datasets, likewise.", rich_help_panel=WHAT, show_default=False),
+    ],
+    rates: Annotated[
+        str | None,
+        typer.Option(
+            metavar="0.1,0.2,...",
+            help="Shares of the entries that are observed.",
+            rich_help_panel=WHAT,
+            show_default="the dataset's own",
+        ),
+    ] = None,
+    noise: Annotated[
+        str, typer.Option(metavar="A,B,...", help="Measurement noise: 'gaussian[sigma=0.1]'.", rich_help_panel=WHAT)
+    ] = "none",
+    samplers: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,...",
+            help="Which entries are observed: random, fibers, blocks.",
+            rich_help_panel=WHAT,
+            show_default="the dataset's own",
+        ),
+    ] = None,
+    select: Annotated[
+        str,
+        typer.Option(
+            metavar="RULE,...",
+            help="Which estimate of an iterative method counts: final, the last; holdout, the best on observed "
+            "entries withheld from it; oracle, the best against the truth (marked in tables).",
+            rich_help_panel=WHAT,
+        ),
+    ] = "final",
+    trials: Annotated[int, typer.Option(help="Repetitions of every cell.", rich_help_panel=WHAT)] = 3,
+    seed: Annotated[int, typer.Option(help="Base seed.", rich_help_panel=WHAT)] = 0,
+    first_trial: Annotated[
+        int, typer.Option(help="Number of the first repetition, to spread a run over machines.", rich_help_panel=WHAT)
+    ] = 0,
+    set_: Annotated[
+        list[str],
+        typer.Option(
+            "--set",
+            metavar="NAME.PARAMETER=V,...",
+            help="Set a parameter wherever NAME stands; several values make a grid: tap.epochs=500,1000. "
+            "May be repeated.",
+            rich_help_panel=WHAT,
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006 - typer reads the default and never changes it
+    device: Annotated[
+        str, typer.Option(help="auto (all GPUs, else the CPU), cpu, cuda, or cuda:0,cuda:2.", rich_help_panel=HOW)
+    ] = "auto",
+    jobs: Annotated[
+        int | None,
+        typer.Option(help="Trials at once on the CPU.", rich_help_panel=HOW, show_default="one a core"),
+    ] = None,
+    threads: Annotated[int, typer.Option(help="CPU threads of each trial.", rich_help_panel=HOW)] = 1,
+    slots_per_device: Annotated[int, typer.Option(help="Trials at once on each GPU.", rich_help_panel=HOW)] = 1,
+    timeout: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SECONDS", help="Stop a trial that takes longer.", rich_help_panel=HOW, show_default="none"
+        ),
+    ] = None,
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Stop a trial that uses more memory: 8GiB, 500MB.",
+            rich_help_panel=HOW,
+            show_default="none",
+        ),
+    ] = None,
+    backend: Annotated[
+        str, typer.Option(help="local, dask, or another joblib backend.", rich_help_panel=HOW)
+    ] = "local",
+    scheduler: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS", help="With --backend dask: tcp://host:port.", rich_help_panel=HOW, show_default=False
+        ),
+    ] = None,
+    timing: Annotated[
+        bool, typer.Option("--timing", help="One trial at a time, for seconds that compare.", rich_help_panel=HOW)
+    ] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Run trials that failed again.", rich_help_panel=HOW)
+    ] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run",
+            help="Print the plan, what of it is done, and how long the rest should take.",
+            rich_help_panel=HOW,
+        ),
+    ] = False,
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Folder of the run.", rich_help_panel=WHERE, show_default="runs/..."),
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Delete what the folder holds and start over.", rich_help_panel=WHERE)
+    ] = False,
+    plugin: PluginFiles = [],  # noqa: B006
+    no_plugin: Blocked = [],  # noqa: B006
+) -> int:
+    """Compare methods on datasets: every combination of methods, datasets, rates and noises, several times.
+
+    All methods meet the same observations. Each trial is kept when it ends; the same command again does
+    only what is missing, and more --trials extend a run. Ctrl-C once finishes what is running.
+
+    **Examples**
+
+        fieldbench run --methods tap,tnn --datasets radiomap1
+        fieldbench run --methods tap,tnn --datasets ssf --rates 0.05,0.1 --trials 10
+        fieldbench run --methods 'tap[dropout=0]+tv' --datasets ssf
+        fieldbench run --methods tap --datasets ssf --set tap.epochs=500,1000
+        fieldbench run --methods tnn --datasets ssf --noise 'gaussian[sigma=0.3]'
+        fieldbench run --methods tap,tnn --datasets ssf --select final,oracle
+
+    Quote names with brackets, since shells take brackets for patterns of file names; or use --set.
+    The exit code is 0 if all trials went well, 1 if some failed, 2 if the request was wrong, 130 if
+    it was interrupted.
+    """
+    from rich.console import Console
+
+    from fieldbench.errors import RequestError
+    from fieldbench.execution import Options
+    from fieldbench.grid import expand, read_assignment
+    from fieldbench.session import Session
+    from fieldbench.spec import split
+
+    specs = {
+        "methods": split(methods),
+        "datasets": split(datasets),
+        "noises": split(noise),
+        "samplers": split(samplers) if samplers else [],
+        "select": split(select),
+    }
+    request = _request(
+        expand(specs, [read_assignment(text) for text in set_]),
+        rates=[_number(text) for text in split(rates)] if rates else [],
+        trials=trials,
+        seed=seed,
+        first_trial=first_trial,
+    )
+    if scheduler is not None and backend != "dask":
+        raise RequestError("--scheduler needs --backend dask")
+    options = Options(
+        device=device,
+        jobs=jobs,
+        slots_per_device=slots_per_device,
+        threads=threads,
+        timeout=timeout,
+        memory_limit=None if memory_limit is None else _bytes(memory_limit),
+        backend=backend,
+        scheduler=scheduler,
+        timing=timing,
+    )
+    session = Session(request, sources=sources(plugin, no_plugin), options=options, out=out)
+    console = Console(highlight=False)
+    if dry_run:
+        _preview(session, session.progress(fresh=fresh, retry_failed=retry_failed), console)
+        return 0
+    return _perform(session, console, fresh=fresh, retry_failed=retry_failed)
+
+
+def _perform(session: Session, console: Console, *, fresh: bool, retry_failed: bool) -> int:
+    import shlex
+    import sys
+
+    from rich.console import Console
+
+    from fieldbench.cli.display import display
+    from fieldbench.cli.table import styled
+    from fieldbench.execution import Stop
+    from fieldbench.session import Results, interruptible
+
+    stop = Stop()
+    watch = display(Console(stderr=True, highlight=False), stop)
+    with interruptible(stop):
+        progress = session.run(fresh=fresh, retry_failed=retry_failed, watch=watch, stop=stop)
+    if progress.done:
+        print(Results(session.path).table().to("text", styled=styled(sys.stdout.isatty())))
+        print()
+    folder = shlex.quote(str(session.path))
+    if progress.left:
+        again = [argument for argument in sys.argv[1:] if argument not in ("--fresh", "--retry-failed")]
+        print(f"Stopped after {progress.done} of {progress.total} trials, kept in {folder}")
+        print(f"Go on with: fieldbench {shlex.join(again)}")
+        return 130
+    print(f"Run:  {folder}")
+    print(f"Show: fieldbench table {folder}")
+    if progress.failed:
+        print(f"{progress.failed} of {progress.total} trials failed: fieldbench status {folder}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _preview(session: Session, progress: Progress, console: Console) -> None:
+    from collections import Counter
+
+    from fieldbench.progress import in_words
+
+    plan = session.plan
+
+    def line(name: str, text: str) -> None:
+        print(f"{name:<10}{text}")
+
+    def listed(name: str, values: list[str]) -> None:
+        line(name, ", ".join(dict.fromkeys(values)))
+
+    listed("methods", plan.methods)
+    for setting in plan.settings:
+        noise = "" if setting.noise == "none" else f", noise {setting.noise}"
+        line("on", f"{setting.dataset}, {setting.sampler} {100 * setting.rate:.6g} %{noise}")
+    listed("select", plan.selections)
+    line("trials", f"{progress.total} = {plan.cells} cells x {plan.request.trials}, base seed {plan.request.seed}")
+    failed = f" ({progress.failed} failed)" if progress.failed else ""
+    line("done", f"{progress.done}{failed}")
+    left = progress.seconds_left() if progress.left else 0.0
+    line("to go", f"{progress.left} trials, " + ("unknown until some have run" if left is None else in_words(left)))
+    places = Counter(slot.name for slot in session.slots)
+    line("slots", ", ".join(f"{count} x {name}" for name, count in places.items()))
+    line("folder", str(session.path))
+
+
+def _request(specs: dict[str, list[str]], **rest: object) -> Request:
+    import pydantic
+
+    from fieldbench.errors import RequestError
+    from fieldbench.plan import Request
+    from fieldbench.session import first_problem
+
+    try:
+        return Request.model_validate({**specs, **rest})
+    except pydantic.ValidationError as error:
+        raise RequestError(first_problem(error)) from None
+
+
+def _number(text: str) -> float:
+    from fieldbench.errors import RequestError
+
+    try:
+        return float(text)
+    except ValueError:
+        raise RequestError(f"rate {text!r} is no number; write --rates 0.1,0.2") from None
+
+
+def _bytes(text: str) -> int:
+    """A size such as ``8GiB``, ``500MB`` or a plain number of bytes."""
+    import re
+
+    from fieldbench.errors import RequestError
+
+    units = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
+    match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
+    if match is None or match[2].upper() not in units or float(match[1]) <= 0:
+        raise RequestError(f"memory limit {text!r} is no size; write 8GiB or 500MB")
+    return round(float(match[1]) * units[match[2].upper()])

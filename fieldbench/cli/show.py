@@ -1,0 +1,213 @@
+"""``fieldbench show NAME``: everything about one method, dataset, noise, sampler, metric or selection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from fieldbench.cli.sources import Blocked, PluginFiles, sources
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from fieldbench.plugin import Plugin
+    from fieldbench.registry import Registry
+
+
+def show(
+    name: Annotated[str, typer.Argument(help="A name, or a spec such as 'tap[epochs=500]+tv'.", show_default=False)],
+    plugin: PluginFiles = [],  # noqa: B006 - typer reads the default and never changes it
+    no_plugin: Blocked = [],  # noqa: B006
+) -> None:
+    """Show what a method (or dataset, noise, sampler, metric, selection) is, and all its parameters.
+
+    **Examples**
+
+        fieldbench show tap
+        fieldbench show 'tap[epochs=500]+tv'
+        fieldbench show radiomap1
+
+    Quote a name with brackets, since shells take brackets for patterns of file names.
+    """
+    from rich.console import Console
+
+    from fieldbench.registry import Registry
+
+    registry = Registry(sources(plugin, no_plugin))
+    console = Console(highlight=False)
+    for index, (kind, part, source) in enumerate(_found(name, registry)):
+        if index:
+            console.print()
+        for piece in _pages(kind, part, source):
+            console.print(piece)
+
+
+def _found(text: str, registry: Registry) -> list[tuple[str, Plugin | type[Plugin], str]]:
+    """Kind, object (or class, where it cannot be made without parameters) and origin of all that a spec names."""
+    from fieldbench.errors import RequestError, nearest
+    from fieldbench.method import Method
+    from fieldbench.registry import KINDS
+    from fieldbench.selection import RULES
+    from fieldbench.spec import parse
+
+    parts = parse(text)
+    first = parts[0].name
+    if len(parts) > 1:
+        method = registry.method(text)
+        objects: list[Plugin] = [method, *method.modifiers]
+        return [(_kind(item), item, str(registry.find("method", item.name).source)) for item in objects]
+    found: list[tuple[str, Plugin | type[Plugin], str]] = []
+    makers: dict[str, Any] = {kind: getattr(registry, kind) for kind in KINDS}
+    for kind in KINDS:
+        if first not in registry.entries(kind):
+            continue
+        entry = registry.find(kind, first)
+        bare = not parts[0].parameters
+        item = entry.cls if bare and _needs_parameters(entry.cls) else None
+        if kind == "method" and not issubclass(entry.cls, Method):
+            item = entry.cls
+        found.append((_kind(entry.cls), item or makers[kind](text), str(entry.source)))
+    if first in RULES:
+        found.append(("selection", registry.selection(text), "fieldbench"))
+    if not found:
+        for kind in KINDS:
+            if any(item.name == first for item in registry.broken):
+                registry.find(kind, first)
+        known = [*RULES, *(key for kind in KINDS for key in registry.entries(kind))]
+        raise RequestError(f"unknown name {first!r}{nearest(first, known)}")
+    return found
+
+
+def _kind(item: Plugin | type[Plugin]) -> str:
+    from fieldbench.method import Modifier
+    from fieldbench.registry import KINDS
+
+    cls = item if isinstance(item, type) else type(item)
+    if issubclass(cls, Modifier):
+        return "modifier"
+    return next(kind for kind, bases in KINDS.items() if issubclass(cls, bases))
+
+
+def _needs_parameters(cls: type[Plugin]) -> bool:
+    return any(cls.model_fields[name].is_required() for name in cls.parameter_names())
+
+
+def _pages(kind: str, item: Plugin | type[Plugin], source: str) -> list[RenderableType]:
+    import inspect
+
+    from rich.padding import Padding
+    from rich.text import Text
+
+    cls = item if isinstance(item, type) else type(item)
+    title = cls.name if isinstance(item, type) else str(item)
+    pages: list[RenderableType] = [
+        Text.assemble((title, "bold cyan"), f"  {kind}", (f"  from {source}", "dim")),
+        Padding(Text(inspect.cleandoc(cls.__doc__ or "It has no description.")), (1, 0, 0, 2)),
+    ]
+    facts = _facts(cls)
+    if facts:
+        lines = Text("\n").join(Text.assemble((f"{name}: ", "bold"), value) for name, value in facts.items())
+        pages.append(Padding(lines, (1, 0, 0, 2)))
+    names = cls.parameter_names()
+    if names:
+        pages.append(Padding(_parameters(item, names), (1, 0, 0, 2)))
+    else:
+        pages.append(Padding(Text("It has no parameters.", style="dim"), (1, 0, 0, 2)))
+    return pages
+
+
+def _facts(cls: type[Plugin]) -> dict[str, str]:
+    """What a class declares about itself, in words."""
+    from fieldbench.dataset import Dataset
+    from fieldbench.method import Method
+    from fieldbench.metric import Metric
+
+    facts: dict[str, str] = {}
+    if issubclass(cls, Method):
+        orders = ", ".join(f"{order}-D" for order in cls.orders) if cls.orders else "any order"
+        facts["Fields"] = orders
+        facts["GPU"] = "yes, where there is one" if cls.uses_gpu else "no, the CPU"
+        facts["Trained"] = (
+            "on data beyond the observation; tables mark it" if cls.trained else "on the observation alone"
+        )
+        if cls.accepts:
+            facts["Takes"] = ", ".join(f"+{name}" for name in sorted(cls.accepts))
+    if issubclass(cls, Dataset):
+        facts["Sampled by"] = cls.default_sampler
+        facts["Rates"] = ", ".join(f"{rate:g}" for rate in cls.default_rates)
+        facts["Metric"] = cls.metric
+    if issubclass(cls, Metric):
+        facts["Better"] = "less" if cls.lower_is_better else "more"
+        facts["Unit"] = "that of the field" if cls.has_unit else "none"
+    return facts
+
+
+def _parameters(item: Plugin | type[Plugin], names: list[str]) -> RenderableType:
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    from fieldbench.spec import format_value
+
+    cls = item if isinstance(item, type) else type(item)
+    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    table.add_column("parameter", no_wrap=True, style="cyan")
+    table.add_column("type")
+    table.add_column("default")
+    table.add_column("meaning", ratio=1)
+    for name in names:
+        info = cls.model_fields[name]
+        extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
+        default = "required" if info.is_required() else format_value(info.default)
+        unit = str(extra.get("unit") or "")
+        meaning = Text(info.description or "")
+        if extra.get("source"):
+            meaning.append(f" ({extra['source']})", style="dim")
+        shown = Text(default)
+        if not isinstance(item, type) and getattr(item, name) != info.default:
+            shown = Text.assemble((format_value(getattr(item, name)), "bold"), (f" instead of {default}", "dim"))
+        if unit:
+            shown.append(f" {unit}")
+        table.add_row(name, _type(info.annotation, info.metadata), shown, meaning)
+    return table
+
+
+def _type(annotation: Any, metadata: list[Any]) -> str:
+    """A parameter's type and bounds in words: ``number > 0``, ``whole number >= 1``, ``exact or bernoulli``."""
+    words = _words(annotation)
+    signs = {"gt": ">", "ge": ">=", "lt": "<", "le": "<=", "multiple_of": "a multiple of"}
+    bounds = [
+        f"{sign} {getattr(item, key):g}"
+        for item in metadata
+        for key, sign in signs.items()
+        if getattr(item, key, None) is not None
+    ]
+    return " ".join([words, ", ".join(bounds)]).strip()
+
+
+def _words(annotation: Any) -> str:
+    import types
+    import typing
+
+    names: dict[Any, str] = {
+        int: "whole number",
+        float: "number",
+        bool: "true or false",
+        str: "text",
+        type(None): "none",
+        Ellipsis: "...",
+    }
+    if annotation in names:
+        return names[annotation]
+    origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin is typing.Annotated:
+        return _type(arguments[0], list(arguments[1:]))
+    if origin is typing.Literal:
+        return " or ".join(map(str, arguments))
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(map(_words, arguments))
+    if origin is tuple:
+        inside = ", ".join(_words(item) for item in arguments if item is not Ellipsis)
+        return f"several: {inside}" if Ellipsis in arguments else f"({inside})"
+    return getattr(annotation, "__name__", str(annotation))

@@ -1,0 +1,61 @@
+"""``fieldbench table RUN``: means and spreads of a run, in any format."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def table(
+    run: Annotated[Path, typer.Argument(help="The folder of a run, as `fieldbench run` names it.", show_default=False)],
+    rows: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FACTOR",
+            help="What the rows are: method, dataset, rate, noise, sampler, select, seed, or a parameter such as "
+            "epochs or tap.epochs; several joined by commas.",
+            show_default="method",
+        ),
+    ] = None,
+    columns: Annotated[str, typer.Option(metavar="FACTOR", help="What the columns are, likewise.")] = "rate",
+    metric: Annotated[
+        str | None,
+        typer.Option(
+            help="What the cells hold: a metric, its variant over unobserved entries only (rmse.unobserved), "
+            "seconds or peak_memory.",
+            show_default="that of the dataset",
+        ),
+    ] = None,
+    spread: Annotated[str, typer.Option(help="Behind the mean: std, stderr, interval (95 %), or none.")] = "std",
+    format: Annotated[str, typer.Option(help="text, markdown, csv, latex (booktabs) or html.")] = "text",
+) -> None:
+    """Print the table of a run: mean and spread of every cell, the best bold, the second best underlined.
+
+    A cell with failed or missing trials says how many count. Rows chosen by looking at the truth (oracle)
+    are marked and not ranked. Factors that vary and are neither rows nor columns make one block each.
+
+    **Examples**
+
+        fieldbench table runs/tap-tnn-radiomap1-1a2b3c4d
+        fieldbench table RUN --rows noise --columns method --spread interval
+        fieldbench table RUN --columns epochs --metric seconds
+        fieldbench table RUN --format latex > table.tex
+    """
+    import sys
+
+    from fieldbench.session import Results
+    from fieldbench.spec import split
+
+    made = Results(run).table(
+        rows=None if rows is None else split(rows), columns=split(columns), metric=metric, spread=spread
+    )
+    print(made.to(format, styled=styled(sys.stdout.isatty())))
+
+
+def styled(terminal: bool) -> bool:
+    """Whether bold and underline may be used: on a terminal, unless the NO_COLOR convention asks for none."""
+    import os
+
+    return terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"

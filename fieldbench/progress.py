@@ -1,0 +1,171 @@
+"""How far a run is: trials done, running means, and an honest time to go."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from fieldbench.plan import Plan
+from fieldbench.trial import FAILURES, OK, Trial
+
+#: What the trials of a table cell have in common: method, dataset, sampler, noise, rate, selection.
+Cell: TypeAlias = tuple[str, str, str, str, float, str]
+
+
+def cell_of(trial: Trial) -> Cell:
+    return (trial.method, trial.dataset, trial.sampler, trial.noise, trial.rate, trial.select)
+
+
+@dataclass
+class Average:
+    """A running mean."""
+
+    total: float = 0.0
+    count: int = 0
+
+    def add(self, value: float) -> None:
+        self.total += value
+        self.count += 1
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.count if self.count else float("nan")
+
+
+class Progress:
+    """Counts the trials of a plan as they end.
+
+    Attributes:
+        total: trials of the plan.
+        done: trials with a result that will not be run again.
+        failed: those of them that failed.
+        new: trials that ended since this object was made.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        headline: Mapping[str, str],
+        slots: int = 1,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """
+        Args:
+            plan: the plan.
+            headline: the metric of each dataset whose running mean is wanted.
+            slots: trials that run at once.
+            clock: seconds, for the time to go.
+        """
+        self.total, self.done, self.failed, self.new = plan.size, 0, 0, 0
+        self.statuses: Counter[str] = Counter()
+        self._headline, self._slots, self._clock = headline, max(1, slots), clock
+        self._left: dict[Cell, int] = dict.fromkeys(cells(plan), plan.request.trials)
+        self._seconds: dict[Cell, Average] = {}
+        self._scores: dict[tuple[str, str], Average] = {}
+        self._started = self._last = clock()
+        self._worked = 0.0
+
+    def remember(self, trial: Trial, status: str, metrics: Mapping[str, float], seconds: float | None) -> None:
+        """Count a trial that ended in an earlier run."""
+        self._count(trial, status, metrics, seconds)
+
+    def add(self, trial: Trial, status: str, metrics: Mapping[str, float], seconds: float | None) -> None:
+        """Count a trial that has just ended."""
+        self._count(trial, status, metrics, seconds)
+        self.new += 1
+        self._worked += seconds or 0.0
+        self._last = self._clock()
+
+    @staticmethod
+    def counts_as_failure(status: str) -> bool:
+        return status in FAILURES
+
+    @property
+    def left(self) -> int:
+        return max(0, self.total - self.done)
+
+    def means(self) -> dict[tuple[str, str], Average]:
+        """Running means of the headline metric by (method, dataset)."""
+        return dict(self._scores)
+
+    def headline(self, dataset: str) -> str:
+        """The metric whose running mean is kept for a dataset."""
+        return self._headline.get(dataset, "")
+
+    def work_left(self) -> float | None:
+        """Seconds of method time that remain, or None while a method has not been measured."""
+        work = 0.0
+        for cell, count in self._left.items():
+            if count > 0:
+                seconds = self._estimate(cell)
+                if seconds is None:
+                    return None
+                work += count * seconds
+        return work
+
+    def seconds_left(self) -> float | None:
+        """Wall-clock seconds to go, or None while that is being measured.
+
+        The work that remains over the slots, times what a second of method time has cost in this run
+        (drawing, scoring and idle slots included), and never less than the longest trial that remains.
+        """
+        work = self.work_left()
+        if work is None:
+            return None
+        cost = 1.0
+        if self.new >= 2 * self._slots and self._worked > 0:
+            cost = max(1.0, (self._last - self._started) * self._slots / self._worked)
+        longest = max((self._estimate(cell) or 0.0 for cell, count in self._left.items() if count > 0), default=0.0)
+        return max(work / self._slots * cost, longest) - min(longest, self._clock() - self._last)
+
+    def _count(self, trial: Trial, status: str, metrics: Mapping[str, float], seconds: float | None) -> None:
+        cell = cell_of(trial)
+        self.done += 1
+        self.statuses[status] += 1
+        self.failed += status in FAILURES
+        self._left[cell] = self._left.get(cell, 0) - 1
+        if status == OK and seconds is not None:
+            self._seconds.setdefault(cell, Average()).add(seconds)
+        elif status != OK:
+            self._seconds.setdefault(cell, Average())
+        score = metrics.get(self._headline.get(trial.dataset, ""))
+        if status == OK and score is not None:
+            self._scores.setdefault((trial.method, trial.dataset), Average()).add(score)
+
+    def _estimate(self, cell: Cell) -> float | None:
+        """Seconds of one trial: as measured in its cell, or else in the method's other cells."""
+        own = self._seconds.get(cell)
+        if own is not None:
+            return own.mean if own.count else 0.0  # every trial so far failed or did not apply: it costs nothing
+        for depth in (2, 1):  # same method and dataset, then same method
+            alike = [average for other, average in self._seconds.items() if other[:depth] == cell[:depth]]
+            if sum(average.count for average in alike):
+                return sum(average.total for average in alike) / sum(average.count for average in alike)
+        return None
+
+
+def cells(plan: Plan) -> Iterator[Cell]:
+    """The table cells of a plan."""
+    for method, setting, select in plan.combinations():
+        yield (method, setting.dataset, setting.sampler, setting.noise, setting.rate, select)
+
+
+def in_words(seconds: float | None) -> str:
+    """A duration as people say it: ``measuring``, ``12 s``, ``3 min 20 s``, ``2 h 5 min``."""
+    if seconds is None:
+        return "measuring"
+    whole = max(0, round(seconds))
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s" if whole < 600 else f"{round(whole / 60)} min"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def row_counts(row: Mapping[str, Any]) -> tuple[Trial, str, dict[str, float], float | None]:
+    """What :class:`Progress` counts of a stored row."""
+    trial = Trial(**{name: row[name] for name in Trial.__dataclass_fields__})
+    return trial, str(row["status"]), dict(row.get("metrics") or {}), row.get("seconds")

@@ -1,0 +1,125 @@
+"""What a table must know besides the records: directions, units, headline metrics, parameters.
+
+Facts are gathered while a run's plugins are at hand and kept in its manifest, so that a table can be made
+later and elsewhere, without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from fieldbench.errors import RequestError
+from fieldbench.plan import Plan
+from fieldbench.plugin import Plugin
+from fieldbench.registry import Registry
+from fieldbench.spec import Part, format_value, parse
+
+#: Columns of a record that are no metric but can be tabled like one, each with its unit.
+MEASURES: dict[str, str] = {"seconds": "s", "peak_memory": "bytes"}
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Facts about the specs of a run.
+
+    Attributes:
+        trials: repetitions that were asked for in each cell; 0 where unknown.
+        order: specs in the order in which they were asked for.
+        headline: the metric that tables of a dataset show, by dataset.
+        units: unit of a dataset's field, by dataset.
+        higher_is_better: names of the metrics of which more is better.
+        with_unit: names of the metrics that are in the field's unit.
+        trained: methods that rest on training data beyond the observation.
+        parameters: for each spec its parameters, defaults included, as text: ``{"tap.epochs": "1000"}``.
+    """
+
+    trials: int = 0
+    order: tuple[str, ...] = ()
+    headline: Mapping[str, str] = field(default_factory=dict)
+    units: Mapping[str, str] = field(default_factory=dict)
+    higher_is_better: tuple[str, ...] = ()
+    with_unit: tuple[str, ...] = ("rmse", "mae")
+    trained: tuple[str, ...] = ()
+    parameters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """A form for the manifest, readable as JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Facts:
+        """Read what :meth:`as_dict` wrote; what is missing or unknown is left out."""
+        tuples = ("order", "higher_is_better", "with_unit", "trained")
+        known: dict[str, Any] = {
+            key: tuple(value) if key in tuples else value
+            for key, value in stored.items()
+            if key in cls.__dataclass_fields__
+        }
+        return cls(**known)
+
+    def unit(self, metric: str, dataset: str) -> str:
+        """The unit of a metric (or of seconds and memory) on a dataset, or an empty text."""
+        if metric in MEASURES:
+            return MEASURES[metric]
+        return self.units.get(dataset, "") if metric.partition(".")[0] in self.with_unit else ""
+
+    def lower_is_better(self, metric: str) -> bool:
+        """The direction of a metric; ``rmse.unobserved`` has that of ``rmse``."""
+        return metric.partition(".")[0] not in self.higher_is_better
+
+    def parameters_of(self, text: str) -> Mapping[str, str]:
+        """The parameters of a spec: all of them where known, else those that the text names."""
+        if text in self.parameters:
+            return self.parameters[text]
+        return _written(parse(text))
+
+
+def gather(plan: Plan, registry: Registry) -> Facts:
+    """The facts of a plan."""
+    datasets = list(dict.fromkeys(setting.dataset for setting in plan.settings))
+    specs: dict[str, Mapping[str, str]] = {}
+    for text in plan.methods:
+        method = registry.method(text)
+        specs[text] = _parameters([method, *method.modifiers])
+    for setting in plan.settings:
+        for text, find in (
+            (setting.dataset, registry.dataset),
+            (setting.sampler, registry.sampler),
+            (setting.noise, registry.noise),
+        ):
+            if text not in specs:
+                specs[text] = _parameters([find(text)])
+    for text in plan.selections:
+        specs[text] = _parameters([registry.selection(text)])
+    metrics = registry.metrics()
+    return Facts(
+        trials=plan.request.trials,
+        order=tuple(specs),
+        headline={text: registry.dataset(text).metric for text in datasets},
+        units=dict(getattr(plan, "units", {})),
+        higher_is_better=tuple(metric.name for metric in metrics if not metric.lower_is_better),
+        with_unit=tuple(metric.name for metric in metrics if metric.has_unit),
+        trained=tuple(text for text in plan.methods if registry.method(text).trained),
+        parameters=specs,
+    )
+
+
+def known_metrics(facts: Facts, stored: Mapping[str, Any], registry: Registry) -> Facts:
+    """Facts of a run whose manifest has none: what the installed plugins say about its specs."""
+    headline: dict[str, str] = {}
+    for text in stored.get("datasets", ()):
+        try:
+            headline[text] = registry.dataset(text).metric
+        except RequestError:
+            continue
+    return Facts(trials=int(stored.get("trials", 0)), headline=headline) if headline else facts
+
+
+def _parameters(parts: Iterable[Plugin]) -> dict[str, str]:
+    return {f"{part.name}.{key}": format_value(value) for part in parts for key, value in part.parameters().items()}
+
+
+def _written(parts: Iterable[Part]) -> dict[str, str]:
+    return {f"{part.name}.{key}": format_value(value) for part in parts for key, value in part.parameters.items()}

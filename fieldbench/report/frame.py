@@ -1,0 +1,138 @@
+"""Records as a pandas frame, read column by column so that a million of them stay small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from pydantic_core import from_json
+
+from fieldbench.store import TRIALS
+
+#: Columns with few distinct texts: kept as categories.
+TEXTS = ("method", "dataset", "sampler", "noise", "select", "status", "device")
+
+#: Columns of numbers, each with its type and the value that stands for a missing one.
+NUMBERS: dict[str, tuple[type, float]] = {
+    "rate": (float, np.nan),
+    "trial": (np.int64, -1),
+    "seed": (np.int64, -1),
+    "seconds": (float, np.nan),
+    "peak_memory": (float, np.nan),
+}
+
+_BLOCK = 8 * 2**20  # bytes read and parsed at once
+
+
+def read_frame(path: Path) -> pd.DataFrame:
+    """The records of a run directory, one row a trial, metrics as columns; diagnostics are left out.
+
+    A trial that was run again (``--retry-failed``) counts once, as it ended last. A torn last line is
+    skipped. Text columns are categories, so that memory grows by tens of bytes a row.
+
+    Returns:
+        A frame with columns key, method, dataset, sampler, noise, select, rate, trial, seed, status, error,
+        seconds, device, peak_memory and one for each metric (NaN where a trial has no such score).
+    """
+    columns = _Columns()
+    for rows in _parsed(Path(path) / TRIALS):
+        columns.extend(rows)
+    frame = columns.frame()
+    if frame["key"].duplicated().any():
+        frame = frame.drop_duplicates("key", keep="last").reset_index(drop=True)
+    return frame
+
+
+class _Columns:
+    """Grows column arrays chunk by chunk, so that the parsed rows need not stay in memory together."""
+
+    def __init__(self) -> None:
+        self._size = 0
+        self._objects: dict[str, list[Any]] = {"key": [], "error": []}
+        self._codes: dict[str, list[np.ndarray]] = {name: [] for name in TEXTS}
+        self._names: dict[str, dict[str, int]] = {name: {} for name in TEXTS}
+        self._numbers: dict[str, list[np.ndarray]] = {name: [] for name in NUMBERS}
+        self._metrics: dict[str, list[tuple[int, np.ndarray]]] = {}
+
+    def extend(self, rows: list[dict[str, Any]]) -> None:
+        for name, values in self._objects.items():
+            values.extend(row.get(name, "") for row in rows)
+        for name in TEXTS:
+            names = self._names[name]
+            codes = (names.setdefault(row.get(name, ""), len(names)) for row in rows)
+            self._codes[name].append(np.fromiter(codes, np.int32, len(rows)))
+        for name, (kind, missing) in NUMBERS.items():
+            present = (missing if (value := row.get(name)) is None else value for row in rows)
+            self._numbers[name].append(np.fromiter(present, kind, len(rows)))
+        scored = [row.get("metrics") or {} for row in rows]
+        for name in {name for scores in scored for name in scores}:
+            numbers = (_number(scores.get(name)) for scores in scored)
+            self._metrics.setdefault(name, []).append((self._size, np.fromiter(numbers, float, len(rows))))
+        self._size += len(rows)
+
+    def frame(self) -> pd.DataFrame:
+        data: dict[str, Any] = {"key": pd.Series(self._objects["key"], dtype=object)}
+        for name in TEXTS:
+            codes = np.concatenate(self._codes[name]) if self._size else np.empty(0, np.int32)
+            data[name] = pd.Categorical.from_codes(codes, categories=pd.Index(list(self._names[name]), dtype=object))
+        for name, (kind, _) in NUMBERS.items():
+            data[name] = np.concatenate(self._numbers[name]) if self._size else np.empty(0, kind)
+        data["error"] = pd.Series(self._objects["error"], dtype=object)
+        first = ["key", "method", "dataset", "sampler", "noise", "select", "rate", "trial", "seed"]
+        order = [*first, "status", "error", "seconds", "device", "peak_memory"]
+        columns = {name: data[name] for name in order}
+        for name in self._metrics:
+            columns[name] = np.full(self._size, np.nan)
+            for start, values in self._metrics[name]:
+                columns[name][start : start + len(values)] = values
+        return pd.DataFrame(columns)
+
+
+def _number(value: Any) -> float:
+    return np.nan if value is None else float(value)
+
+
+def _parsed(file: Path) -> Iterator[list[dict[str, Any]]]:
+    """The rows of the file in blocks of lines, without their diagnostics."""
+    if not file.is_file():
+        return
+    rest = b""
+    with file.open("rb") as stream:
+        while block := stream.read(_BLOCK):
+            *lines, rest = (rest + block).split(b"\n")
+            if rows := _rows(lines):
+                yield rows
+    if rows := _rows([rest]):
+        yield rows
+
+
+def _rows(lines: list[bytes]) -> list[dict[str, Any]]:
+    heads = [_without_diagnostics(line) for line in lines if line.strip()]
+    try:
+        parsed = from_json(b"[" + b",".join(heads) + b"]")
+    except ValueError:
+        parsed = [row for line in lines if (row := _row(line)) is not None]
+    return [row for row in parsed if isinstance(row, dict) and "key" in row]
+
+
+def _without_diagnostics(line: bytes) -> bytes:
+    """The line cut before its last member, which holds curves and tracebacks: most of its length.
+
+    A quote inside a JSON text is always escaped, so the marks searched for cannot be part of one.
+    """
+    for mark in (b',"diagnostics":', b', "diagnostics":'):
+        position = line.find(mark)
+        if position >= 0:
+            return line[:position] + b"}"
+    return line
+
+
+def _row(line: bytes) -> dict[str, Any] | None:
+    try:
+        row = from_json(line)
+    except ValueError:
+        return None
+    return row if isinstance(row, dict) else None

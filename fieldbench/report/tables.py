@@ -1,0 +1,443 @@
+"""Tables: mean and spread of a metric over the trials of each cell, rows and columns by any factor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, TypeAlias, get_args
+
+import pandas as pd
+
+from fieldbench.errors import RequestError, nearest
+from fieldbench.report.factors import FACTORS, is_of_methods, label, ordered, with_parameter
+from fieldbench.report.facts import MEASURES, Facts
+from fieldbench.trial import FAILURES, NOT_APPLICABLE, OK
+
+Spread: TypeAlias = Literal["std", "stderr", "interval", "none"]
+
+SPREADS: dict[str, str] = {
+    "std": "standard deviation",
+    "stderr": "standard error",
+    "interval": "half width of the 95 % confidence interval",
+    "none": "",
+}
+
+#: Marks behind the head of a row or column, and what they stand for.
+ORACLE = "oracle: the estimate was chosen by looking at the truth, which no user can do; not ranked"
+TRAINED = "trained on data beyond the observation"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: the mean over the trials that ended well, and an account of all others.
+
+    Attributes:
+        mean, spread: over ``count`` trials; NaN where there are none (one, for the spread).
+        count: trials that ended well and have this metric.
+        planned: trials that the cell should have.
+        failed, not_applicable: trials of these outcomes.
+        place: 1 for the best of those it is compared with, 2 for the second best, else 0.
+    """
+
+    mean: float = math.nan
+    spread: float = math.nan
+    count: int = 0
+    planned: int = 0
+    failed: int = 0
+    not_applicable: int = 0
+    place: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned trial is in the mean."""
+        return self.count >= self.planned
+
+    @property
+    def missing(self) -> int:
+        """Trials without any record yet, or without this metric."""
+        return max(0, self.planned - self.count - self.failed - self.not_applicable)
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head of a row or column: its levels, and whether it is an oracle or trained."""
+
+    levels: tuple[object, ...]
+    text: str
+    oracle: bool = False
+    trained: bool = False
+
+
+@dataclass(frozen=True)
+class Block:
+    """A rectangle of cells that share everything but the factors of rows and columns.
+
+    Attributes:
+        levels: the factors that are fixed in this block: those that vary between blocks, and the dataset.
+        shown: those of them that the title names; one that always goes with a dataset is left out.
+        metric, unit: what the cells hold.
+        rows, columns: heads.
+        cells: the cell of each (row, column) index.
+        decimals: digits behind the point that fit all its cells.
+    """
+
+    levels: dict[str, object]
+    shown: tuple[str, ...]
+    metric: str
+    unit: str
+    rows: tuple[Head, ...]
+    columns: tuple[Head, ...]
+    cells: dict[tuple[int, int], Cell]
+    decimals: int
+
+    @property
+    def title(self) -> str:
+        """What this block shows, such as ``ssf, noise gaussian: rmse (m/s)``."""
+        fixed = ", ".join(_fixed(factor, self.levels[factor]) for factor in self.shown)
+        measure = f"{self.metric} ({self.unit})" if self.unit else self.metric
+        return f"{fixed}: {measure}" if fixed else measure
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table ready to be written in any format.
+
+    Attributes:
+        blocks: its parts, one below the other.
+        row_factors, column_factors: what rows and columns differ in.
+        spread: which spread the cells hold.
+        common: factors that are the same in the whole table.
+    """
+
+    blocks: tuple[Block, ...]
+    row_factors: tuple[str, ...]
+    column_factors: tuple[str, ...]
+    spread: Spread
+    common: dict[str, object] = field(default_factory=dict)
+
+    def to(self, format: str, *, styled: bool = False) -> str:
+        """The table as ``text``, ``markdown``, ``csv``, ``latex`` or ``html``.
+
+        Args:
+            format: one of these names.
+            styled: for ``text``, whether bold and underline may be used (a terminal that shows them).
+
+        Raises:
+            RequestError: for any other name.
+        """
+        from fieldbench.report.formats import FORMATS
+
+        if format not in FORMATS:
+            raise RequestError(f"unknown format {format!r}{nearest(format, FORMATS)}")
+        return FORMATS[format](self, styled)
+
+    def cells(self) -> Iterator[dict[str, Any]]:
+        """Every cell as a flat row: its factors, metric, mean, spread and counts."""
+        for block in self.blocks:
+            for (row, column), cell in block.cells.items():
+                heads = block.rows[row], block.columns[column]
+                yield {
+                    **self.common,
+                    **block.levels,
+                    **dict(zip(self.row_factors, heads[0].levels, strict=True)),
+                    **dict(zip(self.column_factors, heads[1].levels, strict=True)),
+                    "metric": block.metric,
+                    "unit": block.unit,
+                    "mean": cell.mean,
+                    **({self.spread: cell.spread} if self.spread != "none" else {}),
+                    "count": cell.count,
+                    "planned": cell.planned,
+                    "failed": cell.failed,
+                    "not_applicable": cell.not_applicable,
+                    "oracle": any(head.oracle for head in heads),
+                    "trained": any(head.trained for head in heads),
+                }
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader must know: the spread, incomplete cells, and the meaning of marks."""
+        cells = [cell for block in self.blocks for cell in block.cells.values()]
+        planned = sorted({cell.planned for cell in cells})
+        trials = " or ".join(map(str, planned))
+        shown = f"mean ± {SPREADS[self.spread]}" if self.spread != "none" and max(planned, default=0) > 1 else "mean"
+        notes = [f"{shown} over {trials} trial{'' if trials == '1' else 's'}"]
+        partial = [cell for cell in cells if not cell.complete]
+        failed = sum(cell.failed for cell in cells)
+        missing = sum(cell.missing for cell in partial)
+        if failed or missing:
+            parts = [f"{failed} failed"] * bool(failed) + [f"{missing} not there yet"] * bool(missing)
+            notes.append(f"(k/n): only k of n trials are in the mean ({', '.join(parts)}); such cells are not ranked")
+        if any(cell.not_applicable for cell in cells):
+            notes.append("n/a: the method does not work on such a field")
+        heads = [head for block in self.blocks for head in (*block.rows, *block.columns)]
+        if any(head.oracle for head in heads):
+            notes.append(f"† {ORACLE}")
+        if any(head.trained for head in heads):
+            notes.append(f"‡ {TRAINED}")
+        return notes
+
+    def __str__(self) -> str:
+        return self.to("text")
+
+    def _repr_html_(self) -> str:
+        return self.to("html")
+
+
+def make_table(
+    frame: pd.DataFrame,
+    facts: Facts,
+    *,
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] = ("rate",),
+    metric: str | None = None,
+    spread: str = "std",
+) -> Table:
+    """Tabulate records.
+
+    Args:
+        frame: records as :func:`fieldbench.report.frame.read_frame` gives them.
+        facts: what is known of its specs and metrics.
+        rows, columns: factors; rows are methods by default, with their selection where that varies.
+        metric: a metric, ``seconds`` or ``peak_memory``; by default the headline metric of each dataset.
+        spread: ``std``, ``stderr``, ``interval`` (95 %, Student's t) or ``none``.
+
+    Returns:
+        A table of one block for each combination of the other factors that vary.
+
+    Raises:
+        RequestError: for an unknown factor, metric or spread, or a frame without any record.
+    """
+    if spread not in get_args(Spread):
+        raise RequestError(f"unknown spread {spread!r}{nearest(spread, get_args(Spread))}")
+    if frame.empty:
+        raise RequestError("there are no records to tabulate; run some trials first")
+    row_factors, column_factors = _arrangement(frame, rows, columns)
+    used = (*row_factors, *column_factors)
+    rivals = {"method", "select", *(factor for factor in used if is_of_methods(factor, frame, facts))}
+    for factor in used:
+        if factor not in FACTORS:
+            frame = with_parameter(frame, factor, facts)
+    frame = _scored(frame, metric, facts)
+    others = [name for name in (*FACTORS, "metric") if name not in used and name != "device"]
+    varying = [name for name in others if frame[name].nunique() > 1]
+    if "dataset" in others and "dataset" not in varying:
+        varying.insert(0, "dataset")
+    varying.sort(key=lambda name: name != "dataset")
+    shown = tuple(name for name in varying if name == "dataset" or not _goes_with_dataset(frame, name))
+    common = {name: frame[name].iloc[0] for name in others if name not in (*varying, "metric")}
+
+    arrangement = _Arrangement(row_factors, column_factors, shown, frozenset(rivals), spread)  # type: ignore[arg-type]
+    blocks = []
+    groups = frame.groupby(varying, sort=False, observed=True) if varying else [((), frame)]
+    for levels, part in groups:
+        fixed = dict(zip(varying, levels, strict=True))
+        blocks.append((fixed, _block(part, fixed, facts, arrangement)))
+    blocks.sort(key=lambda item: _position(item[0], frame, facts))
+    return Table(tuple(block for _, block in blocks), row_factors, column_factors, spread, common)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class _Arrangement:
+    """Factors of rows, columns and titles, those along which cells are rivals, and the spread that is shown."""
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    titles: tuple[str, ...]
+    rivals: frozenset[str]
+    spread: Spread
+
+
+def _arrangement(
+    frame: pd.DataFrame, rows: Sequence[str] | None, columns: Sequence[str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    column_factors = tuple(columns)
+    if rows is None:
+        rows = ["method"] if "method" not in column_factors else ["rate"]
+        if "select" not in column_factors and frame["select"].nunique() > 1:
+            rows.append("select")
+    row_factors = tuple(rows)
+    twice = [factor for factor in row_factors if factor in column_factors]
+    if twice:
+        raise RequestError(f"factor {twice[0]!r} cannot be both rows and columns; give another for one of them")
+    return row_factors, column_factors
+
+
+def _scored(frame: pd.DataFrame, metric: str | None, facts: Facts) -> pd.DataFrame:
+    """The frame with columns ``metric`` and ``score``: one metric for all, or each dataset's own."""
+    plain = ("key", "trial", "status", "error", *FACTORS)
+    known = [str(name) for name in frame.columns if name not in plain]
+    frame = frame.copy()
+    if metric is not None:
+        if metric not in known:
+            raise RequestError(f"unknown metric {metric!r}{nearest(metric, known)}")
+        frame["metric"], frame["score"] = metric, frame[metric].astype(float)
+        return frame
+    scores = [name for name in known if name not in MEASURES]
+    frame["metric"], frame["score"] = "", math.nan
+    for dataset in frame["dataset"].unique():
+        chosen = _headline(str(dataset), facts, scores)
+        here = frame["dataset"] == dataset
+        frame.loc[here, "metric"] = chosen
+        if chosen in frame:
+            frame.loc[here, "score"] = frame.loc[here, chosen].astype(float)
+    return frame
+
+
+def _headline(dataset: str, facts: Facts, scores: list[str]) -> str:
+    if dataset in facts.headline:
+        return facts.headline[dataset]
+    same = [name for text, name in facts.headline.items() if text.partition("[")[0] == dataset.partition("[")[0]]
+    return (same or (["rmse"] if "rmse" in scores else scores) or ["rmse"])[0]
+
+
+def _block(
+    part: pd.DataFrame,
+    fixed: dict[str, object],
+    facts: Facts,
+    arrangement: _Arrangement,
+) -> Block:
+    by = [*arrangement.rows, *arrangement.columns]
+    status = part["status"].astype(str)
+    good = (status == OK) & part["score"].notna()
+    tally = pd.DataFrame(
+        {
+            "ended": 1,
+            "count": good,
+            "failed": status.isin(FAILURES),
+            "not_applicable": status == NOT_APPLICABLE,
+        }
+    ).astype(int)
+    tally = pd.concat([part[by], tally], axis=1).groupby(by, observed=True).sum()
+    scores = part.loc[good, [*by, "score"]].groupby(by, observed=True)["score"].agg(["mean", "std"])
+    summary = tally.join(scores)
+
+    rows = _heads(part, arrangement.rows, facts)
+    columns = _heads(part, arrangement.columns, facts)
+    planned = max(facts.trials, int(summary["ended"].max())) if facts.trials else int(summary["ended"].max())
+    found = {
+        key if isinstance(key, tuple) else (key,): row
+        for key, row in zip(summary.index, summary.to_dict("records"), strict=True)
+    }
+    cells = {}
+    for i, row in enumerate(rows):
+        for j, column in enumerate(columns):
+            values = found.get((*row.levels, *column.levels))
+            cells[i, j] = Cell(planned=planned) if values is None else _cell(values, planned, arrangement.spread)
+    metric = str(part["metric"].iloc[0])
+    cells = _ranked(cells, rows, columns, arrangement, facts.lower_is_better(metric))
+    dataset = str(part["dataset"].iloc[0])
+    return Block(
+        levels={key: value for key, value in fixed.items() if key != "metric"},
+        shown=tuple(name for name in arrangement.titles if name != "metric"),
+        metric=metric,
+        unit=facts.unit(metric, dataset),
+        rows=rows,
+        columns=columns,
+        cells=cells,
+        decimals=_decimals([cell.mean for cell in cells.values()]),
+    )
+
+
+def _cell(values: Mapping[Hashable, Any], planned: int, spread: Spread) -> Cell:
+    count = int(values["count"])
+    deviation = float(values["std"]) if count > 1 else math.nan
+    return Cell(
+        mean=float(values["mean"]) if count else math.nan,
+        spread=_spread(deviation, count, spread),
+        count=count,
+        planned=planned,
+        failed=int(values["failed"]),
+        not_applicable=int(values["not_applicable"]),
+    )
+
+
+def _spread(deviation: float, count: int, spread: Spread) -> float:
+    if spread == "none" or count < 2:
+        return math.nan
+    if spread == "std":
+        return deviation
+    error = deviation / math.sqrt(count)
+    if spread == "stderr":
+        return error
+    from scipy.stats import t
+
+    return float(error * t.ppf(0.975, count - 1))
+
+
+def _heads(part: pd.DataFrame, factors: tuple[str, ...], facts: Facts) -> tuple[Head, ...]:
+    present = part[list(factors)].drop_duplicates()
+    orders = {factor: ordered(list(present[factor]), factor, facts) for factor in factors}
+    levels = sorted(
+        present.itertuples(index=False, name=None),
+        key=lambda row: [orders[factor].index(value) for factor, value in zip(factors, row, strict=True)],
+    )
+    return tuple(_head(row, factors, part, facts) for row in levels)
+
+
+def _head(levels: tuple[object, ...], factors: tuple[str, ...], part: pd.DataFrame, facts: Facts) -> Head:
+    named = dict(zip(factors, levels, strict=True))
+    selection = str(named.get("select", part["select"].iloc[0]))
+    oracle = selection.partition("[")[0] == "oracle" and ("select" in named or "method" in named)
+    trained = "method" in named and any(str(named["method"]) in (text, _plain(text)) for text in facts.trained)
+    shown = [label(value, factor) for factor, value in named.items()]
+    return Head(levels, ", ".join(shown), oracle, trained)
+
+
+def _plain(text: str) -> str:
+    return text.partition("[")[0]
+
+
+def _ranked(
+    cells: dict[tuple[int, int], Cell],
+    rows: tuple[Head, ...],
+    columns: tuple[Head, ...],
+    arrangement: _Arrangement,
+    lower_is_better: bool,
+) -> dict[tuple[int, int], Cell]:
+    """Mark best and second best among the cells that differ in the method and in nothing observed.
+
+    Incomplete cells are left out, since the trials that a method lost may be the hard ones; so are oracles,
+    unless there is nothing else.
+    """
+    if arrangement.rivals.issuperset(arrangement.rows):
+        lines = [[(i, j) for i in range(len(rows))] for j in range(len(columns))]
+    elif arrangement.rivals.issuperset(arrangement.columns):
+        lines = [[(i, j) for j in range(len(columns))] for i in range(len(rows))]
+    else:
+        return cells
+    ranked = dict(cells)
+    for line in lines:
+        fair = [key for key in line if cells[key].complete and not math.isnan(cells[key].mean)]
+        honest = [key for key in fair if not (rows[key[0]].oracle or columns[key[1]].oracle)]
+        rivals = honest or fair
+        means = sorted({cells[key].mean for key in rivals}, reverse=not lower_is_better)
+        if len(rivals) < 2:
+            continue
+        for key in rivals:
+            place = means.index(cells[key].mean) + 1
+            ranked[key] = replace(cells[key], place=place if place <= 2 else 0)
+    return ranked
+
+
+def _position(levels: dict[str, object], frame: pd.DataFrame, facts: Facts) -> list[int]:
+    return [ordered(list(frame[factor].unique()), factor, facts).index(value) for factor, value in levels.items()]
+
+
+def _decimals(means: list[float]) -> int:
+    """Digits behind the point that show three figures of the smallest mean; -1 asks for powers of ten."""
+    sizes = [abs(mean) for mean in means if mean and math.isfinite(mean)]
+    if not sizes:
+        return 3
+    if max(sizes) >= 1e7 or min(sizes) < 1e-5:
+        return -1
+    return max(0, 2 - math.floor(math.log10(min(sizes))))
+
+
+def _goes_with_dataset(frame: pd.DataFrame, factor: str) -> bool:
+    """Whether each dataset has one level of the factor alone, as the sampler usually has."""
+    return bool((frame.groupby("dataset", observed=True)[factor].nunique() == 1).all())
+
+
+def _fixed(factor: str, value: object) -> str:
+    return str(value) if factor == "dataset" else f"{factor} {label(value, factor)}"

@@ -1,0 +1,383 @@
+"""A run from request to results: what the command line and a notebook share."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+import pydantic
+
+from fieldbench.errors import RequestError
+from fieldbench.execution import Options, Stop, execute, slots
+from fieldbench.plan import Plan, Request, Setting
+from fieldbench.plugin import Plugin
+from fieldbench.progress import Progress, cell_of, cells, in_words, row_counts
+from fieldbench.registry import Registry, Sources
+from fieldbench.report.facts import Facts, gather
+from fieldbench.spec import parse
+from fieldbench.store import MANIFEST, RunStore, read_manifest, read_rows
+from fieldbench.trial import Record, Trial
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fieldbench.report.tables import Table
+
+#: What a method, dataset, ... can be given as: a spec, an object, or a class (its default parameters).
+Named: TypeAlias = str | Plugin | type[Plugin]
+
+
+class Watch(Protocol):
+    """Shows people how a run goes."""
+
+    def start(self, progress: Progress) -> None:
+        """The run begins; some of it may be done already."""
+
+    def update(self, progress: Progress, record: Record) -> None:
+        """A trial has ended."""
+
+    def close(self) -> None:
+        """The run has ended, whatever the reason."""
+
+
+class Unwatched:
+    """Shows nothing."""
+
+    def start(self, progress: Progress) -> None:
+        return None
+
+    def update(self, progress: Progress, record: Record) -> None:
+        return None
+
+    def close(self) -> None:
+        return None
+
+
+class Session:
+    """A plan, the folder it is kept in, and its execution."""
+
+    def __init__(
+        self,
+        request: Request,
+        *,
+        sources: Sources | None = None,
+        options: Options | None = None,
+        out: str | Path | None = None,
+        pairs: Sequence[tuple[str, Setting]] | None = None,
+    ) -> None:
+        """Validate the request and the devices; nothing is read or written yet.
+
+        Args:
+            request: what to compare.
+            sources: plugins besides the installed ones.
+            options: how to execute.
+            out: the run's folder; by default one in ``runs/`` that the plan alone determines, so that the
+                same request goes on where it stopped.
+            pairs: as in :class:`fieldbench.plan.Plan`.
+
+        Raises:
+            RequestError: for anything wrong in it.
+        """
+        self.sources = Sources.from_environment() if sources is None else sources
+        self.options = options or Options()
+        self.registry = Registry(self.sources)
+        self.plan = Plan(request, self.registry, pairs)
+        self.slots = slots(self.options)
+        self.path = Path(out) if out is not None else default_folder(self.plan)
+
+    @cached_property
+    def facts(self) -> Facts:
+        return gather(self.plan, self.registry)
+
+    def progress(self, *, fresh: bool = False, retry_failed: bool = False) -> Progress:
+        """How much of the plan its folder holds."""
+        progress = Progress(self.plan, self.facts.headline, len(self.slots))
+        if fresh or not (self.path / MANIFEST).is_file():
+            return progress
+        first, wanted = self.plan.request.first_trial, set(cells(self.plan))
+        for row in read_rows(self.path):
+            trial, status, metrics, seconds = row_counts(row)
+            inside = first <= trial.trial < first + self.plan.request.trials and cell_of(trial) in wanted
+            if inside and not (retry_failed and progress.counts_as_failure(status)):
+                progress.remember(trial, status, metrics, seconds)
+        return progress
+
+    def run(
+        self,
+        *,
+        fresh: bool = False,
+        retry_failed: bool = False,
+        watch: Watch | None = None,
+        stop: Stop | None = None,
+    ) -> Progress:
+        """Run what is missing; every trial is on disk when it ends.
+
+        Args:
+            fresh: delete what the folder holds and start over.
+            retry_failed: run failed trials again.
+            watch: shows how it goes.
+            stop: lets the caller ask for an end.
+
+        Raises:
+            RequestError: if the folder is of another plan or in use, data is missing, or the plan turns
+                out to be impossible on it.
+        """
+        watch, stop = watch or Unwatched(), stop or Stop()
+        self._ready(fresh)
+        with RunStore.open(self.path, self.plan, fresh=fresh) as store:
+            store.manifest["facts"] = self.facts.as_dict()
+            store.begin(self._provenance())
+            progress = self.progress(retry_failed=retry_failed)
+            outcome = "interrupted"
+            watch.start(progress)
+            try:
+                for record in self._records(store, retry_failed, stop):
+                    store.append(record)
+                    progress.add(record.trial, record.status, record.metrics, record.seconds)
+                    watch.update(progress, record)
+                outcome = "complete" if progress.left == 0 else "interrupted"
+            finally:
+                watch.close()
+                store.end(outcome)
+        return progress
+
+    def _ready(self, fresh: bool) -> None:
+        """Look at the data before the folder is made, unless nothing is left to be done."""
+        if fresh or self.progress().left:
+            self.plan.prepare()
+
+    def _records(self, store: RunStore, retry_failed: bool, stop: Stop) -> Iterator[Record]:
+        done = store.finished(retry_failed)
+        missing: Iterator[Trial] = (trial for trial in self.plan if trial.key not in done)
+        return execute(missing, self.sources, self.options, stop)
+
+    def _provenance(self) -> dict[str, Any]:
+        return {"command": sys.argv, "plugins": self.registry.distributions}
+
+
+class Results:
+    """The results of a run, for a notebook."""
+
+    def __init__(self, path: str | Path, *, facts: Facts | None = None, keep: object = None) -> None:
+        """
+        Args:
+            path: a run directory.
+            facts: what is known of its specs; by default what its manifest says.
+            keep: anything that must live as long as the results, such as a temporary folder.
+
+        Raises:
+            RequestError: if there is no run at ``path``.
+        """
+        self.path = Path(path)
+        self._facts = facts or read_facts(self.path)
+        self._keep = keep
+
+    @cached_property
+    def _frame(self) -> pd.DataFrame:
+        from fieldbench.report.frame import read_frame
+
+        return read_frame(self.path)
+
+    def frame(self) -> pd.DataFrame:
+        """The records as a pandas frame, one row a trial, metrics as columns."""
+        return self._frame.copy()
+
+    def table(
+        self,
+        *,
+        rows: str | Sequence[str] | None = None,
+        columns: str | Sequence[str] = "rate",
+        metric: str | None = None,
+        spread: str = "std",
+    ) -> Table:
+        """A table of means, as :func:`fieldbench.report.tables.make_table` describes it.
+
+        Raises:
+            RequestError: for an unknown factor, metric or spread.
+        """
+        from fieldbench.report.tables import make_table
+
+        rows = [rows] if isinstance(rows, str) else rows
+        columns = [columns] if isinstance(columns, str) else columns
+        return make_table(self._frame, self._facts, rows=rows, columns=columns, metric=metric, spread=spread)
+
+    def __repr__(self) -> str:
+        return f"Results of {self.path}\n\n{self.table()}" if len(self._frame) else f"Results of {self.path}: no trials"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        table = self.table().to("html") if len(self._frame) else "no trials"
+        return f"{table}\n<p><small>{escape(str(self.path))}</small></p>"
+
+
+def run(
+    methods: Named | Sequence[Named],
+    datasets: Named | Sequence[Named],
+    *,
+    rates: float | Sequence[float] = (),
+    noises: Named | Sequence[Named] = "none",
+    samplers: Named | Sequence[Named] = (),
+    select: str | Sequence[str] = "final",
+    trials: int = 3,
+    seed: int = 0,
+    first_trial: int = 0,
+    device: str = "auto",
+    jobs: int | None = None,
+    out: str | Path | Literal[False] | None = None,
+    fresh: bool = False,
+    retry_failed: bool = False,
+    plugins: Iterable[str | Path] = (),
+    progress: bool = True,
+    **options: Any,
+) -> Results:
+    """Compare methods on datasets, and return the results.
+
+    >>> import fieldbench
+    >>> results = fieldbench.run(["tap", "tnn"], "radiomap1", rates=[0.1, 0.2])  # doctest: +SKIP
+    >>> results.table(columns="rate")  # doctest: +SKIP
+
+    Args:
+        methods, datasets, noises, samplers: one or several specs (``"tap[epochs=500]"``), objects
+            (``TAP(epochs=500)``) or classes; a class may be defined in a notebook cell.
+        rates: sampling rates in (0, 1]; by default each dataset's own.
+        select: ``final``, ``holdout`` or ``oracle``, or several.
+        trials, seed, first_trial: Monte-Carlo repetitions, base seed, number of the first repetition.
+        device, jobs, options: as in :class:`fieldbench.execution.Options`.
+        out: folder of the run; by default one in ``runs/`` where the same call goes on. ``False`` uses a
+            temporary folder that goes with the results.
+        fresh: start over.
+        retry_failed: run failed trials again.
+        plugins: single-file plugins, or folders of them.
+        progress: whether to print how it goes.
+
+    Raises:
+        RequestError: for anything wrong in the request.
+    """
+    classes: dict[type[Plugin], None] = {}
+    texts = {
+        name: _texts(given, classes)
+        for name, given in {"methods": methods, "datasets": datasets, "noises": noises, "samplers": samplers}.items()
+    }
+    try:
+        request = Request(
+            **texts,
+            rates=[rates] if isinstance(rates, int | float) else list(rates),
+            select=[select] if isinstance(select, str) else list(select),
+            trials=trials,
+            seed=seed,
+            first_trial=first_trial,
+        )
+    except pydantic.ValidationError as error:
+        raise RequestError(first_problem(error)) from None
+    unknown = set(options) - set(Options.__dataclass_fields__)
+    if unknown:
+        from fieldbench.errors import nearest
+
+        name = min(unknown)
+        raise RequestError(f"unknown option {name!r}{nearest(name, Options.__dataclass_fields__)}")
+    folder = tempfile.TemporaryDirectory(prefix="fieldbench-") if out is False else None
+    session = Session(
+        request,
+        sources=Sources.from_environment(map(str, plugins), classes),
+        options=Options(device=device, jobs=jobs, **options),
+        out=Path(folder.name) if folder else out or None,
+    )
+    stop = Stop()
+    with interruptible(stop):
+        session.run(fresh=fresh, retry_failed=retry_failed, stop=stop, watch=Line() if progress else None)
+    return Results(session.path, facts=session.facts, keep=folder)
+
+
+class Line:
+    """One line that is written over and over: trials done and the time to go."""
+
+    def __init__(self) -> None:
+        self._width = 0
+
+    def start(self, progress: Progress) -> None:
+        self._show(progress)
+
+    def update(self, progress: Progress, record: Record) -> None:
+        self._show(progress)
+
+    def close(self) -> None:
+        sys.stderr.write("\n")
+
+    def _show(self, progress: Progress) -> None:
+        text = f"{progress.done} of {progress.total} trials"
+        if progress.failed:
+            text += f", {progress.failed} failed"
+        if progress.left:
+            text += f", to go: {in_words(progress.seconds_left())}"
+        sys.stderr.write("\r" + text.ljust(self._width))
+        sys.stderr.flush()
+        self._width = len(text)
+
+
+@contextlib.contextmanager
+def interruptible(stop: Stop) -> Iterator[None]:
+    """Let Ctrl-C ask for an end: once to finish what is running, twice to stop at once."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, lambda *_: stop.request())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def read_facts(path: Path) -> Facts:
+    """What a run's manifest knows of its specs.
+
+    Raises:
+        RequestError: if there is no run at ``path``.
+    """
+    manifest = read_manifest(path)
+    return Facts.from_dict(manifest.get("facts", {}))
+
+
+def default_folder(plan: Plan) -> Path:
+    """``runs/tap-tnn-radiomap1-1a2b3c4d``: readable, and the same for the same plan."""
+    methods, datasets = (_short(texts) for texts in (plan.methods, [setting.dataset for setting in plan.settings]))
+    return Path("runs") / f"{methods}-{datasets}-{plan.identity[:8]}"
+
+
+def first_problem(error: pydantic.ValidationError) -> str:
+    """The first complaint about a request, in one line."""
+    first = error.errors()[0]
+    name = str(first["loc"][0]) if first["loc"] else "the request"
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{name} {first['input']!r}: {message[0].lower()}{message[1:]}"
+
+
+def _short(texts: Iterable[str]) -> str:
+    names = list(dict.fromkeys("+".join(part.name for part in parse(text)) for text in texts))
+    shown = "-".join(names[:3]) + (f"-and-{len(names) - 3}-more" if len(names) > 3 else "")
+    return re.sub(r"[^a-z0-9+-]", "", shown)
+
+
+def _texts(given: Named | Sequence[Named], classes: dict[type[Plugin], None]) -> list[str]:
+    """The specs of what was given; classes that the registry may not know are collected."""
+    listed = [given] if isinstance(given, str | Plugin | type) else list(given)
+    return [_text(item, classes) for item in listed]
+
+
+def _text(item: Named, classes: dict[type[Plugin], None]) -> str:
+    if isinstance(item, str):
+        return item
+    if isinstance(item, type):
+        classes[item] = None
+        return str(getattr(item, "name", item.__name__))
+    for part in (item, *getattr(item, "modifiers", ())):
+        classes[type(part)] = None
+    return str(item)
