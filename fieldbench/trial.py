@@ -6,10 +6,10 @@ import hashlib
 import json
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -112,6 +112,10 @@ class Draw:
     measured: FloatArray
 
 
+#: Receives a trial, its draw and the estimate that counts.
+Keep: TypeAlias = Callable[[Trial, Draw, FloatArray], None]
+
+
 def draw(trial: Trial, registry: Registry) -> Draw:
     """Draw field, mask and noise of a trial.
 
@@ -145,24 +149,25 @@ def method_seed(trial: Trial) -> int:
     return int(_digest(("method", name, *place))[:16], 16) >> 1
 
 
-def run(trials: Sequence[Trial], registry: Registry, device: str = "cpu") -> list[Record]:
+def run(trials: Sequence[Trial], registry: Registry, device: str = "cpu", keep: Keep | None = None) -> list[Record]:
     """Run trials of one cell together; each record is what running its trial alone would give.
 
     A trial that raises becomes a record with status ``failed`` (``out-of-memory`` for a MemoryError or its
     GPU kin). If a batch raises, its trials are run one by one, so that one bad trial costs only itself.
+    ``keep`` is shown the draw and the estimate of each trial that ends well.
     """
     if len(trials) > 1:
         try:
-            return _run_batch(trials, registry, device)
+            return _run_batch(trials, registry, device, keep)
         except Exception:
-            return [record for trial in trials for record in run([trial], registry, device)]
+            return [record for trial in trials for record in run([trial], registry, device, keep)]
     try:
-        return _run_batch(trials, registry, device)
+        return _run_batch(trials, registry, device, keep)
     except Exception as error:
         return [_failure(trials[0], error, device)]
 
 
-def _run_batch(trials: Sequence[Trial], registry: Registry, device: str) -> list[Record]:
+def _run_batch(trials: Sequence[Trial], registry: Registry, device: str, keep: Keep | None) -> list[Record]:
     first = trials[0]
     method, rule = registry.method(first.method), registry.selection(first.select)
     sampler, metrics = registry.sampler(first.sampler), registry.metrics()
@@ -192,6 +197,8 @@ def _run_batch(trials: Sequence[Trial], registry: Registry, device: str) -> list
     for trial, item, recorder, estimate in zip(trials, draws, recorders, estimates, strict=True):
         chosen, diagnostics = recorder.choose(_checked(estimate, item.field))
         scores = score_all(metrics, chosen, item.field, item.mask)
+        if keep is not None:
+            keep(trial, item, chosen)
         diagnostics |= {"observed": int(item.mask.sum()), "shape": list(item.field.shape), "batch": len(trials)}
         records.append(Record(trial, OK, "", scores, seconds / len(trials), place, None, _with_gpu(diagnostics, place)))
     return records

@@ -1,0 +1,157 @@
+"""Whole fields of a trial: truth, observation and estimate, kept in a run's ``fields`` folder or recomputed.
+
+One compressed file a trial, named by the trial's key, in single precision: enough for pictures; scores are
+in the records. A file holds axes and units too, so that it can be drawn where neither data nor plugins are.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from fieldbench.errors import RequestError
+from fieldbench.field import Axis, Field, FloatArray, Observation
+from fieldbench.plan import cell_identity
+from fieldbench.registry import Registry
+from fieldbench.store import FIELDS
+from fieldbench.trial import OK, Draw, Keep, Trial, run
+
+
+@dataclass(frozen=True, eq=False)
+class Reconstruction:
+    """What a picture of one trial needs.
+
+    Attributes:
+        truth: the field.
+        observation: what the method saw of it (entries withheld for ``holdout`` are in it too).
+        estimate: the estimate that counts, of the field's shape and in its unit.
+    """
+
+    truth: Field
+    observation: Observation
+    estimate: FloatArray
+
+    @property
+    def error(self) -> FloatArray:
+        """Estimate minus truth; NaN where the field does not exist."""
+        return np.where(self.truth.existing, self.estimate - self.truth.values, np.nan)
+
+
+def keeping(run_folder: str | os.PathLike[str]) -> Keep:
+    """A receiver for :func:`fieldbench.trial.run` that keeps every trial's fields in a run's folder."""
+    return _Keeper(Path(run_folder).absolute() / FIELDS)
+
+
+@dataclass(frozen=True)
+class _Keeper:
+    folder: Path
+
+    def __call__(self, trial: Trial, draw: Draw, estimate: FloatArray) -> None:
+        save(self.folder, trial.key, Reconstruction(draw.field, draw.observation, estimate))
+
+
+def save(folder: Path, key: str, reconstruction: Reconstruction) -> Path:
+    """Write one file as a whole or not at all.
+
+    Raises:
+        OSError: if there is no room.
+    """
+    truth, observation = reconstruction.truth, reconstruction.observation
+    arrays: dict[str, np.ndarray] = {
+        "truth": truth.values.astype(np.float32),
+        "observed": observation.values.astype(np.float32),
+        "estimate": reconstruction.estimate.astype(np.float32),
+        "existing": np.packbits(truth.existing),
+        "axis_names": np.array([axis.name for axis in truth.axes]),
+        "axis_units": np.array([axis.unit for axis in truth.axes]),
+        "unit": np.array(truth.unit),
+        "quantity": np.array(truth.quantity),
+        "log_floor": np.array(np.nan if truth.log_floor is None else truth.log_floor),
+    }
+    arrays |= {f"axis_{index}": axis.coordinates for index, axis in enumerate(truth.axes)}
+    folder.mkdir(parents=True, exist_ok=True)
+    handle, draft = tempfile.mkstemp(dir=folder, prefix=".", suffix=".npz")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez_compressed(file, allow_pickle=False, **arrays)
+        os.replace(draft, folder / f"{key}.npz")
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+    return folder / f"{key}.npz"
+
+
+def load(path: Path) -> Reconstruction:
+    """Read what :func:`save` wrote.
+
+    Raises:
+        RequestError: if the file is none of these.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        shape = arrays["truth"].shape
+        names, units = arrays["axis_names"].tolist(), arrays["axis_units"].tolist()
+        axes = tuple(
+            Axis(name, arrays[f"axis_{index}"], unit)
+            for index, (name, unit) in enumerate(zip(names, units, strict=True))
+        )
+        existing = np.unpackbits(arrays["existing"], count=int(np.prod(shape))).astype(bool).reshape(shape)
+        floor = float(arrays["log_floor"])
+        about = (axes, str(arrays["unit"]), str(arrays["quantity"]), None if existing.all() else existing)
+        log_floor = None if np.isnan(floor) else floor
+        truth = Field(arrays["truth"], *about, log_floor)
+        observation = Observation(arrays["observed"], np.isfinite(arrays["observed"]), *about, log_floor)
+        return Reconstruction(truth, observation, arrays["estimate"])
+    except (OSError, ValueError, KeyError, BadZipFile) as error:
+        raise RequestError(f"{path} holds no kept fields ({error}); delete it to have them recomputed") from None
+
+
+def find(run_folder: Path, key: str) -> Reconstruction | None:
+    """The kept fields of a trial, or None if there are none."""
+    path = run_folder / FIELDS / f"{key}.npz"
+    return load(path) if path.is_file() else None
+
+
+def recompute(trial: Trial, registry: Registry, device: str = "cpu") -> Reconstruction:
+    """Run a trial again for its fields.
+
+    Raises:
+        RequestError: if plugins or data are no longer those of the trial, or it does not end well.
+    """
+    here = cell_identity(registry, trial.method, trial.dataset, trial.sampler, trial.noise, trial.select)
+    if here != trial.identity:
+        raise RequestError(
+            f"the fields of {trial.method} were not kept, and plugins or data have changed since; "
+            "run it again with --save-fields"
+        )
+    found: list[Reconstruction] = []
+
+    def keep(trial: Trial, draw: Draw, estimate: FloatArray) -> None:
+        found.append(Reconstruction(draw.field, draw.observation, estimate))
+
+    (record,) = run([trial], registry, device, keep)
+    if record.status != OK or not found:
+        raise RequestError(f"the fields of {trial.method}, trial {trial.trial}, cannot be recomputed: {record.error}")
+    return found[0]
+
+
+def reconstruction(
+    run_folder: Path, trial: Trial, registry: Callable[[], Registry], device: str = "cpu"
+) -> Reconstruction:
+    """The fields of a trial: as kept, or recomputed and then kept.
+
+    Raises:
+        RequestError: if they are not kept and cannot be recomputed.
+    """
+    kept = find(run_folder, trial.key)
+    if kept is None:
+        kept = recompute(trial, registry(), device)
+        save(run_folder / FIELDS, trial.key, kept)
+    return kept

@@ -1,0 +1,162 @@
+"""A finished or growing run as figures and pages read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from fieldbench.errors import RequestError, nearest
+from fieldbench.fields import Reconstruction, reconstruction
+from fieldbench.registry import Registry, Sources
+from fieldbench.report.comparison import SETTING
+from fieldbench.report.factors import label, ordered
+from fieldbench.report.facts import Facts
+from fieldbench.report.frame import read_frame
+from fieldbench.store import existing_run, read_manifest, read_rows
+from fieldbench.trial import OK, Trial
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One observed dataset and selection rule: what the methods of one panel have in common.
+
+    Attributes:
+        levels: its factors.
+        title: the setting in words, as far as the run needs it.
+        metric: the headline metric of its dataset.
+        unit: the unit of that metric, or an empty text.
+    """
+
+    levels: Mapping[str, Any]
+    title: str
+    metric: str
+    unit: str
+
+    @property
+    def measure(self) -> str:
+        """The metric with its unit: an axis label."""
+        return f"{self.metric.upper()} ({self.unit})" if self.unit else self.metric.upper()
+
+    def holds(self, row: Mapping[str, Any]) -> bool:
+        """Whether a stored row belongs to this setting."""
+        return all(row[factor] == value for factor, value in self.levels.items())
+
+
+@dataclass(frozen=True)
+class StoredRun:
+    """A run directory, read when it is needed and at most once.
+
+    Attributes:
+        path: the run directory.
+        sources: plugins besides the installed ones, for fields that have to be recomputed.
+        only: keep the records with these levels of a factor: ``{"rate": ["0.1"], "method": ["tap"]}``.
+
+    Raises:
+        RequestError: if there is no run at ``path``, or nothing is left of it.
+    """
+
+    path: Path
+    sources: Sources = field(default_factory=Sources.from_environment)
+    only: Mapping[str, Sequence[str]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", existing_run(self.path))
+
+    @cached_property
+    def manifest(self) -> dict[str, Any]:
+        return read_manifest(self.path)
+
+    @cached_property
+    def facts(self) -> Facts:
+        return Facts.from_dict(self.manifest.get("facts", {}))
+
+    @cached_property
+    def registry(self) -> Registry:
+        return Registry(self.sources)
+
+    @cached_property
+    def frame(self) -> pd.DataFrame:
+        """The records that :attr:`only` leaves, as :func:`fieldbench.report.frame.read_frame` gives them."""
+        frame = read_frame(self.path)
+        for factor, wanted in self.only.items():
+            if factor not in frame:
+                raise RequestError(f"unknown factor {factor!r}{nearest(factor, ('method', 'trial', *SETTING))}")
+            frame = frame[[_matches(value, wanted) for value in frame[factor]]]
+        if self.only and frame.empty:
+            chosen = ", ".join(f"{factor} {' or '.join(wanted)}" for factor, wanted in self.only.items())
+            raise RequestError(f"{self.path} has no record of {chosen}")
+        return frame.assign(**{name: frame[name].cat.remove_unused_categories() for name in ("method", "dataset")})
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """The chosen records with their diagnostics."""
+        keys = set(self.frame["key"])
+        return (row for row in read_rows(self.path) if row["key"] in keys)
+
+    @cached_property
+    def methods(self) -> list[str]:
+        """Methods in the order asked for."""
+        return [str(name) for name in ordered(list(self.frame["method"].astype(str)), "method", self.facts)]
+
+    @cached_property
+    def settings(self) -> list[Setting]:
+        """Every setting of the run, in order."""
+        frame = self.frame.assign(**{name: self.frame[name].astype(str) for name in SETTING if name != "rate"})
+        present = list(frame[list(SETTING)].drop_duplicates().itertuples(index=False, name=None))
+        orders = {factor: ordered(list(frame[factor]), factor, self.facts) for factor in SETTING}
+        present.sort(key=lambda row: [orders[factor].index(value) for factor, value in zip(SETTING, row, strict=True)])
+        varying = {factor for factor in SETTING if frame[factor].nunique() > 1}
+        return [self._setting(dict(zip(SETTING, levels, strict=True)), varying) for levels in present]
+
+    def headline(self, dataset: str) -> str:
+        """The metric that tables of a dataset show."""
+        return self.facts.headline.get(dataset, "rmse")
+
+    def part(self, setting: Setting) -> pd.DataFrame:
+        """The records of one setting, with a column ``score``: the headline metric, NaN where not ok."""
+        frame = self.frame
+        here = np.logical_and.reduce([frame[factor] == value for factor, value in setting.levels.items()])
+        part = frame[here]
+        scores = part[setting.metric] if setting.metric in part else pd.Series(np.nan, index=part.index)
+        return part.assign(score=scores.astype(float).where(part["status"] == OK))
+
+    def reconstruction(self, row: Mapping[str, Any]) -> Reconstruction:
+        """The fields of a stored row: as kept, or recomputed and then kept.
+
+        Raises:
+            RequestError: if they are not kept and cannot be recomputed.
+        """
+        return reconstruction(self.path, trial_of(row), lambda: self.registry)
+
+    def _setting(self, levels: dict[str, Any], varying: set[str]) -> Setting:
+        plain = {"noise": "none", "select": "final"}
+        shown = [
+            str(value) if factor == "dataset" else f"{factor} {label(value, factor)}"
+            for factor, value in levels.items()
+            if factor in ("dataset", "rate") or factor in varying or plain.get(factor, value) != value
+        ]
+        metric = self.headline(levels["dataset"])
+        return Setting(levels, ", ".join(shown), metric, self.facts.unit(metric, levels["dataset"]))
+
+
+def trial_of(row: Mapping[str, Any]) -> Trial:
+    """The trial of a stored row."""
+    return Trial(**{item.name: row[item.name] for item in fields(Trial)})
+
+
+def _matches(value: object, wanted: Sequence[str]) -> bool:
+    """Whether a level is one of those asked for: the whole spec or its bare name, or an equal number."""
+    for text in wanted:
+        if str(value) == text or str(value).partition("[")[0] == text:
+            return True
+        try:
+            if float(str(value)) == float(text):
+                return True
+        except ValueError:
+            continue
+    return False

@@ -1,0 +1,101 @@
+"""Fields of a trial: what is kept is what was computed, and what is not kept is computed again."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fieldbench
+from fieldbench import fields
+from fieldbench.errors import RequestError
+from fieldbench.metric import RMSE
+from fieldbench.plan import Plan, Request
+from fieldbench.registry import Registry, Sources
+from fieldbench.trial import run
+
+
+class Island(fieldbench.Dataset):
+    """A field with land in it."""
+
+    name = "island"
+    revision = "1"
+
+    def draw(self, rng: np.random.Generator) -> fieldbench.Field:
+        valid = np.ones((4, 5, 3), dtype=bool)
+        valid[1:3, 2, :] = False
+        values = np.where(valid, rng.random((4, 5, 3)) + 1, np.nan)
+        axes = (
+            fieldbench.Axis.regular("x", 4, 8.0, "km"),
+            fieldbench.Axis.regular("y", 5, 8.0, "km"),
+            fieldbench.Axis("depth", np.array([0.0, 10.0, 50.0]), "m"),
+        )
+        return fieldbench.Field(values, axes, unit="m/s", quantity="sound speed", valid=valid, log_floor=1e-3)
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    registry = Registry(Sources(classes=(Island,)))
+    return Plan(Request(methods="nearest", datasets="island", rates=0.3, noises="gaussian[sigma=0.1]"), registry)
+
+
+def test_what_is_kept_is_what_was_scored(plan: Plan, tmp_path: Path) -> None:
+    registry = Registry(Sources(classes=(Island,)))
+    trial = next(iter(plan))
+    (record,) = run([trial], registry, keep=fields.keeping(tmp_path))
+    kept = fields.find(tmp_path, trial.key)
+    assert kept is not None
+    existing = kept.truth.existing
+    assert existing.sum() == 4 * 5 * 3 - 6
+    assert RMSE().score(kept.estimate[existing], kept.truth.values[existing]) == pytest.approx(
+        record.metrics["rmse"], rel=1e-6
+    )
+    assert kept.observation.mask.sum() == record.diagnostics["observed"]
+    assert [(axis.name, axis.unit) for axis in kept.truth.axes] == [("x", "km"), ("y", "km"), ("depth", "m")]
+    assert list(kept.truth.axes[2].coordinates) == [0, 10, 50]
+    assert (kept.truth.unit, kept.truth.quantity, kept.truth.log_floor) == ("m/s", "sound speed", 1e-3)
+    assert np.isnan(kept.error[~existing]).all()
+    assert np.isfinite(kept.error[existing]).all()
+
+
+def test_recomputed_is_the_same_as_kept_and_is_kept_then(plan: Plan, tmp_path: Path) -> None:
+    registry = Registry(Sources(classes=(Island,)))
+    trial = list(plan)[1]
+    run([trial], registry, keep=fields.keeping(tmp_path / "first"))
+    kept = fields.find(tmp_path / "first", trial.key)
+    again = fields.reconstruction(tmp_path / "second", trial, lambda: registry)
+    assert kept is not None
+    np.testing.assert_allclose(again.estimate, kept.estimate, rtol=1e-6)
+
+    def unneeded() -> Registry:
+        raise AssertionError("it is kept now")
+
+    third = fields.reconstruction(tmp_path / "second", trial, unneeded)
+    np.testing.assert_array_equal(third.estimate, kept.estimate)
+
+
+def test_other_plugins_than_the_trial_s_are_refused(plan: Plan) -> None:
+    trial = replace(next(iter(plan)), identity="0123456789abcdef")
+    with pytest.raises(RequestError, match="have changed since"):
+        fields.recompute(trial, Registry(Sources(classes=(Island,))))
+
+
+@pytest.mark.parametrize("content", [b"not this", b"PK\x03\x04 cut short"])
+def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "fields").mkdir()
+    (tmp_path / "fields" / "abc.npz").write_bytes(content)
+    with pytest.raises(RequestError, match=r"abc\.npz holds no kept fields"):
+        fields.find(tmp_path, "abc")
+
+
+def test_a_full_disk_leaves_no_half_file(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*args: object, **kwargs: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "savez_compressed", full)
+    (record,) = run([next(iter(plan))], Registry(Sources(classes=(Island,))), keep=fields.keeping(tmp_path))
+    assert record.status == "failed"
+    assert "No space left" in record.error
+    assert list((tmp_path / "fields").iterdir()) == []
