@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -76,7 +76,8 @@ class Worker:
         threading.Thread(target=self._drain, daemon=True).start()
         self._ready = False
         self._oom_kills = 0
-        self._send(functools.partial(self._link.send_bytes, packed(Setup(sources, slot.device, options.timing))))
+        setup = by_value(Setup(sources, slot.device, options.timing), sources.classes)
+        self._send(functools.partial(self._link.send_bytes, setup))
 
     def run(self, trials: Sequence[Trial]) -> Answer:
         """Have trials of one cell computed.
@@ -181,13 +182,16 @@ class Worker:
         return b"".join(self._output)[-_TAIL:].decode(errors="replace").strip()
 
 
-def packed(value: Any) -> bytes:
-    """Pickle for a worker; classes that it could not import by name are sent whole."""
+#: Which modules go by value is a setting of all of cloudpickle, so one thread at a time changes it.
+_PICKLING = threading.Lock()
+
+
+def by_value(value: Any, classes: Iterable[type]) -> bytes:
+    """Pickle for another process; classes that it could not import by name are sent whole."""
     import cloudpickle
 
-    sources = value.sources
-    modules = {cls.__module__ for cls in sources.classes if not _importable(cls.__module__)}
-    with contextlib.ExitStack() as stack:
+    modules = {cls.__module__ for cls in classes if not _importable(cls.__module__)}
+    with _PICKLING, contextlib.ExitStack() as stack:
         for module in (sys.modules[name] for name in modules):
             cloudpickle.register_pickle_by_value(module)
             stack.callback(cloudpickle.unregister_pickle_by_value, module)

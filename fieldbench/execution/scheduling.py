@@ -70,8 +70,9 @@ def parallel(tasks: Iterable[Task], backend: Any, jobs: int) -> Iterator[Outcome
             n_jobs=jobs, backend=backend, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs"
         )
         return call((task, (), {}) for task in tasks)  # type: ignore[no-any-return]
-    except (ValueError, TypeError) as error:
-        raise RequestError(f"backend {backend!r}: {error}") from None
+    except ValueError as error:
+        reason = "it cannot return results as they come" if "return_as" in str(error) else str(error)
+        raise RequestError(f"backend {backend!r}: {reason}") from None
 
 
 def close(outcomes: Iterator[Outcome]) -> None:

@@ -22,10 +22,12 @@ class Outcome:
     Attributes:
         records: one for each trial that was run; trials that the caller gave up have none.
         batch_size: how many such trials are worth computing at once, if that became known.
+        refusal: why the process could not even try: the options do not fit its machine.
     """
 
     records: tuple[Record, ...]
     batch_size: int | None = None
+    refusal: str = ""
 
 
 class Seat:
