@@ -1,27 +1,27 @@
 """fieldbench: an honest, repeatable benchmark for field-completion methods.
 
-All that a plugin author or a notebook needs is here. What needs torch or pandas is imported when used.
+All that a plugin author or a notebook needs is here. Each name is imported when it is first used, so that
+``fieldbench --help`` need not wait for numpy, and nobody waits for torch or pandas in vain.
 """
 
 from __future__ import annotations
 
-from importlib.metadata import version as _version
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from fieldbench.dataset import Dataset
-from fieldbench.errors import DataUnavailable, FieldbenchError, RequestError
-from fieldbench.field import Axis, Field, Observation
-from fieldbench.hookspecs import API_VERSION, hookimpl
-from fieldbench.method import Method, Modifier, Report, Silent
-from fieldbench.metric import Metric
-from fieldbench.noise import Noise
-from fieldbench.plugin import Plugin, parameter
-from fieldbench.sensing import Sampler
-
 if TYPE_CHECKING:
+    from fieldbench.dataset import Dataset
+    from fieldbench.errors import DataUnavailable, FieldbenchError, RequestError
+    from fieldbench.field import Axis, Field, Observation
+    from fieldbench.hookspecs import API_VERSION, hookimpl
+    from fieldbench.method import Method, Modifier, Report, Silent
+    from fieldbench.metric import Metric
+    from fieldbench.noise import Noise
+    from fieldbench.plugin import Plugin, parameter
+    from fieldbench.sensing import Sampler
     from fieldbench.session import Results, run
 
-__version__ = _version("fieldbench")
+    __version__: str
 
 __all__ = [
     "API_VERSION",
@@ -46,10 +46,32 @@ __all__ = [
     "run",
 ]
 
+_HOMES = {
+    "dataset": ["Dataset"],
+    "errors": ["DataUnavailable", "FieldbenchError", "RequestError"],
+    "field": ["Axis", "Field", "Observation"],
+    "hookspecs": ["API_VERSION", "hookimpl"],
+    "method": ["Method", "Modifier", "Report", "Silent"],
+    "metric": ["Metric"],
+    "noise": ["Noise"],
+    "plugin": ["Plugin", "parameter"],
+    "sensing": ["Sampler"],
+    "session": ["Results", "run"],
+}
+
 
 def __getattr__(name: str) -> Any:
-    if name in ("run", "Results"):
-        from fieldbench import session
+    if name == "__version__":
+        from importlib.metadata import version
 
-        return getattr(session, name)
+        return version("fieldbench")
+    for home, names in _HOMES.items():
+        if name in names:
+            value = getattr(import_module(f"fieldbench.{home}"), name)
+            globals()[name] = value
+            return value
     raise AttributeError(f"module 'fieldbench' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__, "__version__"])
