@@ -198,7 +198,7 @@ class Registry:
         }
         if isinstance(plugin, Method) and plugin.modifiers:
             identity["modifiers"] = [self.identity(modifier) for modifier in plugin.modifiers]
-        if isinstance(plugin, Dataset) and plugin.fingerprint():
+        if isinstance(plugin, Method | Dataset) and plugin.fingerprint():
             identity["data"] = plugin.fingerprint()
         return identity
 
@@ -312,6 +312,11 @@ class Registry:
             reason = f"it has no hook; define one of {', '.join(hooks)} and mark it with @fieldbench.hookimpl"
             self._break(name, source, reason)
             return
+        for key in marked:
+            wanted = _required_arguments(getattr(module, key))
+            if wanted:
+                self._break(name, source, f"{key} asks for {', '.join(wanted)}; the hook has no arguments")
+                return
         try:
             self._manager.register(module, name=f"{name} ({source.label})")
         except Exception as error:
@@ -438,3 +443,8 @@ def _is_editable(distribution: importlib.metadata.Distribution) -> bool:
 
 def _shown(value: Any) -> str:
     return value.__name__ if isinstance(value, type) else f"{value!r:.60}"
+
+
+def _required_arguments(function: Any) -> list[str]:
+    parameters = inspect.signature(function).parameters.values()
+    return [item.name for item in parameters if item.default is item.empty and item.kind is not item.VAR_KEYWORD]

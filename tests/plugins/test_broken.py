@@ -1,0 +1,166 @@
+"""Every kind of broken plugin: what is said about it, and that everything else keeps working."""
+
+from __future__ import annotations
+
+import pytest
+
+from fieldbench.errors import RequestError
+from fieldbench.registry import PluginError, Registry, Sources
+
+HOOK = """
+import fieldbench
+
+@fieldbench.hookimpl
+def fieldbench_register_methods():
+    return {returned}
+"""
+
+ABSTRACT = """
+import fieldbench
+
+class Lazy(fieldbench.Method):
+    '''It completes nothing.'''
+    name = "lazy"
+
+@fieldbench.hookimpl
+def fieldbench_register_methods():
+    return [Lazy]
+"""
+
+#: Source text of a broken plugin, and what its reason must say, by what is wrong with it.
+BROKEN = {
+    "import error": ("import no_such_module_xyz", ["ModuleNotFoundError", "no_such_module_xyz"]),
+    "syntax error": ("def broken(:\n", ["SyntaxError"]),
+    "leaves the program": ("import sys\nsys.exit(3)", ["SystemExit: 3"]),
+    "long error": ("raise ValueError('first line\\nsecond line')", ["ValueError: first line"]),
+    "attribute without a type": (
+        "import fieldbench\nclass Mine(fieldbench.Method):\n    name = 'mine'\n    steps = 3\n",
+        ["PydanticUserError", "non-annotated attribute", "steps"],
+    ),
+    "hookless": ("x = 1", ["it has no hook", "fieldbench_register_methods", "@fieldbench.hookimpl"]),
+    "misspelt hook": (
+        "import fieldbench\n@fieldbench.hookimpl\ndef fieldbench_register_method():\n    return []\n",
+        ["no hook 'fieldbench_register_method'", "did you mean 'fieldbench_register_methods'?"],
+    ),
+    "unmarked hook": (
+        "def fieldbench_register_methods():\n    return []\n",
+        ["fieldbench_register_methods is not marked", "@fieldbench.hookimpl"],
+    ),
+    "one hook of two unmarked": (
+        HOOK.format(returned="[]") + "\ndef fieldbench_register_noises():\n    return []\n",
+        ["fieldbench_register_noises is not marked"],
+    ),
+    "hook with an argument": (
+        "import fieldbench\n@fieldbench.hookimpl\ndef fieldbench_register_methods(config):\n    return []\n",
+        ["fieldbench_register_methods", "config"],
+    ),
+    "newer interface": ("FIELDBENCH_API = 99\n" + HOOK.format(returned="[]"), ["plugin API 99", "has 1"]),
+    "raising hook": (HOOK.format(returned="1 / 0"), ["fieldbench_register_methods: ZeroDivisionError"]),
+    "hook that leaves": (HOOK.format(returned="exit(4)"), ["fieldbench_register_methods: SystemExit: 4"]),
+    "hook without return": (HOOK.format(returned="None"), ["returned None", "a list of classes"]),
+    "one class, no list": (HOOK.format(returned="fieldbench.Method"), ["returned Method", "a list of classes"]),
+    "no plugin class": (HOOK.format(returned="[dict]"), ["dict is no class derived from fieldbench.Method"]),
+    "instance": (HOOK.format(returned="[42]"), ["42 is no class derived from fieldbench.Method"]),
+    "other kind": (
+        "from fieldbench.metric import RMSE\n" + HOOK.format(returned="[RMSE]"),
+        ["RMSE is no class derived from fieldbench.Method"],
+    ),
+    "abstract": (ABSTRACT, ["Lazy does not define complete"]),
+    "no name": (ABSTRACT.replace('name = "lazy"', ""), ["Lazy needs a name", "not None"]),
+    "bad name": (ABSTRACT.replace('"lazy"', '"Very Lazy"'), ["Lazy needs a name", "'Very Lazy'"]),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_file_is_told_and_takes_nothing_with_it(what, write, working) -> None:
+    source, words = BROKEN[what]
+    registry = Registry(Sources(files=(write("bad.py", source), write("good.py", working("good")))))
+    (broken,) = registry.broken
+    assert broken.name == "bad"
+    assert broken.source.label.endswith("bad.py")
+    assert all(word in broken.reason for word in words), broken.reason
+    assert "\n" not in broken.reason
+    assert str(registry.method("good")) == "good"
+    assert "nearest" in registry.entries("method")
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_a_broken_package_is_told_and_takes_nothing_with_it(what, install, working) -> None:
+    source, words = BROKEN[what]
+    install("bad-package", source)
+    install("good-package", working("good"))
+    registry = Registry(Sources())
+    (broken,) = registry.broken
+    assert (broken.name, str(broken.source)) == ("bad-package", "bad-package 1.0")
+    assert all(word in broken.reason for word in words), broken.reason
+    assert str(registry.method("good")) == "good"
+    assert "nearest" in registry.entries("method")
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_the_strict_switch_makes_it_fatal(what, write, monkeypatch) -> None:
+    source, words = BROKEN[what]
+    monkeypatch.setenv("FIELDBENCH_STRICT_PLUGINS", "1")
+    with pytest.raises(PluginError) as raised:
+        Registry(Sources.from_environment(files=[write("bad.py", source)]))
+    assert "'bad'" in str(raised.value)
+    assert words[0] in str(raised.value)
+
+
+def test_the_strict_switch_accepts_what_works(write, working, monkeypatch) -> None:
+    monkeypatch.setenv("FIELDBENCH_STRICT_PLUGINS", "1")
+    registry = Registry(Sources.from_environment(files=[write("good.py", working("good"))]))
+    assert registry.sources.strict
+    assert "good" in registry.entries("method")
+
+
+def test_a_traceback_is_kept_whole(write) -> None:
+    registry = Registry(Sources(files=(write("bad.py", "def inner():\n    import no_such_module_xyz\n\ninner()"),)))
+    (broken,) = registry.broken
+    assert "Traceback (most recent call last)" in broken.details
+    assert "in inner" in broken.details
+    assert broken.details.strip().endswith(broken.reason)
+
+
+@pytest.mark.parametrize("asked", ["bad", "bad-method"])
+def test_asking_for_what_it_might_bring_gives_the_reason_and_where_the_rest_is(asked, write) -> None:
+    registry = Registry(Sources(files=(write("bad.py", "import no_such_module_xyz"),)))
+    with pytest.raises(RequestError) as raised:
+        registry.method(asked)
+    message = str(raised.value)
+    assert repr(asked) in message
+    assert "ModuleNotFoundError: No module named 'no_such_module_xyz'" in message
+    assert "`fieldbench plugins bad`" in message
+    assert "\n" not in message
+
+
+def test_asking_for_a_broken_class_by_its_own_name(write) -> None:
+    registry = Registry(Sources(files=(write("bad.py", ABSTRACT),)))
+    with pytest.raises(RequestError, match=r"method 'lazy': its plugin .* is broken: Lazy does not define complete"):
+        registry.method("lazy")
+
+
+def test_a_half_broken_plugin_keeps_its_other_half(write, working) -> None:
+    source = working("good").replace("return [Mean]", "return [Mean, 42]")
+    registry = Registry(Sources(files=(write("half.py", source),)))
+    assert "good" in registry.entries("method")
+    assert [item.reason for item in registry.broken] == ["42 is no class derived from fieldbench.Method"]
+
+
+def test_an_entry_point_of_nothing(install, working) -> None:
+    install("off-by-one", working("good"), target=":missing")
+    (broken,) = Registry(Sources()).broken
+    assert broken.name == "off-by-one"
+    assert "AttributeError" in broken.reason
+    assert "missing" in broken.reason
+
+
+def test_an_entry_point_that_names_the_class(install, working) -> None:
+    install("direct", working("good"), target=":Mean")
+    (broken,) = Registry(Sources()).broken
+    assert broken.reason == "its entry point names the class Mean; it should name the module with the hooks"
+
+
+def test_an_unknown_name_without_broken_plugins_gets_the_nearest() -> None:
+    with pytest.raises(RequestError, match=r"unknown method 'nearst'; did you mean 'nearest'\?$"):
+        Registry(Sources()).method("nearst")
