@@ -11,6 +11,8 @@ import fieldbench
 
 @fieldbench.hookimpl
 def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbench.Modifier]]:
+    from fieldbench_methods.cartography.methods import DowJons, Nasdac
     from fieldbench_methods.interpolation import Nearest
+    from fieldbench_methods.splines import RadialBasis, ThinPlate
 
-    return [Nearest]
+    return [Nearest, ThinPlate, RadialBasis, Nasdac, DowJons]

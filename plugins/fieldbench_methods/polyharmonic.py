@@ -1,0 +1,130 @@
+"""Polyharmonic splines: interpolants of scattered points that are smooth and have no length scale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from fieldbench.field import FloatArray, Observation
+from numpy.typing import NDArray
+
+from fieldbench_methods.neighbourhood import Kernel, nearest_points, predictors
+from fieldbench_methods.scattered import scatter, within_hull
+
+#: Observed positions whose leave-one-out errors choose between kernels and smoothings.
+JUDGES = 1000
+
+#: Smoothings to choose from. Kernels of a unit step are about 1, so these span noise-free to very noisy.
+SMOOTHINGS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+
+#: scipy's names, with the degree of the polynomial that each needs.
+DEGREES = {"linear": 0, "thin_plate_spline": 1, "cubic": 1}
+
+
+def kernel_of(name: str) -> Kernel:
+    """The kernel, with the sign that makes it conditionally positive definite (as scipy has it)."""
+    kernels: dict[str, Kernel] = {
+        "linear": lambda r: -r,
+        "thin_plate_spline": lambda r: r**2 * np.log(np.where(r > 0, r, 1.0)),
+        "cubic": lambda r: r**3,
+    }
+    return kernels[name]
+
+
+def leave_one_out(
+    points: FloatArray,
+    values: FloatArray,
+    judges: NDArray[np.intp],
+    *,
+    kernel: str,
+    smoothing: float,
+    neighbours: int,
+) -> float:
+    """Mean squared error of predicting each judge (an index into ``points``) from its nearest other points."""
+    points, _ = within_hull(points, points)
+    found = nearest_points(points, points[judges], neighbours, skip_self=True)
+    solved = predictors(
+        points, points[judges], found, kernel_of(kernel), degree=DEGREES[kernel], smoothing=smoothing
+    )
+    return float(sum(np.sum((part.apply(values) - values[judges[part.targets]]) ** 2) for part in solved) / len(judges))
+
+
+def choose(
+    points: FloatArray,
+    values: FloatArray,
+    kernels: Sequence[str],
+    smoothings: Sequence[float],
+    neighbours: int,
+    rng: np.random.Generator,
+) -> tuple[str, float]:
+    """The kernel and smoothing of the smallest leave-one-out error; the first of each if nothing can be left out.
+
+    """
+    if len(points) < 3:
+        return kernels[0], smoothings[0]
+    judges = np.sort(rng.permutation(len(points))[:JUDGES])
+    errors = {
+        (kernel, smoothing): leave_one_out(
+            points, values, judges, kernel=kernel, smoothing=smoothing, neighbours=neighbours
+        )
+        for kernel in kernels
+        for smoothing in smoothings
+    }
+    return min(errors, key=lambda pair: errors[pair])
+
+
+def predict(
+    points: FloatArray,
+    values: FloatArray,
+    targets: FloatArray,
+    *,
+    kernel: str,
+    smoothing: float,
+    exact: int,
+    neighbours: int,
+) -> FloatArray:
+    """The spline through ``values`` (n, c) at ``points`` (n, d), at ``targets`` (m, d); shape (m, c).
+
+    Up to ``exact`` points one system holds all of them (scipy's RBFInterpolator); beyond, each target is
+    predicted from its ``neighbours`` nearest points. Points that lie on a line or plane make a field that
+    is constant across it.
+    """
+    points, targets = within_hull(points, targets)
+    if points.shape[1] == 0 or len(targets) == 0:
+        return np.repeat(values[:1], len(targets), axis=0)
+    degree = DEGREES[kernel]
+    if len(points) <= exact:
+        from scipy.interpolate import RBFInterpolator
+
+        return RBFInterpolator(points, values, kernel=kernel, smoothing=smoothing, degree=degree)(targets)
+    found = nearest_points(points, targets, neighbours)
+    estimate = np.empty((len(targets), values.shape[1]))
+    for part in predictors(points, targets, found, kernel_of(kernel), degree=degree, smoothing=smoothing):
+        estimate[part.targets] = part.apply(values)
+    return estimate
+
+
+def complete(observation: Observation, kernel: str, smoothing: float, exact: int, neighbours: int) -> FloatArray:
+    """Complete a field with one spline; with smoothing, the observed entries are smoothed too."""
+    data = scatter(observation)
+
+    def surface(targets: FloatArray) -> FloatArray:
+        return predict(
+            data.points, data.values, targets, kernel=kernel, smoothing=smoothing, exact=exact, neighbours=neighbours
+        )
+
+    if smoothing == 0:
+        return data.complete(surface(data.targets))
+    return data.scaling.inverse(data.everywhere(surface(data.points), surface(data.targets)))
+
+
+def complete_chosen(
+    observation: Observation, kernel: str | None, smoothing: float | None, exact: int, neighbours: int, seed: int
+) -> FloatArray:
+    """As :func:`complete`, choosing whatever is None; the seed picks the positions that judge."""
+    kernels = list(DEGREES) if kernel is None else [kernel]
+    smoothings = SMOOTHINGS if smoothing is None else [smoothing]
+    data = scatter(observation)
+    rng = np.random.default_rng(seed)
+    kernel, smoothing = choose(data.points, data.values, kernels, smoothings, neighbours, rng)
+    return complete(observation, kernel, smoothing, exact, neighbours)

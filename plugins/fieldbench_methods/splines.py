@@ -1,0 +1,61 @@
+"""Splines: the smoothest surface through the observed values, in closed form."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import fieldbench
+from fieldbench.field import FloatArray
+
+_EXACT = "most observed positions for which one system holds all; beyond, each target uses its nearest ones"
+
+
+class ThinPlate(fieldbench.Method):
+    """Thin-plate spline r^2 log r with a linear trend, on the grid.
+
+    scipy's RBFInterpolator in grid steps; power in the log domain, bin by bin where whole fibers are
+    observed. (Duchon 1977; Wahba 1990.)
+    """
+
+    name = "thin-plate"
+    revision = "1"
+
+    smoothing: float = fieldbench.parameter(
+        0.0, "added to the kernel's diagonal; 0 goes through every observed value", ge=0
+    )
+    exact: int = fieldbench.parameter(4000, _EXACT, ge=1)
+    neighbours: int = fieldbench.parameter(64, "nearest observed positions used beyond that", ge=8)
+
+    def complete(
+        self, observation: fieldbench.Observation, *, seed: int, device: str, report: fieldbench.Report
+    ) -> FloatArray:
+        from fieldbench_methods.polyharmonic import complete
+
+        return complete(observation, "thin_plate_spline", self.smoothing, self.exact, self.neighbours)
+
+
+class RadialBasis(fieldbench.Method):
+    """Polyharmonic spline whose kernel and smoothing are chosen by leave-one-out error.
+
+    Up to 1000 observed positions are each predicted from their nearest other ones; the pair of smallest
+    error is used for all. Kernels are scipy's: linear -r, thin-plate r^2 log r, cubic r^3.
+    """
+
+    name = "rbf"
+    revision = "1"
+
+    kernel: Literal["linear", "thin_plate_spline", "cubic"] | None = fieldbench.parameter(
+        None, "scipy's name of the kernel; none = chosen by leave-one-out error"
+    )
+    smoothing: float | None = fieldbench.parameter(
+        None, "added to the kernel's diagonal; none = chosen by leave-one-out error", ge=0
+    )
+    exact: int = fieldbench.parameter(4000, _EXACT, ge=1)
+    neighbours: int = fieldbench.parameter(64, "nearest observed positions used beyond that", ge=8)
+
+    def complete(
+        self, observation: fieldbench.Observation, *, seed: int, device: str, report: fieldbench.Report
+    ) -> FloatArray:
+        from fieldbench_methods.polyharmonic import complete_chosen
+
+        return complete_chosen(observation, self.kernel, self.smoothing, self.exact, self.neighbours, seed)

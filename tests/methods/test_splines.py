@@ -1,0 +1,154 @@
+"""Thin-plate and other polyharmonic splines against scipy called directly, and where splines are delicate."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from fieldbench import Axis, Observation, Silent
+from fieldbench_methods.polyharmonic import choose, leave_one_out, predict
+from fieldbench_methods.splines import RadialBasis, ThinPlate
+from scipy.interpolate import RBFInterpolator
+
+SHAPE = (7, 6, 5)
+
+
+def smooth(shape=SHAPE):
+    grids = np.meshgrid(*(np.linspace(0, 1, size) for size in shape), indexing="ij")
+    return sum(np.sin((2 + axis) * grid) for axis, grid in enumerate(grids)) + grids[0] * grids[-1]
+
+
+def observe(field, rate=0.3, seed=0, **more):
+    mask = np.random.default_rng(seed).random(field.shape) < rate
+    return Observation(np.where(mask, field, np.nan), mask, **more)
+
+
+def complete(method, observation, seed=0):
+    return method.complete(observation, seed=seed, device="cpu", report=Silent())
+
+
+@pytest.mark.parametrize("shape", [(12, 9), SHAPE, (4, 5, 3, 4)])
+@pytest.mark.parametrize("smoothing", [0.0, 0.7])
+def test_thin_plate_is_scipys(shape, smoothing):
+    observation = observe(smooth(shape))
+    spline = RBFInterpolator(
+        observation.indices, observation.observed, kernel="thin_plate_spline", smoothing=smoothing
+    )
+    expected = spline(np.indices(shape).reshape(len(shape), -1).T.astype(float)).reshape(shape)
+    np.testing.assert_allclose(complete(ThinPlate(smoothing=smoothing), observation), expected, atol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "thin_plate_spline", "cubic"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.7])
+def test_local_splines_are_scipys(kernel, smoothing):
+    rng = np.random.default_rng(1)
+    points, targets, values = rng.random((60, 3)) * 10, rng.random((25, 3)) * 10, rng.normal(size=(60, 2))
+    ours = predict(points, values, targets, kernel=kernel, smoothing=smoothing, exact=1, neighbours=20)
+    scipys = RBFInterpolator(points, values, neighbors=20, kernel=kernel, smoothing=smoothing)(targets)
+    np.testing.assert_allclose(ours, scipys, atol=1e-6)
+
+
+def test_fibers_are_splined_bin_by_bin_in_the_log_domain():
+    power = 10 ** (smooth((8, 7, 4)) - 4)
+    mask = np.zeros(power.shape, dtype=bool)
+    mask[np.random.default_rng(2).random((8, 7)) < 0.4] = True
+    observation = Observation(np.where(mask, power, np.nan), mask, log_floor=1e-6)
+    positions = np.argwhere(mask[..., 0])
+    spline = RBFInterpolator(positions, np.log10(power[mask[..., 0]] + 1e-6), kernel="thin_plate_spline")
+    expected = 10 ** spline(np.indices((8, 7)).reshape(2, -1).T.astype(float)).reshape(power.shape) - 1e-6
+    np.testing.assert_allclose(complete(ThinPlate(), observation), np.maximum(expected, 0), rtol=1e-7, atol=1e-12)
+
+
+@pytest.mark.parametrize("exact", [4000, 1])
+def test_linear_fields_are_reproduced(exact):
+    x, y, z = np.indices(SHAPE)
+    field = 2.0 * x - 3.0 * y + 0.5 * z + 4
+    estimate = complete(ThinPlate(exact=exact), observe(field))
+    np.testing.assert_allclose(estimate, field, atol=1e-5)
+
+
+@pytest.mark.parametrize("exact", [4000, 1])
+@pytest.mark.parametrize("observed", [np.s_[2, 3, 1], np.s_[2, :, 1], np.s_[:, 3, :], np.s_[:1, :2, 0]])
+def test_points_on_a_line_or_plane_make_a_field_constant_across_it(observed, exact):
+    mask = np.zeros(SHAPE, dtype=bool)
+    mask[observed] = True
+    field = smooth()
+    estimate = complete(ThinPlate(exact=exact, neighbours=12), Observation(field, mask))
+    np.testing.assert_allclose(estimate[mask], field[mask], atol=1e-9)
+    on_hull = np.broadcast_to(np.expand_dims(estimate[:, 3, :], 1), SHAPE)
+    if mask[:, 3, :].all():
+        np.testing.assert_allclose(estimate, on_hull, atol=1e-9)
+    assert np.isfinite(estimate).all()
+
+
+def test_neighbours_on_one_plane_of_many_still_give_a_finite_spline():
+    mask = np.ones((20, 12, 12), dtype=bool)
+    mask[2:] = False
+    mask[19, 0, 0] = True
+    field = smooth(mask.shape)
+    estimate = complete(ThinPlate(exact=1, neighbours=16), Observation(field, mask))
+    assert np.abs(estimate).max() < 10 * np.abs(field).max()
+
+
+@pytest.mark.parametrize("method", [ThinPlate(), ThinPlate(exact=1), RadialBasis(), RadialBasis(exact=1)])
+@pytest.mark.parametrize("scale", [1e-250, 1e-6, 1e6, 1e250])
+def test_scale_equivariance(method, scale):
+    one, other = (complete(method, observe(factor * smooth())) for factor in (1.0, scale))
+    np.testing.assert_allclose(other / scale, one, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("method", [ThinPlate(), RadialBasis()])
+def test_constant_and_complete_observations(method):
+    constant = np.full(SHAPE, -3.25)
+    np.testing.assert_allclose(complete(method, observe(constant)), constant, rtol=1e-9)
+    field = smooth()
+    np.testing.assert_allclose(complete(ThinPlate(), observe(field, rate=2.0)), field, rtol=1e-12)
+
+
+@pytest.mark.parametrize("method", [ThinPlate(), RadialBasis()])
+@pytest.mark.parametrize("garbage", [np.nan, 1e6])
+def test_what_stands_in_hidden_entries_is_never_read(method, garbage):
+    clean = observe(smooth())
+    dirty = Observation(np.where(clean.mask, clean.values, garbage), clean.mask)
+    np.testing.assert_array_equal(complete(method, dirty), complete(method, clean))
+
+
+def test_irregular_axes_keep_their_proportions():
+    depths = np.array([0.0, 5.0, 10.0, 20.0, 50.0, 100.0])
+    x, _ = np.meshgrid(np.arange(8.0), depths, indexing="ij")
+    field = x + 0.1 * depths
+    mask = np.random.default_rng(0).random(field.shape) < 0.4
+    axes = (Axis.regular("x", 8), Axis("depth", depths, "m"))
+    # A trend that is linear in depth is linear to the spline only if it knows the depths.
+    estimate = complete(ThinPlate(), Observation(np.where(mask, field, np.nan), mask, axes))
+    np.testing.assert_allclose(estimate, field, atol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", ["linear", "thin_plate_spline", "cubic"])
+def test_leave_one_out_error_is_that_of_refitting(kernel):
+    rng = np.random.default_rng(3)
+    points, values = rng.random((25, 2)) * 5, rng.normal(size=(25, 3))
+    errors = []
+    for index in range(25):
+        kept = np.arange(25) != index
+        spline = RBFInterpolator(points[kept], values[kept], kernel=kernel, smoothing=0.2)
+        errors.append(np.sum((spline(points[index : index + 1])[0] - values[index]) ** 2))
+    ours = leave_one_out(points, values, np.arange(25), kernel=kernel, smoothing=0.2, neighbours=64)
+    assert ours == pytest.approx(np.mean(errors), rel=1e-5)
+
+
+def test_noise_asks_for_smoothing_and_a_smooth_field_does_not():
+    rng = np.random.default_rng(4)
+    points = rng.random((150, 2)) * 12
+    clean = np.sin(points[:, :1] / 3) + np.cos(points[:, 1:] / 4)
+    candidates = (0.0, 0.1, 1.0, 10.0)
+    _, without = choose(points, clean, ["thin_plate_spline"], candidates, 64, rng)
+    _, noisy = choose(points, clean + 0.3 * rng.normal(size=clean.shape), ["thin_plate_spline"], candidates, 64, rng)
+    assert without == 0.0
+    assert noisy > 0.0
+
+
+def test_the_judges_are_the_only_randomness():
+    observation = observe(smooth((11, 11, 11)), rate=0.9)
+    assert observation.mask.sum() > 1000  # more than may judge, so that the seed matters at all
+    one, again = (complete(RadialBasis(exact=1, neighbours=8), observation, seed=5) for _ in range(2))
+    np.testing.assert_array_equal(one, again)
