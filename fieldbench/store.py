@@ -62,7 +62,6 @@ class RunStore:
             StorageError: if it cannot be written.
         """
         path = Path(path)
-        request = plan.request.model_dump(mode="json")
         if path.exists() and not path.is_dir():
             raise RequestError(f"{path} is a file; a run needs a folder of its own, choose another with --out")
         with _storing(path):
@@ -73,7 +72,7 @@ class RunStore:
             if fresh:
                 _clear(path)
             manifest = _read_manifest(path) or {"format": FORMAT, "plans": []}
-            _admit(manifest, plan.identity, request, path)
+            _admit(manifest, _described(plan), path)
             write_manifest(path, manifest)
             with _storing(path):
                 return cls(path, lock, manifest)
@@ -258,21 +257,29 @@ def _write_all(file: int, data: bytes, position: int) -> None:
         view, position = view[written:], position + written
 
 
-def _admit(manifest: dict[str, Any], identity: str, request: dict[str, Any], path: Path) -> None:
-    """Add a request to a manifest's plans, if they compare the same.
+def _described(plan: Plan) -> dict[str, Any]:
+    """A plan as the manifest has it: enough to say what is missing without the plugins at hand."""
+    cells = [
+        [method, setting.dataset, setting.sampler, setting.noise, select, setting.rate]
+        for method, setting, select in plan.combinations()
+    ]
+    return {"identity": plan.identity, "request": plan.request.model_dump(mode="json"), "cells": cells}
+
+
+def _admit(manifest: dict[str, Any], plan: dict[str, Any], path: Path) -> None:
+    """Add a plan to a manifest, if the run compares the same.
 
     Raises:
-        RequestError: if the run is of other plans.
+        RequestError: if it does not.
     """
     plans = manifest["plans"]
-    same = [plan for plan in plans if plan["identity"] == identity]
-    if plans and not same:
+    if plans and plan["identity"] not in [known["identity"] for known in plans]:
         raise RequestError(
-            f"{path} holds another run ({_difference(plans[-1]['request'], request)}); "
+            f"{path} holds another run ({_difference(plans[-1]['request'], plan['request'])}); "
             "choose another folder with --out, or start over with --fresh"
         )
-    if {"identity": identity, "request": request} not in plans:
-        plans.append({"identity": identity, "request": request})
+    if plan not in plans:
+        plans.append(plan)
 
 
 def _difference(old: dict[str, Any], new: dict[str, Any]) -> str:

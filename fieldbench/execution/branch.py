@@ -9,11 +9,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+import cloudpickle
+
 from fieldbench.errors import RequestError
 from fieldbench.execution.feed import Group
 from fieldbench.execution.options import Options
 from fieldbench.execution.pool import Pool
-from fieldbench.execution.process import by_value
 from fieldbench.execution.seat import Outcome
 from fieldbench.execution.slots import slots
 from fieldbench.execution.stop import Stop
@@ -44,7 +45,7 @@ class Parcel:
     """A pickled order. Backends see one small object, and have nothing in it to take apart or to share out."""
 
     def __init__(self, order: Order) -> None:
-        self.content = by_value(order, order.sources.classes)
+        self.content = cloudpickle.dumps(order)
 
     def open(self) -> Order:
         """The order; classes that came with it are defined here now."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import importlib.machinery
 import multiprocessing
 import os
 import signal
@@ -13,9 +12,10 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+
+import cloudpickle
 
 from fieldbench.execution.options import Options
 from fieldbench.execution.slots import Slot
@@ -76,7 +76,7 @@ class Worker:
         threading.Thread(target=self._drain, daemon=True).start()
         self._ready = False
         self._oom_kills = 0
-        setup = by_value(Setup(sources, slot.device, options.timing), sources.classes)
+        setup = cloudpickle.dumps(Setup(sources, slot.device, options.timing))
         self._send(functools.partial(self._link.send_bytes, setup))
 
     def run(self, trials: Sequence[Trial]) -> Answer:
@@ -180,36 +180,6 @@ class Worker:
 
     def _tail(self) -> str:
         return b"".join(self._output)[-_TAIL:].decode(errors="replace").strip()
-
-
-#: Which modules go by value is a setting of all of cloudpickle, so one thread at a time changes it.
-_PICKLING = threading.Lock()
-
-
-def by_value(value: Any, classes: Iterable[type]) -> bytes:
-    """Pickle for another process; classes that it could not import by name are sent whole."""
-    import cloudpickle
-
-    modules = {cls.__module__ for cls in classes if not _importable(cls.__module__)}
-    with _PICKLING, contextlib.ExitStack() as stack:
-        for module in (sys.modules[name] for name in modules):
-            cloudpickle.register_pickle_by_value(module)
-            stack.callback(cloudpickle.unregister_pickle_by_value, module)
-        return bytes(cloudpickle.dumps(value))
-
-
-def _importable(name: str) -> bool:
-    """Whether importing the module of this name in a worker gives the same module."""
-    if name == "__main__":
-        return True  # in a way: cloudpickle itself sends whole what is defined there
-    file = getattr(sys.modules[name], "__file__", None)
-    found = importlib.machinery.PathFinder.find_spec(name, _search_path(name))
-    return found is not None and file is not None and found.origin == file
-
-
-def _search_path(module: str) -> list[str] | None:
-    parent = module.rpartition(".")[0]
-    return list(sys.modules[parent].__path__) if parent and parent in sys.modules else None
 
 
 def _oom_kills() -> int:

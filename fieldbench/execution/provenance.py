@@ -1,0 +1,87 @@
+"""What a result's reader may ask about the machine and the programs that made it."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import fieldbench
+from fieldbench.execution.devices import installed_gpus
+from fieldbench.execution.slots import Slot, cores
+
+#: Distributions whose versions can change numbers or speed.
+LIBRARIES = ("numpy", "scipy", "torch", "numba", "scikit-learn", "tensorly", "joblib", "pydantic", "distributed")
+
+
+def provenance(slots: Sequence[Slot]) -> dict[str, Any]:
+    """Versions, machine and source of this process, as the manifest of a run keeps them.
+
+    Args:
+        slots: where the run's trials are executed.
+    """
+    gpus = installed_gpus()
+    return {
+        "command": sys.argv,
+        "fieldbench": fieldbench.__version__,
+        "python": platform.python_version(),
+        "libraries": {name: version for name in LIBRARIES if (version := _version(name))},
+        "host": platform.node(),
+        "system": platform.platform(),
+        "cpu": cpu_name(),
+        "cores": cores(),
+        "gpus": [{"name": gpu.model, "memory_mib": gpu.memory} for gpu in gpus],
+        "driver": gpus[0].driver if gpus else None,
+        "slots": dict(Counter(slot.name for slot in slots)),
+        "threads_per_slot": next((slot.environment.get("OMP_NUM_THREADS") for slot in slots), None),
+        "git": {
+            "fieldbench": git_state(Path(fieldbench.__file__).parent),
+            "working_directory": git_state(Path.cwd()),
+        },
+    }
+
+
+def cpu_name() -> str:
+    """The product name of the CPU, as well as the system tells it."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def git_state(folder: Path) -> dict[str, Any] | None:
+    """Commit of the checkout that holds a folder and whether tracked files differ from it; None outside of any.
+
+    Only a folder with tracked files counts: packages installed somewhere below a checkout are not part of it.
+    """
+    commit = _git(folder, "rev-parse", "HEAD")
+    if not commit or not _git(folder, "ls-files", "--", "."):
+        return None
+    return {"commit": commit, "dirty": bool(_git(folder, "status", "--porcelain", "--untracked-files=no"))}
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}
+    try:
+        answer = subprocess.run(
+            ["git", "-C", str(folder), *arguments], capture_output=True, text=True, timeout=20, env=environment
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return answer.stdout.strip() if answer.returncode == 0 else ""
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
