@@ -31,10 +31,12 @@ class Outcome:
         status: ``passed``, ``failed``, ``skipped`` (it means nothing here) or ``expected`` (it fails, as
             the plugin declares).
         message: why, for any status but ``passed``.
+        cause: what was raised, with its traceback.
     """
 
     status: Status
     message: str = ""
+    cause: Exception | None = None
 
 
 @dataclass(frozen=True)
@@ -58,11 +60,11 @@ class Check:
         try:
             self.body()
         except NotChecked as reason:
-            return Outcome("skipped", str(reason))
+            return Outcome("skipped", str(reason), reason)
         except ConformanceFailure as failure:
             if self.expected is not None:
-                return Outcome("expected", f"{self.expected} ({failure})")
-            return Outcome("failed", str(failure))
+                return Outcome("expected", f"{self.expected} ({failure})", failure)
+            return Outcome("failed", str(failure), failure)
         if self.expected is not None:
             return Outcome(
                 "failed",
@@ -80,9 +82,9 @@ class Check:
         """
         outcome = self.outcome()
         if outcome.status == "failed":
-            raise ConformanceFailure(outcome.message)
+            raise ConformanceFailure(outcome.message) from outcome.cause
         if outcome.status != "passed":
-            raise NotChecked(outcome.message)
+            raise NotChecked(outcome.message) from outcome.cause
 
     def __str__(self) -> str:
         return f"{self.subject}-{self.name}"

@@ -11,7 +11,7 @@ from fieldbench.conformance import randomness
 from fieldbench.conformance.check import NotChecked, fail
 from fieldbench.conformance.general import Named
 from fieldbench.dataset import Dataset
-from fieldbench.errors import DataUnavailable, RequestError
+from fieldbench.errors import DataUnavailable, RequestError, one_line
 from fieldbench.field import Field
 from fieldbench.registry import Registry
 
@@ -35,7 +35,7 @@ def _draw(dataset: Dataset, seed: int = 1) -> Field:
     try:
         field = dataset.draw(np.random.default_rng(seed))
     except Exception as error:
-        fail(done, f"{type(error).__name__}: {error}", "returns a fieldbench.Field")
+        fail(done, one_line(error), "returns a fieldbench.Field")
     if not isinstance(field, Field):
         fail(done, f"draw() returned a {type(field).__name__}", "returns a fieldbench.Field")
     return field

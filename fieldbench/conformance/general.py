@@ -10,7 +10,7 @@ import cloudpickle
 import pydantic
 
 from fieldbench.conformance.check import fail
-from fieldbench.errors import nearest
+from fieldbench.errors import nearest, one_line
 from fieldbench.plugin import Plugin
 from fieldbench.spec import Part, Value, format_part, parse
 
@@ -99,7 +99,7 @@ def pickles(plugin: Plugin) -> None:
     except Exception as error:
         fail(
             f"pickling {plugin}",
-            f"{type(error).__name__}: {error}",
+            one_line(error),
             "holds its parameters alone; what cannot be pickled is made when it is used",
         )
     if str(again) != str(plugin):

@@ -9,6 +9,7 @@ import numpy as np
 
 from fieldbench.conformance.check import fail
 from fieldbench.conformance.general import Named
+from fieldbench.errors import one_line
 from fieldbench.field import Field, FloatArray
 from fieldbench.metric import Metric
 
@@ -35,7 +36,7 @@ def _score(metric: Metric, estimate: FloatArray, truth: FloatArray) -> float:
     try:
         score = metric.score(estimate, truth)
     except Exception as error:
-        fail(f"scoring 200 entries by {metric}", f"{type(error).__name__}: {error}", "returns a number")
+        fail(f"scoring 200 entries by {metric}", one_line(error), "returns a number")
     if not isinstance(score, float | int) or isinstance(score, bool) or not np.isfinite(score):
         fail(f"scoring 200 entries by {metric}", f"it returned {score!r}", "returns a finite Python float")
     return float(score)

@@ -10,6 +10,7 @@ import numpy as np
 from fieldbench.conformance import examples, randomness
 from fieldbench.conformance.check import fail
 from fieldbench.conformance.general import Named
+from fieldbench.errors import one_line
 from fieldbench.field import FloatArray
 from fieldbench.noise import Noise
 
@@ -28,7 +29,7 @@ def _draw(noise: Noise, shape: Sequence[int], seed: int = 1) -> FloatArray:
     try:
         drawn = np.asarray(noise.draw(shape, np.random.default_rng(seed)))
     except Exception as error:
-        fail(done, f"{type(error).__name__}: {error}", "returns an array")
+        fail(done, one_line(error), "returns an array")
     if drawn.shape != tuple(shape):
         fail(done, f"it has shape {drawn.shape}", "returns noise of the shape it is asked for")
     if drawn.dtype.kind != "f" or not np.isfinite(drawn).all():

@@ -10,7 +10,7 @@ import numpy as np
 from fieldbench.conformance import examples, randomness
 from fieldbench.conformance.check import fail
 from fieldbench.conformance.general import Named
-from fieldbench.errors import RequestError
+from fieldbench.errors import RequestError, one_line
 from fieldbench.field import Mask
 from fieldbench.sensing import Sampler
 
@@ -40,7 +40,7 @@ def _draw(sampler: Sampler, existing: Mask, rate: float = _RATE, seed: int = 1) 
     except RequestError:
         raise
     except Exception as error:
-        fail(done, f"{type(error).__name__}: {error}", "returns a mask, or raises RequestError with the reason")
+        fail(done, one_line(error), "returns a mask, or raises RequestError with the reason")
     if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != existing.shape:
         shown = f"{mask.dtype} array of shape {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
         fail(done, f"it returned a {shown}", "returns a boolean array of the field's shape, True = observed")
