@@ -7,7 +7,7 @@ import itertools
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Protocol
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic import Field as Limited
@@ -52,6 +52,21 @@ class Request(BaseModel):
     seed: int = Limited(0, ge=0)
     first_trial: int = Limited(0, ge=0)
 
+    def plan(self, registry: Registry) -> Plan:
+        """The trials of this request.
+
+        Raises:
+            RequestError: if a spec is wrong.
+        """
+        return Plan(self, registry)
+
+
+class Plannable(Protocol):
+    """Whatever describes trials: a request, or a suite."""
+
+    def plan(self, registry: Registry) -> Plan:
+        """Its trials, every spec validated."""
+
 
 @dataclass(frozen=True)
 class Setting:
@@ -64,7 +79,12 @@ class Setting:
 
 
 class Plan:
-    """The validated request: canonical, countable, and iterable any number of times."""
+    """The validated request: canonical, countable, and iterable any number of times.
+
+    Attributes:
+        methods, selections, settings: what is combined, in canonical form.
+        units: unit of each dataset's field, once :meth:`prepare` has looked at it.
+    """
 
     def __init__(
         self, request: Request, registry: Registry, pairs: Sequence[tuple[str, Setting]] | None = None
@@ -87,6 +107,7 @@ class Plan:
         self._pairs = list(dict.fromkeys(self.canonical(text, setting) for text, setting in chosen))
         self.methods = _unique(method for method, _ in self._pairs)
         self.settings = list(dict.fromkeys(setting for _, setting in self._pairs))
+        self.units: dict[str, str] = {}
         self._identities: dict[tuple[str, Setting, str], str] = {}
 
     @property
@@ -142,6 +163,7 @@ class Plan:
                 field = dataset.draw(stream("field", self.request.seed, self.request.first_trial, text))
             except ValueError as error:
                 raise RequestError(f"dataset {text}: {error}") from error
+            self.units[text] = field.unit
             for setting in self.settings:
                 if setting.dataset == text:
                     self._examine(setting, field)

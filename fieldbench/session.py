@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
@@ -17,7 +18,7 @@ import pydantic
 
 from fieldbench.errors import RequestError
 from fieldbench.execution import Options, Stop, execute, slots
-from fieldbench.plan import Plan, Request, Setting
+from fieldbench.plan import Plan, Plannable, Request
 from fieldbench.plugin import Plugin
 from fieldbench.progress import Progress, cell_of, cells, in_words, row_counts
 from fieldbench.registry import Registry, Sources
@@ -44,6 +45,9 @@ class Watch(Protocol):
     def update(self, progress: Progress, record: Record) -> None:
         """A trial has ended."""
 
+    def stopping(self) -> None:
+        """Somebody asked for an end; what is running is finished."""
+
     def close(self) -> None:
         """The run has ended, whatever the reason."""
 
@@ -57,6 +61,9 @@ class Unwatched:
     def update(self, progress: Progress, record: Record) -> None:
         return None
 
+    def stopping(self) -> None:
+        return None
+
     def close(self) -> None:
         return None
 
@@ -66,22 +73,20 @@ class Session:
 
     def __init__(
         self,
-        request: Request,
+        request: Plannable,
         *,
         sources: Sources | None = None,
         options: Options | None = None,
         out: str | Path | None = None,
-        pairs: Sequence[tuple[str, Setting]] | None = None,
     ) -> None:
         """Validate the request and the devices; nothing is read or written yet.
 
         Args:
-            request: what to compare.
+            request: what to compare: a :class:`fieldbench.plan.Request` or a :class:`fieldbench.suite.Suite`.
             sources: plugins besides the installed ones.
             options: how to execute.
             out: the run's folder; by default one in ``runs/`` that the plan alone determines, so that the
                 same request goes on where it stopped.
-            pairs: as in :class:`fieldbench.plan.Plan`.
 
         Raises:
             RequestError: for anything wrong in it.
@@ -89,13 +94,16 @@ class Session:
         self.sources = Sources.from_environment() if sources is None else sources
         self.options = options or Options()
         self.registry = Registry(self.sources)
-        self.plan = Plan(request, self.registry, pairs)
+        self.plan = request.plan(self.registry)
         self.slots = slots(self.options)
         self.path = Path(out) if out is not None else default_folder(self.plan)
 
-    @cached_property
+    @property
     def facts(self) -> Facts:
-        return gather(self.plan, self.registry)
+        """What tables must know of the plan; units as far as its data has been looked at, now or before."""
+        facts = gather(self.plan, self.registry)
+        known = read_facts(self.path).units if (self.path / MANIFEST).is_file() else {}
+        return replace(facts, units={**known, **facts.units})
 
     def progress(self, *, fresh: bool = False, retry_failed: bool = False) -> Progress:
         """How much of the plan its folder holds."""
@@ -292,8 +300,9 @@ def run(
         out=Path(folder.name) if folder else out or None,
     )
     stop = Stop()
-    with interruptible(stop):
-        session.run(fresh=fresh, retry_failed=retry_failed, stop=stop, watch=Line() if progress else None)
+    watch = Line() if progress else Unwatched()
+    with interruptible(stop, watch):
+        session.run(fresh=fresh, retry_failed=retry_failed, stop=stop, watch=watch)
     return Results(session.path, facts=session.facts, keep=folder)
 
 
@@ -301,13 +310,16 @@ class Line:
     """One line that is written over and over: trials done and the time to go."""
 
     def __init__(self) -> None:
-        self._width = 0
+        self._width, self._note = 0, ""
 
     def start(self, progress: Progress) -> None:
         self._show(progress)
 
     def update(self, progress: Progress, record: Record) -> None:
         self._show(progress)
+
+    def stopping(self) -> None:
+        self._note = "; finishing what is running, interrupt again to stop now"
 
     def close(self) -> None:
         sys.stderr.write("\n")
@@ -317,19 +329,24 @@ class Line:
         if progress.failed:
             text += f", {progress.failed} failed"
         if progress.left:
-            text += f", to go: {in_words(progress.seconds_left())}"
+            text += self._note or f", to go: {in_words(progress.seconds_left())}"
         sys.stderr.write("\r" + text.ljust(self._width))
         sys.stderr.flush()
         self._width = len(text)
 
 
 @contextlib.contextmanager
-def interruptible(stop: Stop) -> Iterator[None]:
+def interruptible(stop: Stop, watch: Watch) -> Iterator[None]:
     """Let Ctrl-C ask for an end: once to finish what is running, twice to stop at once."""
+
+    def ask(*_: object) -> None:
+        stop.request()
+        watch.stopping()
+
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = signal.signal(signal.SIGINT, lambda *_: stop.request())
+    before = signal.signal(signal.SIGINT, ask)
     try:
         yield
     finally:

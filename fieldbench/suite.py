@@ -79,6 +79,7 @@ class Suite(BaseModel):
     sampler: str = ""
     trials: int = Field(10, ge=1)
     seed: int = Field(0, ge=0)
+    select: list[str] = ["final"]
     columns: list[Column] = Field(min_length=1)
     rows: list[Row] = Field(min_length=1)
 
@@ -118,7 +119,7 @@ class Suite(BaseModel):
                 raise RequestError(f"{self.title}: no row has the method {name!r}{nearest(name, known)}")
         return self.model_copy(update={"rows": chosen})
 
-    def plan(self, registry: Registry, *, trials: int | None = None, select: Sequence[str] = ("final",)) -> Plan:
+    def plan(self, registry: Registry) -> Plan:
         """The trials of this table.
 
         Raises:
@@ -132,8 +133,8 @@ class Suite(BaseModel):
         request = Request(
             methods=list(dict.fromkeys(method for method, _ in pairs)),
             datasets=list(dict.fromkeys(setting.dataset for _, setting in pairs)),
-            select=list(select),
-            trials=trials or self.trials,
+            select=self.select,
+            trials=self.trials,
             seed=self.seed,
         )
         return Plan(request, registry, pairs)

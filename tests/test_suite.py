@@ -19,6 +19,7 @@ PAPER = Path(__file__).resolve().parents[2] / "shared" / "paper" / "tables.csv"
 OWN = """
 title = "Own field"
 metric = "rmse"
+trials = 2
 dataset = "radiomap[grid=12x12]"
 
 [[columns]]
@@ -111,7 +112,7 @@ def stored(trial: object, value: float, curve: list[float] | None = None) -> dic
 @pytest.fixture
 def own(tmp_path: Path) -> tuple[suite.Suite, Plan]:
     table = suite.load(write(tmp_path, OWN))
-    return table, table.plan(Registry(Sources()), trials=2)
+    return table, table.plan(Registry(Sources()))
 
 
 def test_comparison_takes_means_ratios_and_joint_uncertainty(own: tuple[suite.Suite, Plan]) -> None:

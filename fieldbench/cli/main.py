@@ -14,6 +14,7 @@ import typer
 
 from fieldbench.cli.list import list_plugins
 from fieldbench.cli.plugins import plugins
+from fieldbench.cli.reproduce import reproduce
 from fieldbench.cli.run import run
 from fieldbench.cli.show import show
 from fieldbench.cli.table import table
@@ -62,6 +63,7 @@ def fieldbench(
 
 app.command("run", rich_help_panel="Compare")(run)
 app.command("table", rich_help_panel="Compare")(table)
+app.command("reproduce", rich_help_panel="Compare")(reproduce)
 app.command("list", rich_help_panel="Look")(list_plugins)
 app.command("show", rich_help_panel="Look")(show)
 app.command("plugins", rich_help_panel="Look")(plugins)

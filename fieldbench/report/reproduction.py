@@ -132,3 +132,91 @@ def _best_reported(row: Mapping[str, Any], metric: str) -> float | None:
     """The best error on the curve of reported estimates, the final one included."""
     curve = row.get("diagnostics", {}).get("curve", {}).get(metric)
     return min([*curve, row["metrics"][metric]]) if curve else None
+
+
+#: Table formats, and what tabulate calls them.
+FORMATS: dict[str, str] = {
+    "text": "simple",
+    "markdown": "pipe",
+    "csv": "csv",
+    "latex": "latex_booktabs",
+    "html": "html",
+}
+
+
+def written(suite: Suite, cells: list[Cell], format: str) -> str:
+    """The table in one of :data:`FORMATS`: for each row ours, by oracle stopping, the published, the ratio.
+
+    All formats but CSV close with how many published numbers are met, and the cells further off than the
+    joint uncertainty. CSV has one line a cell instead.
+    """
+    if format == "csv":
+        return _as_csv(cells)
+    from tabulate import tabulate
+
+    head = [f"{suite.title} ({suite.metric})", "", *(column.label for column in suite.columns)]
+    width = len(suite.columns)
+    body: list[list[str]] = []
+    for position, row in enumerate(suite.rows):
+        if row.heading and (position == 0 or suite.rows[position - 1].heading != row.heading):
+            body.append([row.heading, *[""] * (width + 1)])
+        line = cells[position * width : (position + 1) * width]
+        body.append([row.label, "ours", *map(_ours, line)])
+        if any(cell.oracle is not None for cell in line):
+            body.append(["", "oracle*", *(_number(cell.oracle) for cell in line)])
+        if row.published:
+            body.append(["", "published", *(_number(cell.published) for cell in line)])
+            body.append(["", "ratio", *("" if cell.ratio is None else f"{cell.ratio:.2f}" for cell in line)])
+    table = tabulate(body, headers=head, tablefmt=FORMATS[format], disable_numparse=True, stralign="left")
+    return "\n".join([table, "", *_closing(suite, cells)])
+
+
+def _closing(suite: Suite, cells: list[Cell]) -> list[str]:
+    lines = [f"ours: mean ± standard deviation of {suite.trials} trials, (k/n) where only k of n are there."]
+    if any(cell.oracle is not None for cell in cells):
+        lines.append(
+            "oracle*: the best estimate reported during training, chosen against the truth; no user can do that."
+        )
+    final, oracle, known = within(cells)
+    if known:
+        lines.append(f"Within 15 % of the published number or better: {final} of {known} final, {oracle} by oracle.")
+    off = [cell for cell in cells if cell.further_off]
+    if off:
+        lines.append("Further off than the joint uncertainty, 2 sqrt(2) std / sqrt(n):")
+        lines += [
+            f"  {cell.row}, {cell.column}: {_number(cell.mean)} where {_number(cell.published)} is published "
+            f"(ratio {cell.ratio:.2f}, uncertainty {_number(cell.joint_uncertainty)})"
+            for cell in off
+        ]
+    return lines
+
+
+def _ours(cell: Cell) -> str:
+    if cell.mean is None:
+        return f"({cell.done}/{cell.planned})"
+    spread = "" if math.isnan(cell.std) else f" ± {_number(cell.std)}"
+    count = "" if cell.done == cell.planned else f" ({cell.done}/{cell.planned})"
+    return f"{_number(cell.mean)}{spread}{count}"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}" if abs(value) >= 10 else f"{value:.3f}"
+
+
+def _as_csv(cells: list[Cell]) -> str:
+    import csv
+    import io
+
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["row", "column", "method", "mean", "std", "trials", "planned", "oracle", "published", "ratio"])
+    for cell in cells:
+        numbers = (cell.mean, cell.std, cell.done, cell.planned, cell.oracle, cell.published, cell.ratio)
+        writer.writerow([cell.row, cell.column, cell.method, *(_plain(number) for number in numbers)])
+    return out.getvalue().rstrip("\n")
+
+
+def _plain(number: float | None) -> str:
+    if number is None or math.isnan(number):
+        return ""
+    return str(number) if isinstance(number, int) else f"{number:.6g}"

@@ -12,7 +12,9 @@ import fieldbench
 @fieldbench.hookimpl
 def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbench.Modifier]]:
     from fieldbench_methods.cartography.methods import DowJons, Nasdac
+    from fieldbench_methods.fieldformer.methods import MHTAP, TAP
     from fieldbench_methods.interpolation import Nearest
     from fieldbench_methods.splines import RadialBasis, ThinPlate
+    from fieldbench_methods.tnn import TNN
 
-    return [Nearest, ThinPlate, RadialBasis, Nasdac, DowJons]
+    return [TAP, MHTAP, TNN, Nearest, ThinPlate, RadialBasis, Nasdac, DowJons]

@@ -1,0 +1,127 @@
+"""``fieldbench reproduce``: a published table, ours beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from fieldbench.cli.sources import Blocked, PluginFiles, sources
+
+if TYPE_CHECKING:
+    from fieldbench.suite import Suite
+
+
+def reproduce(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="TABLE", help="table1 to table7, or a suite file of your own.", show_default=False),
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the tables that ship with fieldbench.")] = False,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="Repetitions of every cell.", show_default="the suite's")
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="Only the rows of these methods.", show_default="all")
+    ] = None,
+    jobs: Annotated[int | None, typer.Option(help="Trials at once on the CPU.", show_default="one a core")] = None,
+    device: Annotated[str, typer.Option(help="auto (all GPUs, else the CPU), cpu, cuda, or cuda:0,cuda:2.")] = "auto",
+    format: Annotated[str, typer.Option(help="text, markdown, csv, latex or html.")] = "text",
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Folder of the run.", show_default="runs/..."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and what of it is done.")] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run trials that failed again.")] = False,
+    plugin: PluginFiles = [],  # noqa: B006 - typer reads the default and never changes it
+    no_plugin: Blocked = [],  # noqa: B006
+) -> int:
+    """Compute a table of the FieldFormer paper and print our numbers beside the published ones.
+
+    The settings of each table, its published numbers and their source are in a suite: a TOML file that
+    `--list` names. A file of your own in the same form runs the same way. Finished trials are kept; the
+    same command goes on where it stopped. The published tables are means of 10 trials.
+
+    **Examples**
+
+        fieldbench reproduce --list
+        fieldbench reproduce table1
+        fieldbench reproduce table1 --trials 2 --methods tap
+        fieldbench reproduce table4 --format latex > table4.tex
+        fieldbench reproduce my-suite.toml
+    """
+    from fieldbench import suite as suites
+    from fieldbench.errors import RequestError, nearest
+    from fieldbench.report.reproduction import FORMATS
+    from fieldbench.spec import split
+
+    if list_:
+        for shipped in suites.built_in():
+            table = suites.load(shipped)
+            numbers = sum(len(row.published) for row in table.rows)
+            print(f"{shipped:<10}{table.title} ({numbers} numbers; {table.source})")
+        return 0
+    if name is None:
+        raise RequestError("name a table; `fieldbench reproduce --list` lists them")
+    if format not in FORMATS:
+        raise RequestError(f"unknown format {format!r}{nearest(format, FORMATS)}")
+    suite = suites.load(name).narrowed(split(methods) if methods else [])
+    if trials is not None:
+        suite = suite.model_copy(update={"trials": trials})
+    return perform(
+        suite,
+        format=format,
+        jobs=jobs,
+        device=device,
+        out=out,
+        dry_run=dry_run,
+        retry_failed=retry_failed,
+        plugin=plugin,
+        no_plugin=no_plugin,
+    )
+
+
+def perform(
+    suite: Suite,
+    *,
+    format: str,
+    jobs: int | None,
+    device: str,
+    out: Path | None,
+    dry_run: bool,
+    retry_failed: bool,
+    plugin: list[str],
+    no_plugin: list[str],
+) -> int:
+    """Run what is missing of a suite and print its table; the exit code."""
+    import shlex
+    import sys
+
+    from rich.console import Console
+
+    from fieldbench.cli.display import display
+    from fieldbench.cli.run import preview
+    from fieldbench.execution import Options, Stop
+    from fieldbench.report import reproduction
+    from fieldbench.session import Session, interruptible
+    from fieldbench.store import read_rows
+
+    session = Session(suite, sources=sources(plugin, no_plugin), options=Options(device=device, jobs=jobs), out=out)
+    if dry_run:
+        preview(session, session.progress(retry_failed=retry_failed))
+        return 0
+    stop = Stop()
+    watch = display(Console(stderr=True, highlight=False), stop)
+    with interruptible(stop, watch):
+        progress = session.run(retry_failed=retry_failed, watch=watch, stop=stop)
+    cells = reproduction.compare(suite, session.plan, read_rows(session.path))
+    print(reproduction.written(suite, cells, format))
+    print(f"Run: {shlex.quote(str(session.path))}", file=sys.stderr)
+    if progress.left:
+        print(f"Stopped after {progress.done} of {progress.total} trials; the same command goes on.", file=sys.stderr)
+        return 130
+    if progress.failed:
+        print(f"{progress.failed} of {progress.total} trials failed: fieldbench status {session.path}", file=sys.stderr)
+        return 1
+    return 0
