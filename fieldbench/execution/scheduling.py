@@ -37,17 +37,17 @@ def execute(trials: Iterable[Trial], sources: Sources, options: Options, stop: S
         RequestError: for a device, backend or scheduler that is not there, before anything is run.
     """
     if options.backend == "local":
-        return _here(trials, Pool(slots(options), sources, options, stop), sources, options)
+        return _here(trials, Pool(slots(options), sources, options, stop), sources, options, stop)
     from fieldbench.execution.elsewhere import execute_elsewhere
 
     return execute_elsewhere(trials, sources, options, stop)
 
 
-def _here(trials: Iterable[Trial], pool: Pool, sources: Sources, options: Options) -> Iterator[Record]:
+def _here(trials: Iterable[Trial], pool: Pool, sources: Sources, options: Options, stop: Stop) -> Iterator[Record]:
     feed = Feed(trials, Registry(sources), pool.sizes, batching=not options.timing)
     threads = 1 if options.timing else sum(pool.sizes.values())
     # A task is a turn rather than a trial: which group it runs is decided when a slot is free for it.
-    turns = _while(lambda: not feed.empty, lambda: pool.serve(feed))
+    turns = _while(lambda: not (stop.asked or feed.empty), lambda: pool.serve(feed))
     outcomes = parallel(turns, "threading", threads)
     try:
         for outcome in outcomes:
