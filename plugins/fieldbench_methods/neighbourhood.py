@@ -21,7 +21,7 @@ Kernel: TypeAlias = Callable[[FloatArray], FloatArray]
 # Relative to the kernel. Neighbours on a plane leave a polynomial's slope across it undetermined; this
 # weight on its coefficients picks the smallest slope there and changes nothing visible elsewhere.
 _RIDGE = 1e-9
-_BATCH_BYTES = 2**25
+_BATCH_BYTES = 2**20
 
 
 @dataclass(frozen=True)
@@ -46,6 +46,34 @@ class Predictor:
         return np.einsum("bk,bkc->bc", self.weights, values[self.neighbours])
 
 
+@dataclass(frozen=True)
+class Systems:
+    """The bordered kernel systems of a batch of b targets with k neighbours, for any smoothing.
+
+    Attributes:
+        targets, neighbours: as in :class:`Predictor`.
+        scale: what the kernel was divided by, shape (b, 1), so that it balances the polynomials.
+        matrices: scaled kernel between neighbours, bordered by the polynomials, shape (b, k + p, k + p).
+        towards: scaled kernel towards the target, and the polynomials there, shape (b, k + p).
+    """
+
+    targets: slice
+    neighbours: NDArray[np.intp]
+    scale: FloatArray
+    matrices: FloatArray
+    towards: FloatArray
+
+    def solve(self, smoothing: float = 0.0) -> Predictor:
+        """The weights for this smoothing, which is added to the kernel's diagonal (0 interpolates)."""
+        k, matrices = self.neighbours.shape[1], self.matrices
+        if smoothing:
+            matrices = matrices.copy()
+            matrices[:, np.arange(k), np.arange(k)] += smoothing / self.scale
+        solution = np.linalg.solve(matrices, self.towards[..., np.newaxis])[..., 0]
+        explained = self.scale[:, 0] * np.sum(solution * self.towards, axis=1)
+        return Predictor(self.targets, self.neighbours, solution[:, :k], explained)
+
+
 def nearest_points(
     points: FloatArray, targets: FloatArray, count: int, *, skip_self: bool = False
 ) -> NDArray[np.intp]:
@@ -61,24 +89,17 @@ def nearest_points(
     return found[:, 1:] if skip_self else found
 
 
-def predictors(
-    points: FloatArray,
-    targets: FloatArray,
-    neighbours: NDArray[np.intp],
-    kernel: Kernel,
-    *,
-    degree: int,
-    smoothing: float,
-) -> Iterator[Predictor]:
-    """Solve for the weights of each target in turn, batch by batch.
+def systems(
+    points: FloatArray, targets: FloatArray, neighbours: NDArray[np.intp], kernel: Kernel, degree: int
+) -> Iterator[Systems]:
+    """The systems of all targets, batch by batch.
 
     Args:
         points: shape (n, d).
         targets: shape (m, d).
         neighbours: indices into ``points``, shape (m, k).
         kernel: conditionally positive definite of order ``degree`` + 1.
-        degree: of the polynomial that is reproduced: 0 a constant, 1 linear, 2 quadratic, -1 none.
-        smoothing: added to the kernel's diagonal (a nugget); 0 interpolates.
+        degree: of the polynomials that are reproduced: 0 constants, 1 linear ones.
     """
     k, exponents = neighbours.shape[1], _exponents(points.shape[1], degree)
     size = k + len(exponents)
@@ -86,27 +107,25 @@ def predictors(
     for start in range(0, len(targets), batch):
         part = slice(start, min(start + batch, len(targets)))
         offsets = points[neighbours[part]] - targets[part, np.newaxis]
-        between = kernel(_distances(offsets[:, :, np.newaxis] - offsets[:, np.newaxis]))
-        towards = kernel(_distances(offsets))
+        towards = kernel(np.linalg.norm(offsets, axis=-1))
+        matrices = np.zeros((len(offsets), size, size))
+        between = matrices[:, :k, :k]
+        between[:] = kernel(_distances(offsets))
+        scale = np.maximum(np.abs(between).max(axis=(1, 2)), np.abs(towards).max(axis=1))[:, np.newaxis]
+        scale[scale == 0] = 1.0
+        between /= scale[..., np.newaxis]
         radius = np.maximum(np.abs(offsets).max(axis=(1, 2), keepdims=True), 1.0)
         polynomials = _monomials(offsets / radius, exponents)
+        matrices[:, :k, k:], matrices[:, k:, :k] = polynomials, np.swapaxes(polynomials, 1, 2)
+        matrices[:, np.arange(k, size), np.arange(k, size)] = -_RIDGE
         at_target = _monomials(np.zeros((len(offsets), 1, points.shape[1])), exponents)[:, 0]
-
-        scale = np.maximum(np.abs(between).max(axis=(1, 2)), np.abs(towards).max(axis=1))
-        scale = np.where(scale > 0, scale, 1.0)[:, np.newaxis]
-        system = np.zeros((len(offsets), size, size))
-        system[:, :k, :k] = (between + smoothing * np.eye(k)) / scale[..., np.newaxis]
-        system[:, :k, k:] = polynomials
-        system[:, k:, :k] = np.swapaxes(polynomials, 1, 2)
-        system[:, k:, k:] = -_RIDGE * np.eye(len(exponents))
-        right = np.concatenate([towards / scale, at_target], axis=1)
-        solution = np.linalg.solve(system, right[..., np.newaxis])[..., 0]
-        explained = scale[:, 0] * np.sum(solution * right, axis=1)
-        yield Predictor(part, neighbours[part], solution[:, :k], explained)
+        yield Systems(part, neighbours[part], scale, matrices, np.concatenate([towards / scale, at_target], axis=1))
 
 
 def _distances(offsets: FloatArray) -> FloatArray:
-    return np.sqrt(np.einsum("...d,...d->...", offsets, offsets))
+    """Distances between the k neighbours of each target, shape (b, k, k), axis by axis to stay in cache."""
+    squares = sum((along[:, :, np.newaxis] - along[:, np.newaxis]) ** 2 for along in np.moveaxis(offsets, -1, 0))
+    return np.sqrt(squares)
 
 
 def _exponents(dimensions: int, degree: int) -> list[tuple[int, ...]]:

@@ -8,11 +8,11 @@ import numpy as np
 from fieldbench.field import FloatArray, Observation
 from numpy.typing import NDArray
 
-from fieldbench_methods.neighbourhood import Kernel, nearest_points, predictors
+from fieldbench_methods.neighbourhood import Kernel, nearest_points, systems
 from fieldbench_methods.scattered import scatter, within_hull
 
 #: Observed positions whose leave-one-out errors choose between kernels and smoothings.
-JUDGES = 1000
+JUDGES = 500
 
 #: Smoothings to choose from. Kernels of a unit step are about 1, so these span noise-free to very noisy.
 SMOOTHINGS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -37,16 +37,22 @@ def leave_one_out(
     judges: NDArray[np.intp],
     *,
     kernel: str,
-    smoothing: float,
+    smoothings: Sequence[float],
     neighbours: int,
-) -> float:
-    """Mean squared error of predicting each judge (an index into ``points``) from its nearest other points."""
+) -> FloatArray:
+    """Mean squared errors of predicting each judge (an index into ``points``) from its nearest other points.
+
+    Returns:
+        One error for each smoothing.
+    """
     points, _ = within_hull(points, points)
     found = nearest_points(points, points[judges], neighbours, skip_self=True)
-    solved = predictors(
-        points, points[judges], found, kernel_of(kernel), degree=DEGREES[kernel], smoothing=smoothing
-    )
-    return float(sum(np.sum((part.apply(values) - values[judges[part.targets]]) ** 2) for part in solved) / len(judges))
+    errors = np.zeros(len(smoothings))
+    for batch in systems(points, points[judges], found, kernel_of(kernel), DEGREES[kernel]):
+        truth = values[judges[batch.targets]]
+        for index, smoothing in enumerate(smoothings):
+            errors[index] += np.sum((batch.solve(smoothing).apply(values) - truth) ** 2)
+    return errors / len(judges)
 
 
 def choose(
@@ -57,20 +63,18 @@ def choose(
     neighbours: int,
     rng: np.random.Generator,
 ) -> tuple[str, float]:
-    """The kernel and smoothing of the smallest leave-one-out error; the first of each if nothing can be left out.
-
-    """
+    """The kernel and smoothing of the smallest leave-one-out error; the first of each if nothing can be left out."""
     if len(points) < 3:
         return kernels[0], smoothings[0]
     judges = np.sort(rng.permutation(len(points))[:JUDGES])
-    errors = {
-        (kernel, smoothing): leave_one_out(
-            points, values, judges, kernel=kernel, smoothing=smoothing, neighbours=neighbours
-        )
-        for kernel in kernels
-        for smoothing in smoothings
-    }
-    return min(errors, key=lambda pair: errors[pair])
+    errors = np.array(
+        [
+            leave_one_out(points, values, judges, kernel=kernel, smoothings=smoothings, neighbours=neighbours)
+            for kernel in kernels
+        ]
+    )
+    best, smoothest = np.unravel_index(np.argmin(errors), errors.shape)
+    return kernels[best], smoothings[smoothest]
 
 
 def predict(
@@ -99,8 +103,8 @@ def predict(
         return RBFInterpolator(points, values, kernel=kernel, smoothing=smoothing, degree=degree)(targets)
     found = nearest_points(points, targets, neighbours)
     estimate = np.empty((len(targets), values.shape[1]))
-    for part in predictors(points, targets, found, kernel_of(kernel), degree=degree, smoothing=smoothing):
-        estimate[part.targets] = part.apply(values)
+    for batch in systems(points, targets, found, kernel_of(kernel), degree):
+        estimate[batch.targets] = batch.solve(smoothing).apply(values)
     return estimate
 
 

@@ -37,7 +37,7 @@ class ThinPlate(fieldbench.Method):
 class RadialBasis(fieldbench.Method):
     """Polyharmonic spline whose kernel and smoothing are chosen by leave-one-out error.
 
-    Up to 1000 observed positions are each predicted from their nearest other ones; the pair of smallest
+    Up to 500 observed positions are each predicted from their nearest other ones; the pair of smallest
     error is used for all. Kernels are scipy's: linear -r, thin-plate r^2 log r, cubic r^3.
     """
 

@@ -132,7 +132,7 @@ def test_leave_one_out_error_is_that_of_refitting(kernel):
         kept = np.arange(25) != index
         spline = RBFInterpolator(points[kept], values[kept], kernel=kernel, smoothing=0.2)
         errors.append(np.sum((spline(points[index : index + 1])[0] - values[index]) ** 2))
-    ours = leave_one_out(points, values, np.arange(25), kernel=kernel, smoothing=0.2, neighbours=64)
+    ours = leave_one_out(points, values, np.arange(25), kernel=kernel, smoothings=[0.2], neighbours=64)[0]
     assert ours == pytest.approx(np.mean(errors), rel=1e-5)
 
 
@@ -148,7 +148,7 @@ def test_noise_asks_for_smoothing_and_a_smooth_field_does_not():
 
 
 def test_the_judges_are_the_only_randomness():
-    observation = observe(smooth((11, 11, 11)), rate=0.9)
-    assert observation.mask.sum() > 1000  # more than may judge, so that the seed matters at all
+    observation = observe(smooth((9, 9, 9)), rate=0.9)
+    assert observation.mask.sum() > 500  # more than may judge, so that the seed matters at all
     one, again = (complete(RadialBasis(exact=1, neighbours=8), observation, seed=5) for _ in range(2))
     np.testing.assert_array_equal(one, again)

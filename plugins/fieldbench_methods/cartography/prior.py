@@ -7,7 +7,7 @@ from pathlib import Path
 from fieldbench import parameter
 from fieldbench.method import PriorTraining, Progress
 
-_SOURCE = "Shrestha, Fu, Hong, IEEE TSP 2022"
+_SOURCE = "Shrestha, Fu, Hong, IEEE TSP 70, 2022"
 
 
 class LossFieldPrior(PriorTraining):

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 import fieldbench
-from fieldbench_methods.cartography import weights
+from fieldbench_methods.cartography import weight_files
 from fieldbench_methods.cartography.autoencoder import Autoencoder, initialised
 from fieldbench_methods.cartography.loss_fields import Fields, Population, Range, generator
 
@@ -103,7 +103,7 @@ def train(settings: LossFieldPrior, out: Path, *, seed: int, device: str, progre
             checkpoint.save(network, optimizer, history)
             saved = time.monotonic()
 
-    weights.save(network, out)
+    weight_files.save(network, out)
     card = _card(settings, out, history, seed, place)
     out.with_suffix(".json").write_text(json.dumps(card, indent=2) + "\n")
     checkpoint.path.unlink(missing_ok=True)
@@ -210,7 +210,7 @@ class Checkpoint:
 def _card(settings: LossFieldPrior, out: Path, history: History, seed: int, device: torch.device) -> dict[str, Any]:
     return {
         "weights": out.name,
-        "sha256": weights.sha256(out),
+        "sha256": weight_files.sha256(out),
         "what": "autoencoder prior over spatial loss fields, 51 x 51, for nasdac and dowjons",
         "seed": seed,
         "settings": settings.parameters(),

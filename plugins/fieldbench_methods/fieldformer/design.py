@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 import numpy as np
-from fieldbench.field import FloatArray, Mask
+from fieldbench.field import Mask
 from numpy.typing import NDArray
 
 from fieldbench_methods.fieldformer.geometry import Geometry
@@ -89,10 +88,6 @@ class Schedule:
         """What one observed entry's squared error weighs in the loss."""
         return 1 / (mask.size if self.share_of_all else int(mask.sum()))
 
-
-class Listener(Protocol):
-    """Told of scaled estimates while training runs."""
-
-    def due(self, step: int) -> bool: ...
-
-    def __call__(self, step: int, estimate: FloatArray, support: float | None) -> None: ...
+    def shortened(self, share: float) -> Schedule:
+        """The same for a share of the epochs."""
+        return replace(self, epochs=max(1, round(share * self.epochs)))

@@ -11,21 +11,23 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from fieldbench.field import FloatArray, Mask
+from fieldbench.field import FloatArray
 from numpy.typing import NDArray
 
 from fieldbench_methods.fieldformer import kernels, randomness
 from fieldbench_methods.fieldformer.design import SMALLEST_NORM, Design, Schedule
 from fieldbench_methods.fieldformer.geometry import Geometry
+from fieldbench_methods.self_supervised import Problem, Smoothness
+from fieldbench_methods.tv.penalty import variation_gradient
 
 Floats = NDArray[np.float32]
 
-_BLOCK = 1 << 17
-"""Scores computed at a time: half a mebibyte, which stays in the cache between the product and the row loop."""
+_BLOCK = 1 << 18
+"""Scores computed at a time: one mebibyte, which stays in the cache between the product and the row loop."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ class SparseMatrix:
     def __init__(self, dense: Floats) -> None:
         rows, columns = np.nonzero(dense)
         self.starts = np.searchsorted(rows, np.arange(len(dense) + 1)).astype(np.int64)
-        self.columns = columns.astype(np.int64)
+        self.columns = columns.astype(np.uintp)
         self.values = np.ascontiguousarray(dense[rows, columns], dtype=np.float32)
 
     def times(self, dense: Floats, out: Floats) -> None:
@@ -108,33 +110,21 @@ class Engine:
     Args:
         design: the network.
         cubes: the data matrix P, shape (N, K_1 ... K_L).
-        target: scaled values of the field's shape; hidden entries are not read.
-        mask: True = observed.
+        problem: what to fit.
         schedule: learning rate and the like.
-        seed: of the initial weights and of dropout.
-        penalty: adds the gradient of a penalty on the estimate; see :mod:`fieldbench_methods.tv`.
     """
 
-    def __init__(
-        self,
-        design: Design,
-        cubes: Floats,
-        target: FloatArray,
-        mask: Mask,
-        schedule: Schedule,
-        seed: int,
-        penalty: Any = None,
-    ) -> None:
+    def __init__(self, design: Design, cubes: Floats, problem: Problem, schedule: Schedule) -> None:
         geometry = design.geometry
-        self._design, self._schedule, self._seed, self._penalty = design, schedule, seed, penalty
+        self._design, self._schedule = design, schedule
         self._cubes, self._cubes_across = _matrix(cubes), _matrix(np.ascontiguousarray(cubes.T))
         self._layout = layout = Layout.of(geometry)
         self._soft = design.activation == "softmax"
-        self._weights = _Weights(design, seed)
+        self._weights = _Weights(design, problem.seed)
         self._update = 0
         steps = np.arange(schedule.epochs)
         self._dropout_keys = {
-            stream: randomness.dropout_keys(seed, steps, stream) for stream in (randomness.SCORES, randomness.CORE)
+            stream: randomness.dropout_keys(problem.seed, steps, stream) for stream in (randomness.SCORES, randomness.CORE)
         }
 
         heads, count, latent = geometry.head_count, geometry.cubes, design.padded_latent
@@ -142,32 +132,44 @@ class Engine:
         self._unit = [np.empty((heads, count, latent), np.float32) for _ in range(2)]
         self._unit_gradient = [np.empty((heads, count, latent), np.float32) for _ in range(2)]
         self._inverse = [np.empty((heads, count), np.float32) for _ in range(2)]
-        self._block_rows = max(8, min(count, _BLOCK // (heads * count)))
+        blocks = -(-heads * count * count // _BLOCK)
+        self._block_rows = max(1, -(-count // blocks))
         self._scores = np.empty((heads, self._block_rows, count), np.float32)
         self._row = np.empty(heads * count, np.float32)
         self._thresholds = np.full(count, -np.inf, np.float32)
         self._support = _Support(count)
         self._tucker = _Tucker(geometry, layout)
 
-        observed = np.ascontiguousarray(np.transpose(mask, layout.order))
+        observed = np.ascontiguousarray(np.transpose(problem.mask, layout.order))
         self._observed = np.flatnonzero(observed).astype(np.uint32)
-        self._wanted = np.transpose(target, layout.order)[observed].astype(np.float32)
-        self._entry_weight = np.float32(schedule.entry_weight(mask))
-        self._slope = np.zeros(math.prod(geometry.shape), np.float32)
+        self._wanted = np.transpose(problem.target, layout.order)[observed].astype(np.float32)
+        self._entry_weight = np.float32(schedule.entry_weight(problem.mask))
+        self._slope = np.zeros(self._tucker.field_shape, np.float32)
+        self._smoothness = problem.smoothness and replace(
+            problem.smoothness, axes=tuple(layout.order.index(axis) for axis in problem.smoothness.axes)
+        )
 
     def step(self) -> None:
         """One update of the weights."""
-        estimate = self._forward(self._update)
+        field = self._forward(self._update)
         self._slope[:] = 0
+        if self._smoothness is not None:
+            self._add_smoothness(field.reshape(self._slope.shape), self._smoothness)
         bounded = self._design.output == "tanh"
         kernels.observed_gradient(
-            estimate, self._observed, self._wanted, self._entry_weight, bounded, self._slope
+            field, self._observed, self._wanted, self._entry_weight, bounded, self._slope.reshape(-1)
         )
-        if self._penalty is not None:
-            self._penalty.add_gradient(estimate, bounded, self._slope, self._tucker.field_shape)
         self._backward(self._update)
         self._update += 1
         self._weights.update(self._update, self._schedule)
+
+    def _add_smoothness(self, field: Floats, smoothness: Smoothness) -> None:
+        """The penalty's gradient with respect to the field before the output activation."""
+        bounded = self._design.output == "tanh"
+        estimate = np.tanh(field) if bounded else field
+        slope = variation_gradient(estimate, smoothness.form, smoothness.axes)
+        slope *= np.float32(smoothness.weight)
+        self._slope += slope * (1 - estimate * estimate) if bounded else slope
 
     def estimate(self) -> tuple[FloatArray, float]:
         """The scaled estimate with dropout off, and the share of non-zero core entries."""
@@ -221,7 +223,7 @@ class Engine:
 
     def _backward(self, step: int) -> None:
         support, width = self._support, self._row.size
-        self._tucker.expand_gradient(support, self._weights.factors, self._slope, self._weights.factor_gradients)
+        self._tucker.expand_gradient(support, self._weights.factors, self._slope.reshape(-1), self._weights.factor_gradients)
         gain, limit, word, core_gain, _, _ = self._dropout(step)
         kernels.activation_gradient(
             self._soft, support.starts, support.columns, support.weights, gain, limit, word, core_gain,

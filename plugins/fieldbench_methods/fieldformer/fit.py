@@ -6,10 +6,11 @@ import importlib.util
 from collections.abc import Sequence
 
 import numpy as np
-from fieldbench.field import FloatArray, Mask
+from fieldbench.field import FloatArray
 from numpy.typing import NDArray
 
-from fieldbench_methods.fieldformer.design import Design, Listener, Schedule
+from fieldbench_methods.fieldformer.design import Design, Schedule
+from fieldbench_methods.self_supervised import Problem
 
 
 def has_numba() -> bool:
@@ -20,64 +21,46 @@ def has_numba() -> bool:
 def fit(
     design: Design,
     cubes: Sequence[NDArray[np.float32]],
-    targets: Sequence[FloatArray],
-    masks: Sequence[Mask],
+    problems: Sequence[Problem],
     schedule: Schedule,
-    seeds: Sequence[int],
-    listeners: Sequence[Listener],
     device: str,
 ) -> list[FloatArray]:
-    """Scaled estimates of the field's shape, one a trial, dropout off.
+    """Scaled estimates of the field's shape, one a problem, dropout off.
 
     Args:
-        cubes: for each trial, its data matrix P of shape (N, K_1 ... K_L).
-        targets: for each trial, scaled values of the field's shape; hidden entries are not read.
-        masks: True = observed.
-        listeners: one a trial, told of scaled estimates that are due.
+        cubes: for each problem, its data matrix P of shape (N, K_1 ... K_L).
+        problems: of one shape.
     """
     if device == "cpu" and has_numba():
-        return [
-            _fit_fast(design, *trial, schedule)
-            for trial in zip(cubes, targets, masks, seeds, listeners, strict=True)
-        ]
-    return fit_plain(design, cubes, targets, masks, schedule, seeds, listeners, device)
+        return [fit_fast(design, *trial, schedule) for trial in zip(cubes, problems, strict=True)]
+    return fit_plain(design, cubes, problems, schedule, device)
 
 
 def fit_plain(
     design: Design,
     cubes: Sequence[NDArray[np.float32]],
-    targets: Sequence[FloatArray],
-    masks: Sequence[Mask],
+    problems: Sequence[Problem],
     schedule: Schedule,
-    seeds: Sequence[int],
-    listeners: Sequence[Listener],
     device: str,
 ) -> list[FloatArray]:
-    """The same in plain torch, all trials at once, on any device."""
+    """Plain torch, all problems at once, on any device."""
     import torch
 
     from fieldbench_methods.fieldformer.network import TensorAttention
     from fieldbench_methods.fieldformer.training import train
 
+    seeds = [problem.seed for problem in problems]
     network = TensorAttention(design, torch.from_numpy(np.stack(cubes)).to(device), seeds, schedule.epochs)
-    initial = [design.initial(seed) for seed in seeds]
-    return train(network, initial, targets, masks, schedule, listeners, device=device)
+    return train(network, [design.initial(seed) for seed in seeds], problems, schedule, device)
 
 
-def _fit_fast(
-    design: Design,
-    cubes: NDArray[np.float32],
-    target: FloatArray,
-    mask: Mask,
-    seed: int,
-    listener: Listener,
-    schedule: Schedule,
-) -> FloatArray:
+def fit_fast(design: Design, cubes: NDArray[np.float32], problem: Problem, schedule: Schedule) -> FloatArray:
+    """One problem on one CPU thread, by numpy and numba."""
     from fieldbench_methods.fieldformer.engine import Engine
 
-    engine = Engine(design, cubes, target, mask, schedule, seed)
+    engine = Engine(design, cubes, problem, schedule)
     for step in range(1, schedule.epochs + 1):
         engine.step()
-        if listener.due(step):
-            listener(step, *engine.estimate())
+        if problem.listener.due(step):
+            problem.listener(step, *engine.estimate())
     return engine.estimate()[0]

@@ -281,20 +281,25 @@ def activation_gradient(  # type: ignore[no-untyped-def]
 @_compiled(fastmath=_FAST)
 def cosine_gradient(starts, columns, gradient, queries, keys, query_gradient, key_gradient):  # type: ignore[no-untyped-def]
     """Gradients of unit rows (h, N, M) behind the cosines at the support; both are added to. 8 divides M."""
-    heads, rows, latent = queries.shape
-    stride = np.uintp(latent)
+    heads, rows, latent = np.uintp(queries.shape[0]), np.uintp(queries.shape[1]), np.uintp(queries.shape[2])
     query, key = queries.ravel(), keys.ravel()
     query_slope, key_slope = query_gradient.ravel(), key_gradient.ravel()
-    # A strip of the latent axis at a time keeps keys and their gradients in the cache.
-    for begin in range(np.uintp(0), np.uintp(latent), np.uintp(64)):
-        eights = min(np.uintp(64), stride - begin) // np.uintp(8)
-        for n in range(np.uintp(rows)):
-            for slot in range(np.uintp(starts[n]), np.uintp(starts[n + np.uintp(1)])):
-                column = np.uintp(columns[slot])
-                head = column // np.uintp(rows)
-                q = (head * np.uintp(rows) + n) * stride + begin
-                k = column * stride + begin
-                axpy_both(query_slope, query, q, gradient[slot], key_slope, key, k, eights)
+    cursors = np.empty(rows, np.uintp)
+    # One head and one strip of the latent axis at a time keep keys and their gradients in the cache.
+    for begin in range(np.uintp(0), latent, np.uintp(64)):
+        eights = min(np.uintp(64), latent - begin) // np.uintp(8)
+        for n in range(rows):
+            cursors[n] = starts[n]
+        for head in range(heads):
+            beyond = (head + np.uintp(1)) * rows
+            for n in range(rows):
+                q = (head * rows + n) * latent + begin
+                slot, end = cursors[n], np.uintp(starts[n + np.uintp(1)])
+                while slot < end and columns[slot] < beyond:
+                    k = columns[slot] * latent + begin
+                    axpy_both(query_slope, query, q, gradient[slot], key_slope, key, k, eights)
+                    slot += np.uintp(1)
+                cursors[n] = slot
 
 
 @_compiled()
@@ -342,24 +347,22 @@ def normalise_gradient(unit, inverse, smallest, gradient, rows):  # type: ignore
 
 @_compiled(fastmath=_FAST)
 def sparse_product(starts, columns, values, dense, result):  # type: ignore[no-untyped-def]
-    """A sparse matrix, by rows, times a dense one; result is overwritten."""
-    width = dense.shape[1]
+    """A sparse matrix, by rows, times a dense one whose width 8 divides; result is overwritten."""
+    width = np.uintp(dense.shape[1])
+    source, target = dense.ravel(), result.ravel()
     # A strip of the dense matrix at a time stays in the cache.
-    for begin in range(0, width, 128):
-        end = min(begin + 128, width)
-        for n in range(result.shape[0]):
-            target = result[n, begin:end]
-            target[:] = np.float32(0.0)
-            for slot in range(starts[n], starts[n + 1]):
-                value = values[slot]
-                source = dense[columns[slot], begin:end]
-                for m in range(target.size):
-                    target[m] += value * source[m]
+    for begin in range(np.uintp(0), width, np.uintp(128)):
+        size = min(np.uintp(128), width - begin)
+        for n in range(np.uintp(result.shape[0])):
+            t = n * width + begin
+            target[t : t + size] = np.float32(0.0)
+            for slot in range(np.uintp(starts[n]), np.uintp(starts[n + np.uintp(1)])):
+                axpy(target, t, values[slot], source, columns[slot] * width + begin, size // np.uintp(8))
 
 
 @_compiled(fastmath=_FAST)
 def observed_gradient(field, places, wanted, weight, bounded, gradient):  # type: ignore[no-untyped-def]
-    """Gradient of the squared error at the observed entries, before the output activation, (flat) into gradient."""
+    """Gradient of the squared error at the observed entries, before the output activation, added to ``gradient``."""
     for index in range(places.size):
         place = places[index]
         value = field[place]
@@ -368,7 +371,7 @@ def observed_gradient(field, places, wanted, weight, bounded, gradient):  # type
         slope = np.float32(2.0) * weight * (value - wanted[index])
         if bounded:
             slope *= np.float32(1.0) - value * value
-        gradient[place] = slope
+        gradient[place] += slope
 
 
 @_compiled(inline="always")

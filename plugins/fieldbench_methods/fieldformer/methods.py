@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fieldbench.field import FloatArray, Observation
 from fieldbench.method import Method, Report
 from fieldbench.plugin import parameter
 from fieldbench_methods.fieldformer.geometry import Geometry, Sizes, check_geometry, guideline, spread
-from fieldbench_methods.relay import Relay
-from fieldbench_methods.scaling import fit_scaling
+from fieldbench_methods.self_supervised import Problem, complete
+from fieldbench_methods.tv import TotalVariation
 
 if TYPE_CHECKING:
     from fieldbench_methods.fieldformer.design import Design
@@ -104,40 +104,44 @@ class _FieldFormer(Method):
 
     def check_shape(self, shape: Sequence[int]) -> None:
         self.geometry(shape)
+        variation = self.modifier("tv")
+        if isinstance(variation, TotalVariation):
+            variation.along(len(shape))
 
     def complete(self, observation: Observation, *, seed: int, device: str, report: Report) -> ArrayLike:
-        return self._train([observation], [seed], device, [report])[0]
+        return self.complete_batch([observation], seeds=[seed], device=device, reports=[report])[0]
 
-    def _train(
-        self, observations: Sequence[Observation], seeds: Sequence[int], device: str, reports: Sequence[Report]
+    def complete_batch(
+        self, observations: Sequence[Observation], *, seeds: Sequence[int], device: str, reports: Sequence[Report]
     ) -> list[ArrayLike]:
         from fieldbench_methods.fieldformer.design import Schedule
         from fieldbench_methods.fieldformer.fit import fit
 
         design = self.design(observations[0].shape)
-        scalings = [fit_scaling(observation, self.transform) for observation in observations]
-        targets = [
-            np.where(observation.mask, scaling.forward(observation.filled(0.0)), 0.0)
-            for observation, scaling in zip(observations, scalings, strict=True)
-        ]
-        estimates = fit(
-            design,
-            [self._cubes(design.geometry, target, seed) for target, seed in zip(targets, seeds, strict=True)],
-            targets,
-            [observation.mask for observation in observations],
-            Schedule(self.epochs, self.learning_rate, self.weight_decay),
-            seeds,
-            [Relay(report, scaling) for report, scaling in zip(reports, scalings, strict=True)],
-            device,
-        )
-        return [scaling.inverse(estimate) for scaling, estimate in zip(scalings, estimates, strict=True)]
+        schedule = Schedule(self.epochs, self.learning_rate, self.weight_decay)
 
-    def _cubes(self, geometry: Geometry, target: FloatArray, seed: int) -> np.ndarray[tuple[int, int], np.dtype]:
+        def train(problems: Sequence[Problem], device: str, share: float) -> list[FloatArray]:
+            cubes = [self._cubes(design.geometry, problem) for problem in problems]
+            return fit(design, cubes, problems, schedule.shortened(share), device)
+
+        variation = self.modifier("tv")
+        assert variation is None or isinstance(variation, TotalVariation)
+        return complete(train, observations, seeds, device, reports, self.transform, variation)
+
+    def batch_size(self, shape: Sequence[int], device: str) -> int:
+        """One on the CPU, where a trial keeps a core busy by itself; on a GPU, as many as keep it busy."""
+        if device == "cpu":
+            return 1
+        geometry = self.geometry(shape)
+        # About ten arrays of the attention map's size live at once in training.
+        return max(1, min(32, 8 * 2**30 // (40 * geometry.head_count * geometry.cubes**2)))
+
+    def _cubes(self, geometry: Geometry, problem: Problem) -> NDArray[np.float32]:
         """The data matrix P in single precision; standard normal noise without ``observations``."""
         if self.observations:
-            return geometry.extract(target).astype(np.float32)
+            return geometry.extract(problem.target).astype(np.float32)
         # A stream of its own: the weights are drawn from the plain seed.
-        generator = np.random.default_rng([seed, 1])
+        generator = np.random.default_rng([problem.seed, 1])
         return generator.standard_normal((geometry.cubes, geometry.cube_size), dtype=np.float32)
 
     def _automatic(self, shape: Sizes) -> tuple[Sizes, Sizes]:
