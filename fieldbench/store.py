@@ -64,17 +64,17 @@ class RunStore:
         path = Path(path)
         if path.exists() and not path.is_dir():
             raise RequestError(f"{path} is a file; a run needs a folder of its own, choose another with --out")
-        with _storing(path):
+        with storing(path):
             path.mkdir(parents=True, exist_ok=True)
         _must_be_run(path)
-        lock = _lock(path)
+        lock = take_lock(path)
         try:
             if fresh:
                 _clear(path)
             manifest = _read_manifest(path) or {"format": FORMAT, "plans": []}
             _admit(manifest, _described(plan), path)
             write_manifest(path, manifest)
-            with _storing(path):
+            with storing(path):
                 return cls(path, lock, manifest)
         except BaseException:
             lock.close()
@@ -184,7 +184,7 @@ def existing_run(path: str | os.PathLike[str]) -> Path:
 
 def write_manifest(path: Path, manifest: dict[str, Any]) -> None:
     """Replace a run's manifest as a whole, so that no reader ever sees half of one."""
-    with _storing(path):
+    with storing(path):
         draft = path / f"{MANIFEST}.new"
         try:
             with draft.open("w", encoding="utf-8") as file:
@@ -299,17 +299,20 @@ def _must_be_run(path: Path) -> None:
         raise RequestError(f"{path} holds files but no run; choose another folder with --out")
 
 
-def _lock(path: Path) -> IO[str]:
-    with _storing(path):
+def take_lock(path: Path) -> IO[str]:
+    """Lock a run directory until the returned file is closed, or this process ends in whatever way.
+
+    Raises:
+        RequestError: if another process has it.
+    """
+    with storing(path):
         lock = (path / LOCK).open("a+", encoding="utf-8")
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        lock.seek(0)
-        holder = lock.read().strip() or "another process"
         lock.close()
         raise RequestError(
-            f"{path} is being written by {holder}; wait for it, stop it, or choose another folder with --out"
+            f"{path} is being written by {_holder(path)}; wait for it, stop it, or choose another folder with --out"
         ) from None
     lock.truncate(0)
     lock.write(f"process {os.getpid()} on {socket.gethostname()}")
@@ -317,9 +320,25 @@ def _lock(path: Path) -> IO[str]:
     return lock
 
 
+def writer(path: str | os.PathLike[str]) -> str | None:
+    """Which process is writing a run right now (``process 123 on host``), or None."""
+    try:
+        with (Path(path) / LOCK).open(encoding="utf-8") as lock:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return _holder(Path(path))
+    except OSError:
+        return None
+    return None
+
+
+def _holder(path: Path) -> str:
+    return (path / LOCK).read_text(encoding="utf-8").strip() or "another process"
+
+
 def _clear(path: Path) -> None:
     """Delete what a run left, and nothing else."""
-    with _storing(path):
+    with storing(path):
         for name in (TRIALS, MANIFEST):
             (path / name).unlink(missing_ok=True)
         shutil.rmtree(path / FIELDS, ignore_errors=True)
@@ -339,7 +358,8 @@ def _read_manifest(path: Path) -> dict[str, Any] | None:
 
 
 @contextlib.contextmanager
-def _storing(path: Path) -> Iterator[None]:
+def storing(path: Path) -> Iterator[None]:
+    """Turn what the system says about a file into a :class:`StorageError`."""
     try:
         yield
     except OSError as error:

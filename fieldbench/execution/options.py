@@ -19,6 +19,8 @@ class Options:
         memory_limit: bytes of resident host memory that a worker may use.
         backend: ``local``, ``dask`` or the name of any registered joblib backend.
         scheduler: address of a Dask scheduler, ``tcp://host:port``.
+        save_fields: a run's folder, to keep truth, observation and estimate of every trial in its ``fields``.
+            Workers write there, so on a cluster it must be a folder that all machines share.
         timing: run one trial at a time, unbatched and warmed up, so that seconds can be compared.
     """
 
@@ -30,4 +32,5 @@ class Options:
     memory_limit: int | None = None
     backend: str = "local"
     scheduler: str | None = None
+    save_fields: str | None = None
     timing: bool = False

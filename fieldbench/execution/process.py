@@ -76,7 +76,7 @@ class Worker:
         threading.Thread(target=self._drain, daemon=True).start()
         self._ready = False
         self._oom_kills = 0
-        setup = cloudpickle.dumps(Setup(sources, slot.device, options.timing))
+        setup = cloudpickle.dumps(Setup(sources, slot.device, options.timing, options.save_fields))
         self._send(functools.partial(self._link.send_bytes, setup))
 
     def run(self, trials: Sequence[Trial]) -> Answer:

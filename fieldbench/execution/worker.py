@@ -22,16 +22,17 @@ from fieldbench.execution.lifeline import hold_on_to
 from fieldbench.execution.memory import peak_memory, reset_peak
 from fieldbench.plan import cell_identity
 from fieldbench.registry import Registry, Sources
-from fieldbench.trial import FAILED, Record, Trial, run
+from fieldbench.trial import FAILED, Keep, Record, Trial, run
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker is made of: where plugins are, its device, and whether seconds are to be comparable."""
+    """What a worker is made of: where plugins are, its device, and what :class:`Options` asks of it."""
 
     sources: Sources
     device: str
-    timing: bool
+    timing: bool = False
+    save_fields: str | None = None
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Desk:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._registry = Registry(setup.sources)
+        self._keep = self._keeper()
         self._known: set[str] = set()
         self._warm: set[str] = set()
 
@@ -78,9 +80,16 @@ class Desk:
         if self._setup.timing:
             self._warm_up(first)
         reset_peak()
-        records = run(trials, self._registry, self._setup.device)
+        records = run(trials, self._registry, self._setup.device, self._keep)
         peak = peak_memory()
         return Answer([dataclasses.replace(record, peak_memory=peak) for record in records], self._batch_size(records))
+
+    def _keeper(self) -> Keep | None:
+        if self._setup.save_fields is None:
+            return None
+        from fieldbench.fields import keeping
+
+        return keeping(self._setup.save_fields)
 
     def _warm_up(self, trial: Trial) -> None:
         """Run a trial of each kind once for nothing: imports and compilers must not count as the method's time."""

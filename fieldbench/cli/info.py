@@ -1,0 +1,71 @@
+"""``fieldbench info``: what a bug report needs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from fieldbench.cli.sources import Blocked, PluginFiles, sources
+
+
+def info(
+    device: Annotated[str, typer.Option(help="As in `fieldbench run`.")] = "auto",
+    plugin: PluginFiles = [],  # noqa: B006 - typer reads the default and never changes it
+    no_plugin: Blocked = [],  # noqa: B006
+) -> None:
+    """Print versions, devices, slots, plugins and the data found: what a bug report needs.
+
+    **Example**
+
+        fieldbench info > report.txt
+    """
+    import os
+    from pathlib import Path
+
+    from fieldbench.execution import Options, slots
+    from fieldbench.execution.provenance import provenance
+    from fieldbench.registry import Registry
+
+    facts = provenance(slots(Options(device=device)))
+    libraries = ", ".join(f"{name} {version}" for name, version in facts["libraries"].items())
+    _line("fieldbench", facts["fieldbench"], _git(facts["git"]["fieldbench"]))
+    _line("python", facts["python"], "on", facts["system"])
+    _line("libraries", libraries)
+    _line("cpu", facts["cpu"], f"({facts['cores']} cores usable)")
+    gpus = [f"{gpu['name']} ({gpu['memory_mib']} MiB)" for gpu in facts["gpus"]]
+    _line("gpus", ", ".join(gpus) or "none found", f"driver {facts['driver']}" if facts["driver"] else "")
+    _line("slots", ", ".join(f"{count} x {name}" for name, count in facts["slots"].items()))
+
+    registry = Registry(sources(plugin, no_plugin))
+    counts: dict[str, list[str]] = {}
+    for kind in ("method", "dataset", "noise", "sampler", "metric"):
+        for name, entry in registry.entries(kind).items():
+            counts.setdefault(str(entry.source), []).append(name)
+    for source, names in counts.items():
+        _line("plugin", f"{source}:", ", ".join(names))
+    for broken in registry.broken:
+        _line("broken", f"{broken.name} ({broken.source}): {broken.reason}")
+
+    for variable in ("FIELDBENCH_DATA", "FIELDBENCH_CACHE", "FIELDBENCH_PLUGINS", "CUDA_VISIBLE_DEVICES"):
+        if variable in os.environ:
+            _line("setting", f"{variable}={os.environ[variable]}")
+    import platformdirs
+
+    cache = os.environ.get("FIELDBENCH_CACHE") or platformdirs.user_cache_dir("fieldbench")
+    for folder in filter(None, [os.environ.get("FIELDBENCH_DATA"), cache]):
+        files = sorted(path for path in Path(folder).expanduser().rglob("*") if path.is_file())
+        for file in files[:20]:
+            _line("data", str(file), f"({file.stat().st_size / 2**20:.1f} MiB)")
+        if not files:
+            _line("data", f"none in {folder}")
+
+
+def _line(name: str, *words: str) -> None:
+    print(f"{name:<11}", *filter(None, words))
+
+
+def _git(state: dict[str, object] | None) -> str:
+    if state is None:
+        return ""
+    return f"from git {str(state['commit'])[:12]}{' with changes' if state['dirty'] else ''}"

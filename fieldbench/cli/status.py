@@ -1,0 +1,65 @@
+"""``fieldbench status``: what of a run is done, failed and missing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def status(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.", show_default=False)],
+    failures: Annotated[
+        bool, typer.Option("--failures", help="List every failed trial with its message.", show_default=False)
+    ] = False,
+) -> None:
+    """Say what of a run is done, what failed and why, what is missing, and whether it is running now.
+
+    **Examples**
+
+        fieldbench status runs/tap-tnn-radiomap1-1a2b3c4d
+        fieldbench status runs/tap-tnn-radiomap1-1a2b3c4d --failures
+
+    The command that made the run does what is missing; with --retry-failed it also runs failed trials
+    again.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    from fieldbench.standing import standing
+
+    found = standing(run)
+    console = Console(highlight=False)
+    console.print(f"{run}: {found.done} of {found.planned} trials are done", markup=False, soft_wrap=True)
+    if found.writer:
+        console.print(f"It is being written by {found.writer}.", markup=False, soft_wrap=True)
+    for line in found.sessions:
+        console.print(f"  {line}", markup=False, soft_wrap=True)
+    console.print()
+
+    columns = ["ok", "not applicable", "failed", "missing"]
+    used = [name for name in columns if name == "ok" or any(counts[name] for counts in found.methods.values())]
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column()
+    for _ in used:
+        grid.add_column(justify="right")
+    grid.add_row("", *used, style="dim")
+    for method, counts in found.methods.items():
+        grid.add_row(f"[cyan]{_escaped(method)}[/]", *(str(counts[name]) for name in used))
+    console.print(grid)
+
+    if found.failures:
+        console.print("\nFailures", style="bold")
+    for (method, status, error), rows in found.failures.items():
+        times = "once" if len(rows) == 1 else f"{len(rows)} times"
+        console.print(f"  {method}, {times}, {status}: {error}", markup=False, soft_wrap=True)
+        for row in rows if failures else ():
+            place = f"{row['dataset']}, {row['sampler']} {100 * row['rate']:g} %, noise {row['noise']}, {row['select']}"
+            console.print(f"    trial {row['trial']} of seed {row['seed']}: {place}", markup=False, soft_wrap=True)
+
+
+def _escaped(text: str) -> str:
+    from rich.markup import escape
+
+    return escape(text)
