@@ -63,6 +63,7 @@ class Progress:
         self.statuses: Counter[str] = Counter()
         self._headline, self._slots, self._clock = headline, max(1, slots), clock
         self._left: dict[Cell, int] = dict.fromkeys(cells(plan), plan.request.trials)
+        self._places = list(dict.fromkeys(cell[:2] for cell in self._left))
         self._seconds: dict[Cell, Average] = {}
         self._scores: dict[tuple[str, str], Average] = {}
         self._started = self._last = clock()
@@ -88,8 +89,8 @@ class Progress:
         return max(0, self.total - self.done)
 
     def means(self) -> dict[tuple[str, str], Average]:
-        """Running means of the headline metric by (method, dataset)."""
-        return dict(self._scores)
+        """Running means of the headline metric by (method, dataset), in the plan's order."""
+        return {place: self._scores[place] for place in self._places if place in self._scores}
 
     def headline(self, dataset: str) -> str:
         """The metric whose running mean is kept for a dataset."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import pydantic
 
+from fieldbench import datafile
 from fieldbench.errors import RequestError
 from fieldbench.execution import Options, Stop, execute, slots
 from fieldbench.plan import Plan, Plannable, Request
@@ -78,6 +79,7 @@ class Session:
         sources: Sources | None = None,
         options: Options | None = None,
         out: str | Path | None = None,
+        save_fields: bool = False,
     ) -> None:
         """Validate the request and the devices; nothing is read or written yet.
 
@@ -87,6 +89,7 @@ class Session:
             options: how to execute.
             out: the run's folder; by default one in ``runs/`` that the plan alone determines, so that the
                 same request goes on where it stopped.
+            save_fields: keep truth, observation and estimate of every trial that is run.
 
         Raises:
             RequestError: for anything wrong in it.
@@ -95,8 +98,11 @@ class Session:
         self.options = options or Options()
         self.registry = Registry(self.sources)
         self.plan = request.plan(self.registry)
+        self.sources = replace(self.sources, data=datafile.locations())
         self.slots = slots(self.options)
         self.path = Path(out) if out is not None else default_folder(self.plan)
+        if save_fields:
+            self.options = replace(self.options, save_fields=str(self.path.absolute()))
 
     @property
     def facts(self) -> Facts:
@@ -168,7 +174,9 @@ class Session:
         return execute(missing, self.sources, self.options, stop)
 
     def _provenance(self) -> dict[str, Any]:
-        return {"command": sys.argv, "plugins": self.registry.distributions}
+        from fieldbench.execution.provenance import provenance
+
+        return {**provenance(self.slots), "plugins": self.registry.distributions}
 
 
 class Results:
@@ -243,6 +251,7 @@ def run(
     out: str | Path | Literal[False] | None = None,
     fresh: bool = False,
     retry_failed: bool = False,
+    save_fields: bool = False,
     plugins: Iterable[str | Path] = (),
     progress: bool = True,
     **options: Any,
@@ -264,6 +273,7 @@ def run(
             temporary folder that goes with the results.
         fresh: start over.
         retry_failed: run failed trials again.
+        save_fields: keep truth, observation and estimate of every trial that is run.
         plugins: single-file plugins, or folders of them.
         progress: whether to print how it goes.
 
@@ -298,6 +308,7 @@ def run(
         sources=Sources.from_environment(map(str, plugins), classes),
         options=Options(device=device, jobs=jobs, **options),
         out=Path(folder.name) if folder else out or None,
+        save_fields=save_fields,
     )
     stop = Stop()
     watch = Line() if progress else Unwatched()

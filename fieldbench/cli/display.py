@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import math
+import contextlib
 import sys
 import time
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from fieldbench.progress import in_words
+from fieldbench.trial import FAILURES
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -19,9 +21,26 @@ if TYPE_CHECKING:
     from fieldbench.trial import Record
 
 
+class Failures:
+    """What to say of failed trials: the first of each kind, since a thousand alike say no more."""
+
+    def __init__(self) -> None:
+        self._seen: set[tuple[str, str, str]] = set()
+
+    def line(self, record: Record) -> str:
+        """A line about the record, or an empty text."""
+        trial = record.trial
+        kind = (trial.method, record.status, record.error)
+        if record.status not in FAILURES or kind in self._seen:
+            return ""
+        self._seen.add(kind)
+        place = f"{trial.method} on {trial.dataset}, rate {trial.rate:g}, trial {trial.trial}"
+        return f"{record.status}: {place}: {record.error}"
+
+
 def display(console: Console, stop: Stop) -> Watch:
     """The display that suits the console."""
-    return LiveDisplay(console, stop) if console.is_terminal else Lines(stop)
+    return LiveDisplay(console, stop) if console.is_terminal else Lines()
 
 
 class LiveDisplay:
@@ -30,27 +49,32 @@ class LiveDisplay:
     def __init__(self, console: Console, stop: Stop) -> None:
         self._console, self._stop = console, stop
         self._progress: Progress | None = None
+        self._echo = contextlib.ExitStack()
         self._live: Live | None = None
-        self._latest = ""
+        self._failures = Failures()
 
     def start(self, progress: Progress) -> None:
         from rich.live import Live
 
         self._progress = progress
+        self._echo.enter_context(_no_echo_of_keys())
         self._live = Live(get_renderable=self._render, console=self._console, refresh_per_second=4, transient=True)
         self._live.start()
 
     def update(self, progress: Progress, record: Record) -> None:
         from rich.text import Text
 
-        if record.status not in ("ok", "not-applicable") and self._live is not None:
-            trial = record.trial
-            line = f"{record.status}: {trial.method} on {trial.dataset}, rate {trial.rate:g}, trial {trial.trial}"
-            self._live.console.print(Text(f"{line}: {record.error}", style="red"))
+        line = self._failures.line(record)
+        if line and self._live is not None:
+            self._live.console.print(Text(line, style="red"))
+
+    def stopping(self) -> None:
+        return None  # the display says so by itself
 
     def close(self) -> None:
         if self._live is not None:
             self._live.stop()
+        self._echo.close()
 
     def _render(self) -> Group:
         from rich.console import Group
@@ -69,34 +93,39 @@ class LiveDisplay:
             state.append("  finishing what is running; Ctrl-C again stops now", style="yellow")
         elif progress.left:
             state.append(f"  to go: {in_words(progress.seconds_left())}", style="dim")
-        head.add_row(ProgressBar(total=max(1, progress.total), completed=progress.done, width=24), state)
+        total = max(1, progress.total)
+        bar = ProgressBar(total, progress.done, width=24, complete_style="cyan", finished_style="cyan")
+        head.add_row(bar, state)
         means = Table.grid(padding=(0, 2))
-        means.add_column()
-        means.add_column()
-        means.add_column(justify="right")
-        means.add_column(style="dim", justify="right")
+        for name in ("method", "dataset", "metric", "mean", "trials"):
+            means.add_column(justify="right" if name in ("mean", "trials") else "left")
         for (method, dataset), average in progress.means().items():
-            score = f"{progress.headline(dataset)} {short(average.mean)}"
-            means.add_row(Text(method, style="cyan"), Text(dataset), score, f"{average.count} trials")
+            score, trials = f"{average.mean:.4g}", Text(f"{average.count} trials", style="dim")
+            metric = Text(progress.headline(dataset), style="dim")
+            means.add_row(Text(method, style="cyan"), Text(dataset), metric, score, trials)
         return Group(head, Padding(means, (0, 0, 0, 2)))
 
 
 class Lines:
-    """A plain line on stderr for every failure, and one about the state every few seconds."""
+    """A plain line on stderr for every failure, and one about the state now and then: every few seconds at first."""
 
-    def __init__(self, stop: Stop, every: float = 5.0) -> None:
-        self._stop, self._every, self._said = stop, every, -math.inf
+    def __init__(self, every: float = 5.0) -> None:
+        self._every, self._failures = every, Failures()
+        self._started = self._said = time.monotonic()
 
     def start(self, progress: Progress) -> None:
         self._state(progress)
 
     def update(self, progress: Progress, record: Record) -> None:
-        if record.status not in ("ok", "not-applicable"):
-            trial = record.trial
-            line = f"{record.status}: {trial.method} on {trial.dataset}, rate {trial.rate:g}, trial {trial.trial}"
-            _say(f"{line}: {record.error}")
-        if progress.left == 0 or time.monotonic() - self._said >= self._every:
+        line = self._failures.line(record)
+        if line:
+            _say(line)
+        now = time.monotonic()
+        if progress.left == 0 or now - self._said >= max(self._every, (now - self._started) / 50):
             self._state(progress)
+
+    def stopping(self) -> None:
+        _say("finishing what is running; Ctrl-C again stops now")
 
     def close(self) -> None:
         return None
@@ -109,15 +138,30 @@ class Lines:
         if progress.left:
             line += f", to go: {in_words(progress.seconds_left())}"
         means = "; ".join(
-            f"{method} on {dataset}: {progress.headline(dataset)} {short(average.mean)}"
+            f"{method} on {dataset}: {progress.headline(dataset)} {average.mean:.4g}"
             for (method, dataset), average in progress.means().items()
         )
         _say(f"{line}; {means}" if means else line)
 
 
-def short(value: float) -> str:
-    """A number to four figures."""
-    return f"{value:.4g}"
+@contextlib.contextmanager
+def _no_echo_of_keys() -> Iterator[None]:
+    """Keep the terminal from writing ``^C`` into the display."""
+    import termios
+
+    try:
+        terminal = sys.stdin.fileno()
+        before = termios.tcgetattr(terminal)
+    except (OSError, ValueError, termios.error):  # stdin is no terminal: nothing is echoed
+        yield
+        return
+    changed = list(before)
+    changed[3] = before[3] & ~termios.ECHOCTL
+    termios.tcsetattr(terminal, termios.TCSANOW, changed)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSANOW, before)
 
 
 def _say(line: str) -> None:

@@ -10,8 +10,6 @@ import typer
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from fieldbench.plan import Request
     from fieldbench.progress import Progress
     from fieldbench.session import Session
@@ -133,6 +131,14 @@ def run(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Delete what the folder holds and start over.", rich_help_panel=WHERE)
     ] = False,
+    save_fields: Annotated[
+        bool,
+        typer.Option(
+            "--save-fields",
+            help="Keep truth, observation and estimate of every trial, compressed, for figures.",
+            rich_help_panel=WHERE,
+        ),
+    ] = False,
     plugin: PluginFiles = [],  # noqa: B006
     no_plugin: Blocked = [],  # noqa: B006
 ) -> int:
@@ -154,8 +160,6 @@ def run(
     The exit code is 0 if all trials went well, 1 if some failed, 2 if the request was wrong, 130 if
     it was interrupted.
     """
-    from rich.console import Console
-
     from fieldbench.errors import RequestError
     from fieldbench.execution import Options
     from fieldbench.grid import expand, read_assignment
@@ -189,15 +193,14 @@ def run(
         scheduler=scheduler,
         timing=timing,
     )
-    session = Session(request, sources=sources(plugin, no_plugin), options=options, out=out)
-    console = Console(highlight=False)
+    session = Session(request, sources=sources(plugin, no_plugin), options=options, out=out, save_fields=save_fields)
     if dry_run:
-        _preview(session, session.progress(fresh=fresh, retry_failed=retry_failed), console)
+        preview(session, session.progress(fresh=fresh, retry_failed=retry_failed))
         return 0
-    return _perform(session, console, fresh=fresh, retry_failed=retry_failed)
+    return _perform(session, fresh=fresh, retry_failed=retry_failed)
 
 
-def _perform(session: Session, console: Console, *, fresh: bool, retry_failed: bool) -> int:
+def _perform(session: Session, *, fresh: bool, retry_failed: bool) -> int:
     import shlex
     import sys
 
@@ -210,7 +213,7 @@ def _perform(session: Session, console: Console, *, fresh: bool, retry_failed: b
 
     stop = Stop()
     watch = display(Console(stderr=True, highlight=False), stop)
-    with interruptible(stop):
+    with interruptible(stop, watch):
         progress = session.run(fresh=fresh, retry_failed=retry_failed, watch=watch, stop=stop)
     if progress.done:
         print(Results(session.path).table().to("text", styled=styled(sys.stdout.isatty())))
@@ -229,7 +232,8 @@ def _perform(session: Session, console: Console, *, fresh: bool, retry_failed: b
     return 0
 
 
-def _preview(session: Session, progress: Progress, console: Console) -> None:
+def preview(session: Session, progress: Progress) -> None:
+    """Print what a run would do, what of it is done, and how long the rest should take."""
     from collections import Counter
 
     from fieldbench.progress import in_words
