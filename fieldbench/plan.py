@@ -123,7 +123,7 @@ class Plan:
     @property
     def identity(self) -> str:
         """Hash of what the plan compares, the number of trials left out: more of them extend a run."""
-        cells = [self._cell_identity(*cell) for cell in self.combinations()]
+        cells = [(self._cell_identity(*cell), cell[1].rate) for cell in self.combinations()]
         return _digest([self.request.seed, cells])[:24]
 
     def __iter__(self) -> Iterator[Trial]:

@@ -1,0 +1,188 @@
+"""Small methods and a dataset to disturb: a single-file plugin.
+
+A method with a ``trouble`` misbehaves only while the file that TOY_TROUBLE names exists. The first trial to
+find it empty signs it with its seed, and is from then on the culprit; all others behave.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+import fieldbench
+from fieldbench.field import Field, grid_axes
+from fieldbench.method import Report
+
+
+class Wave(fieldbench.Dataset):
+    """A plane wave of random phase."""
+
+    name = "wave"
+    default_rates = (0.3,)
+
+    def draw(self, rng: np.random.Generator) -> Field:
+        values = np.sin(np.arange(6)[:, np.newaxis] + np.arange(5) + 6 * rng.random())
+        return Field(values, grid_axes(values.shape))
+
+
+class Steady(fieldbench.Method):
+    """The mean of what is observed, and a little of its own randomness."""
+
+    name = "steady"
+
+    seconds: float = fieldbench.parameter(0.0, "how long it takes")
+
+    def complete(self, observation: fieldbench.Observation, *, seed: int, device: str, report: Report) -> Any:
+        time.sleep(self.seconds)
+        noise = np.random.default_rng(seed).normal(size=observation.values.shape)
+        return np.nanmean(observation.values) + 0.01 * noise
+
+
+class Troubled(Steady):
+    """Steady, but for one trial while there is trouble."""
+
+    name = "troubled"
+
+    trouble: Literal["raise", "exit", "sys-exit", "segv", "memory", "memory-error", "loop", "deadlock", "close"] = (
+        fieldbench.parameter("raise", "what goes wrong")
+    )
+
+    def complete(self, observation: fieldbench.Observation, *, seed: int, device: str, report: Report) -> Any:
+        if _is_culprit(seed):
+            print("trouble begins", flush=True)
+            getattr(self, "_" + self.trouble.replace("-", "_"))()
+        return super().complete(observation, seed=seed, device=device, report=report)
+
+    def _raise(self) -> None:
+        raise ArithmeticError("this trial raises")
+
+    def _exit(self) -> None:
+        os._exit(3)
+
+    def _sys_exit(self) -> None:
+        sys.exit(4)
+
+    def _segv(self) -> None:
+        os.kill(os.getpid(), signal.SIGSEGV)
+        time.sleep(60)
+
+    def _memory(self) -> None:
+        hoard = []
+        while True:
+            hoard.append(np.ones(2**20))
+
+    def _memory_error(self) -> None:
+        np.ones(2**60)
+
+    def _loop(self) -> None:
+        while True:
+            pass
+
+    def _deadlock(self) -> None:
+        lock = threading.Lock()
+        lock.acquire()
+        lock.acquire()
+
+    def _close(self) -> None:
+        os.closerange(3, 64)
+        time.sleep(60)
+
+
+class Batched(Troubled):
+    """Steady by the batch."""
+
+    name = "batched"
+
+    size: int = fieldbench.parameter(4, "trials worth computing at once")
+
+    def batch_size(self, shape: Sequence[int], device: str) -> int:
+        return self.size if tuple(shape) == (6, 5) else 1
+
+
+class Probe(fieldbench.Method):
+    """Reports what its worker process is like, as numbers of the curve."""
+
+    name = "probe"
+    uses_gpu = True
+
+    ballast: int = fieldbench.parameter(0, "MiB to allocate for a moment")
+    ballast_once: bool = fieldbench.parameter(False, "whether only the process's first trial does so")
+
+    def complete(self, observation: fieldbench.Observation, *, seed: int, device: str, report: Report) -> Any:
+        global _calls
+        _calls += 1
+        if self.ballast and not (self.ballast_once and _calls > 1):
+            np.ones(self.ballast * 2**17).sum()
+        visible = os.environ["CUDA_VISIBLE_DEVICES"]
+        report(
+            0,
+            np.zeros(observation.values.shape),
+            threads=float(os.environ["OMP_NUM_THREADS"]),
+            numba=float(os.environ["NUMBA_NUM_THREADS"]),
+            visible=float(visible or -1),
+            gpu=float(device != "cpu"),
+            pid=float(os.getpid()),
+            calls=float(_calls),
+        )
+        return np.zeros(observation.values.shape)
+
+
+_calls = 0
+
+
+class WaitsForCpu(fieldbench.Method):
+    """A GPU method that ends only when a CPU method has been at work beside it."""
+
+    name = "waits-for-cpu"
+    uses_gpu = True
+
+    def complete(self, observation: fieldbench.Observation, *, seed: int, device: str, report: Report) -> Any:
+        deadline = time.monotonic() + 30
+        while not Path(os.environ["TOY_MARK"]).exists():
+            if time.monotonic() > deadline:
+                raise TimeoutError("no CPU method came")
+            time.sleep(0.01)
+        return np.zeros(observation.values.shape)
+
+
+class MarksCpu(fieldbench.Method):
+    """A CPU method that says it is at work."""
+
+    name = "marks-cpu"
+
+    def complete(self, observation: fieldbench.Observation, *, seed: int, device: str, report: Report) -> Any:
+        Path(os.environ["TOY_MARK"]).touch()
+        return np.zeros(observation.values.shape)
+
+
+def _is_culprit(seed: int) -> bool:
+    path = os.environ.get("TOY_TROUBLE")
+    if not path or not Path(path).exists():
+        return False
+    signed = Path(path).read_text()
+    if not signed:
+        try:
+            with open(f"{path}.taken", "x"):
+                Path(path).write_text(str(seed))
+                return True
+        except FileExistsError:
+            return False
+    return signed == str(seed)
+
+
+@fieldbench.hookimpl
+def fieldbench_register_datasets() -> list[type[fieldbench.Dataset]]:
+    return [Wave]
+
+
+@fieldbench.hookimpl
+def fieldbench_register_methods() -> list[type[fieldbench.Method]]:
+    return [Steady, Troubled, Batched, Probe, WaitsForCpu, MarksCpu]

@@ -1,0 +1,252 @@
+"""The run directory: what is kept, who may write it, and what a torn or full disk does to it."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fieldbench.errors import RequestError
+from fieldbench.plan import Plan, Request
+from fieldbench.registry import Registry
+from fieldbench.store import RunStore, StorageError, encode_row, read_manifest, read_rows, writer
+from fieldbench.trial import FAILED, OK, Record
+
+PLUGIN = '''
+import numpy as np, fieldbench
+from fieldbench.field import Field, grid_axes
+class Flat(fieldbench.Dataset):
+    """Zero everywhere."""
+    name = "flat"
+    level: float = fieldbench.parameter(0.0, "the level")
+    def draw(self, rng):
+        return Field(np.full((4, 4), self.level), grid_axes((4, 4)))
+@fieldbench.hookimpl
+def fieldbench_register_datasets():
+    return [Flat]
+'''
+
+
+@pytest.fixture(scope="module")
+def registry(tmp_path_factory: pytest.TempPathFactory) -> Registry:
+    from fieldbench.registry import Sources
+
+    file = tmp_path_factory.mktemp("plugin") / "flat.py"
+    file.write_text(PLUGIN)
+    return Registry(Sources(files=(str(file),)))
+
+
+@pytest.fixture
+def make_plan(registry: Registry) -> Any:
+    def make(**changes: Any) -> Plan:
+        return Plan(Request(**{"methods": "nearest", "datasets": "flat", "trials": 3, **changes}), registry)
+
+    return make
+
+
+@pytest.fixture
+def plan(make_plan: Any) -> Plan:
+    return make_plan()
+
+
+def record(trial: Any, status: str = OK, **rest: Any) -> Record:
+    return Record(trial, status, metrics={"rmse": 0.5 + trial.trial} if status == OK else {}, **rest)
+
+
+def test_rows_come_back_as_written(tmp_path: Path, plan: Plan) -> None:
+    first, second, _ = plan
+    written = [record(first, diagnostics={"curve": {"step": [1, 2]}}), record(second, FAILED, error='a "quoted" }\n')]
+    with RunStore.open(tmp_path / "run", plan) as store:
+        for item in written:
+            store.append(item)
+    assert [Record.from_row(row) for row in read_rows(tmp_path / "run")] == written
+
+
+def test_finished_trials_are_known_when_a_run_is_opened_again(tmp_path: Path, plan: Plan) -> None:
+    first, second, _ = plan
+    with RunStore.open(tmp_path / "run", plan) as store:
+        store.append(record(first))
+        store.append(record(second, FAILED))
+    with RunStore.open(tmp_path / "run", plan) as store:
+        assert store.finished() == {first.key, second.key}
+        assert store.finished(retry_failed=True) == {first.key}
+
+
+def test_the_last_row_of_a_trial_counts(tmp_path: Path, plan: Plan) -> None:
+    first, second, _ = plan
+    with RunStore.open(tmp_path / "run", plan) as store:
+        store.append(record(first, FAILED))
+        store.append(record(second))
+        store.append(record(first))
+    rows = list(read_rows(tmp_path / "run"))
+    assert [(row["key"], row["status"]) for row in rows] == [(second.key, OK), (first.key, OK)]
+    with RunStore.open(tmp_path / "run", plan) as store:
+        assert store.finished(retry_failed=True) == {first.key, second.key}
+
+
+@pytest.mark.parametrize("cut", [1, 2, 40])
+def test_a_torn_last_line_does_not_count_and_the_next_starts_afresh(tmp_path: Path, plan: Plan, cut: int) -> None:
+    first, second, third = plan
+    with RunStore.open(tmp_path / "run", plan) as store:
+        store.append(record(first))
+        store.append(record(second))
+    file = tmp_path / "run" / "trials.jsonl"
+    file.write_bytes(file.read_bytes()[:-cut])
+    assert [row["key"] for row in read_rows(tmp_path / "run")] == [first.key]
+    with RunStore.open(tmp_path / "run", plan) as store:
+        assert store.finished() == {first.key}
+        store.append(record(third))
+        store.append(record(second))
+    assert [row["key"] for row in read_rows(tmp_path / "run")] == [first.key, third.key, second.key]
+
+
+def test_a_damaged_line_costs_only_its_own_trial(tmp_path: Path, plan: Plan) -> None:
+    first, second, third = plan
+    with RunStore.open(tmp_path / "run", plan) as store:
+        for trial in (first, second, third):
+            store.append(record(trial))
+    file = tmp_path / "run" / "trials.jsonl"
+    content = file.read_bytes().splitlines(True)
+    file.write_bytes(content[0] + b"\0" * 30 + b"\n" + content[2])
+    assert [row["key"] for row in read_rows(tmp_path / "run")] == [first.key, third.key]
+    with RunStore.open(tmp_path / "run", plan) as store:
+        assert store.finished() == {first.key, third.key}
+
+
+def test_lines_of_another_order_of_keys_are_read(tmp_path: Path, plan: Plan) -> None:
+    (first, *_) = plan
+    with RunStore.open(tmp_path / "run", plan):
+        pass
+    row = record(first).as_row()
+    (tmp_path / "run" / "trials.jsonl").write_text(json.dumps(dict(reversed(row.items()))) + "\n")
+    assert [found["key"] for found in read_rows(tmp_path / "run")] == [first.key]
+    with RunStore.open(tmp_path / "run", plan) as store:
+        assert store.finished() == {first.key}
+
+
+def test_encoded_rows_start_with_the_key_and_end_with_diagnostics(plan: Plan) -> None:
+    (first, *_) = plan
+    names = list(json.loads(encode_row(record(first).as_row())))
+    assert names[:2] == ["key", "status"]
+    assert names[-1] == "diagnostics"
+
+
+def test_more_trials_extend_a_run(tmp_path: Path, plan: Plan, make_plan: Any) -> None:
+    with RunStore.open(tmp_path / "run", plan) as store:
+        for trial in plan:
+            store.append(record(trial))
+    more = make_plan(trials=5)
+    with RunStore.open(tmp_path / "run", more) as store:
+        assert [trial.trial for trial in more if trial.key not in store.finished()] == [3, 4]
+    assert [entry["request"]["trials"] for entry in read_manifest(tmp_path / "run")["plans"]] == [3, 5]
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [({"rates": [0.5]}, "rates"), ({"seed": 1}, "seed"), ({"datasets": "flat[level=2]"}, "datasets")],
+)
+def test_a_folder_of_another_plan_is_refused(
+    tmp_path: Path, plan: Plan, make_plan: Any, change: dict[str, Any], named: str
+) -> None:
+    with RunStore.open(tmp_path / "run", plan) as store:
+        store.append(record(next(iter(plan))))
+    before = (tmp_path / "run" / "trials.jsonl").read_bytes()
+    with pytest.raises(RequestError, match=rf"another run \(its {named}: .*--out.*--fresh"):
+        RunStore.open(tmp_path / "run", make_plan(**change))
+    assert (tmp_path / "run" / "trials.jsonl").read_bytes() == before
+
+
+def test_fresh_starts_over_and_leaves_other_files_alone(tmp_path: Path, plan: Plan, make_plan: Any) -> None:
+    with RunStore.open(tmp_path / "run", plan) as store:
+        store.append(record(next(iter(plan))))
+    (tmp_path / "run" / "notes.txt").write_text("mine")
+    with RunStore.open(tmp_path / "run", make_plan(seed=1), fresh=True) as store:
+        assert store.finished() == set()
+    assert [entry["request"]["seed"] for entry in read_manifest(tmp_path / "run")["plans"]] == [1]
+    assert (tmp_path / "run" / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("fresh", [False, True])
+def test_a_folder_that_is_no_run_is_refused(tmp_path: Path, plan: Plan, fresh: bool) -> None:
+    (tmp_path / "thesis.tex").write_text("precious")
+    with pytest.raises(RequestError, match="holds files but no run"):
+        RunStore.open(tmp_path, plan, fresh=fresh)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_file_in_place_of_a_folder_is_refused(tmp_path: Path, plan: Plan) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(RequestError, match="is a file"):
+        RunStore.open(tmp_path / "file", plan)
+
+
+def test_a_folder_that_is_being_written_is_locked(tmp_path: Path, plan: Plan) -> None:
+    with RunStore.open(tmp_path / "run", plan):
+        assert writer(tmp_path / "run") == f"process {os.getpid()} on {os.uname().nodename}"
+        with pytest.raises(RequestError, match=rf"being written by process {os.getpid()} on "):
+            RunStore.open(tmp_path / "run", plan)
+        with pytest.raises(RequestError, match="being written by"):
+            RunStore.open(tmp_path / "run", plan, fresh=True)
+    assert writer(tmp_path / "run") is None
+    RunStore.open(tmp_path / "run", plan).close()
+
+
+def test_a_run_killed_before_its_manifest_was_written_can_be_started(tmp_path: Path, plan: Plan) -> None:
+    folder = tmp_path / "run"
+    folder.mkdir()
+    (folder / "lock").touch()
+    (folder / "manifest.json.new").write_text('{"format')
+    with RunStore.open(folder, plan) as store:
+        assert store.finished() == set()
+
+
+def test_a_newer_layout_is_refused_and_a_damaged_manifest_is_named(tmp_path: Path, plan: Plan) -> None:
+    RunStore.open(tmp_path / "run", plan).close()
+    manifest = tmp_path / "run" / "manifest.json"
+    manifest.write_text('{"format": 99}')
+    with pytest.raises(RequestError, match="newer fieldbench"):
+        read_manifest(tmp_path / "run")
+    manifest.write_text('{"format"')
+    with pytest.raises(RequestError, match="damaged"):
+        read_manifest(tmp_path / "run")
+
+
+@pytest.mark.parametrize("make", [lambda path: None, lambda path: path.mkdir(), lambda path: path.touch()])
+def test_reading_what_is_no_run_says_so(tmp_path: Path, make: Any) -> None:
+    make(tmp_path / "run")
+    with pytest.raises(RequestError, match="is no run"):
+        list(read_rows(tmp_path / "run"))
+
+
+def test_a_record_that_finds_no_room_is_left_out_as_a_whole(tmp_path: Path, plan: Plan) -> None:
+    """The limit on the size of a file stands in for the end of the disk: the write is cut short there."""
+    first, second, third = plan
+    with RunStore.open(tmp_path / "run", plan) as store:
+        store.append(record(first))
+        full = (tmp_path / "run" / "trials.jsonl").stat().st_size + 50
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (full, hard))
+        try:
+            with pytest.raises(StorageError, match=r"trials\.jsonl: .*nothing finished before is lost"):
+                store.append(record(second))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert [row["key"] for row in read_rows(tmp_path / "run")] == [first.key]
+        store.append(record(third))
+    assert [row["key"] for row in read_rows(tmp_path / "run")] == [first.key, third.key]
+
+
+def test_sessions_are_noted_with_their_end(tmp_path: Path, plan: Plan) -> None:
+    with RunStore.open(tmp_path / "run", plan) as store:
+        store.begin({"host": "first"})
+        store.end("interrupted")
+    with RunStore.open(tmp_path / "run", plan) as store:
+        store.begin({"host": "second"})
+        (one, two) = read_manifest(tmp_path / "run")["sessions"]
+        assert (one["host"], one["outcome"]) == ("first", "interrupted")
+        assert one["started"] <= one["ended"]
+        assert (two["host"], two["ended"]) == ("second", None)
