@@ -109,6 +109,10 @@ class Method(Plugin, ABC):
         """How many trials of fields of this shape are worth computing at once on ``device``."""
         return 1
 
+    def fingerprint(self) -> str:
+        """Identity of data outside the source code (the hash of a weights file); part of every trial's key."""
+        return ""
+
     def applicable(self, observation: Observation) -> str | None:
         """Why this method cannot work on such an observation, or None if it can."""
         if self.orders is not None and observation.ndim not in self.orders:

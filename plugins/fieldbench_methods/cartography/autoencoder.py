@@ -10,6 +10,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from fieldbench_methods.cartography.layers import Doubling, FewChannels, FromPoint, WholeInput
+
 SIDE = 51
 LATENT = 256
 
@@ -22,20 +24,20 @@ class Autoencoder(nn.Module):
         self.encoder = nn.Sequential(
             nn.Conv2d(2, 16, 4, stride=2, padding=1, bias=False),
             nn.SELU(),
-            *_narrowing(16, 32, 4, stride=2, padding=1),
-            *_narrowing(32, 64, 4, stride=2, padding=1),
-            *_narrowing(64, 128, 4, stride=2, padding=1),
-            *_narrowing(128, LATENT, 3),
+            *_normalised(nn.Conv2d(16, 32, 4, stride=2, padding=1, bias=False)),
+            *_normalised(nn.Conv2d(32, 64, 4, stride=2, padding=1, bias=False)),
+            *_normalised(nn.Conv2d(64, 128, 4, stride=2, padding=1, bias=False)),
+            *_normalised(WholeInput(128, LATENT, 3, bias=False)),
             nn.Flatten(),
         )
         self.decoder = nn.Sequential(
             nn.Unflatten(1, (LATENT, 1, 1)),
-            *_widening(LATENT, 128, 3),
-            *_widening(128, 64, 4, stride=2, padding=1),
-            *_widening(64, 32, 4, stride=2, padding=1),
-            *_widening(32, 16, 4, stride=2),
-            *_widening(16, 2, 4, stride=2),
-            nn.Conv2d(2, 1, 4),
+            *_normalised(FromPoint(LATENT, 128, 3)),
+            *_normalised(nn.ConvTranspose2d(128, 64, 4, stride=2, padding=1)),
+            *_normalised(nn.ConvTranspose2d(64, 32, 4, stride=2, padding=1)),
+            *_normalised(nn.ConvTranspose2d(32, 16, 4, stride=2)),
+            *_normalised(Doubling(16, 2, 4, stride=2)),
+            FewChannels(2, 1, 4),
             nn.Sigmoid(),
         )
 
@@ -59,12 +61,8 @@ class Autoencoder(nn.Module):
         return self.decode(self.encode(mask, values))
 
 
-def _narrowing(into: int, out: int, kernel: int, stride: int = 1, padding: int = 0) -> list[nn.Module]:
-    return [nn.Conv2d(into, out, kernel, stride, padding, bias=False), nn.BatchNorm2d(out), nn.SELU()]
-
-
-def _widening(into: int, out: int, kernel: int, stride: int = 1, padding: int = 0) -> list[nn.Module]:
-    return [nn.ConvTranspose2d(into, out, kernel, stride, padding), nn.BatchNorm2d(out), nn.SELU()]
+def _normalised(convolution: nn.Conv2d | nn.ConvTranspose2d) -> list[nn.Module]:
+    return [convolution, nn.BatchNorm2d(convolution.out_channels), nn.SELU()]
 
 
 def initialised(seed: int) -> Autoencoder:

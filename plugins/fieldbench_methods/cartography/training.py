@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from fieldbench_methods.cartography.prior import LossFieldPrior
 
 #: Shadowings drawn at once for each decorrelation distance, and fields made of each of them.
-SHADOWINGS, VIEWS = 64, 4
+SHADOWINGS, VIEWS = 64, 8
 
 #: Seconds between checkpoints.
 CHECKPOINT_INTERVAL = 120.0
@@ -82,7 +82,7 @@ def train(settings: LossFieldPrior, out: Path, *, seed: int, device: str, progre
         raise fieldbench.RequestError(f"{str(out)!r} exists; remove it or choose another --out")
     place = torch.device(device)
     network = initialised(seed).to(place)
-    optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate)
+    optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate, fused=True)
     history = checkpoint.restore(network, optimizer, resume)
 
     fields = Fields(population(settings), place)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from fieldbench import RequestError
-from fieldbench_methods.cartography.autoencoder import Autoencoder
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from fieldbench_methods.cartography.autoencoder import Autoencoder
 
 #: The prior that comes with fieldbench.
 SHIPPED = Path(__file__).with_name("prior.safetensors")
@@ -28,6 +30,8 @@ def load(path: str | None) -> Autoencoder:
     Raises:
         RequestError: if the file is not there, is neither of the two, or holds another network.
     """
+    from fieldbench_methods.cartography.autoencoder import Autoencoder
+
     file = resolve(path)
     state = _read_safetensors(file) if file.suffix == ".safetensors" else _read_released(file)
     network = Autoencoder()
@@ -88,6 +92,8 @@ def _read_safetensors(file: Path) -> dict[str, Tensor]:
 def _read_released(file: Path) -> dict[str, Tensor]:
     """The layout of the released file: the same layers in the same order, as ``encoder.main.0.weight``."""
     import pickle
+
+    import torch
 
     try:
         content = torch.load(file, weights_only=True, map_location="cpu")
