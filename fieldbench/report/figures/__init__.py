@@ -1,0 +1,122 @@
+"""Figures of a run, made for print: one module a kind, all drawn with matplotlib and none with its global state.
+
+>>> from fieldbench.report.figures import draw, save
+>>> from fieldbench.report.stored import StoredRun
+>>> for name, figure in draw(StoredRun("runs/tap-tnn-ssf-1a2b3c4d"), "rate").items():  # doctest: +SKIP
+...     save(figure, f"{name}.pdf")
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fieldbench.errors import RequestError, nearest
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from fieldbench.report.stored import StoredRun
+
+FORMATS = ("png", "pdf", "svg")
+
+
+@dataclass(frozen=True)
+class View:
+    """Which part of a field is shown, for the kinds that show fields.
+
+    Attributes:
+        trial: number of the trial; the first that is there by default.
+        axis: name or number of the axis that is cut; the last by default.
+        at: indices along it; three spread over it by default.
+    """
+
+    trial: int | None = None
+    axis: str | None = None
+    at: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of figure: a module with a function ``draw(run, view)`` that gives figures by name."""
+
+    summary: str
+    module: str
+
+
+KINDS: dict[str, Kind] = {
+    "rate": Kind("error against sampling rate, with 95 % bands", "rate"),
+    "epoch": Kind("error against epoch, with the sparsity of the core beside it", "epoch"),
+    "slices": Kind("truth, observation, reconstructions and their errors", "slices"),
+    "attention": Kind("attention maps of methods that have one", "attention"),
+    "cost": Kind("error against seconds, and the methods that no other beats in both", "cost"),
+    "strips": Kind("every trial's error, trials of one draw joined", "strips"),
+    "ranks": Kind("mean ranks over settings, with critical differences", "ranks"),
+}
+
+
+def draw(run: StoredRun, kind: str, view: View | None = None) -> dict[str, Figure]:
+    """All figures of one kind, by name: one for each setting or dataset.
+
+    Args:
+        run: the run.
+        kind: one of :data:`KINDS`.
+        view: which part of a field is shown.
+
+    Raises:
+        RequestError: for an unknown kind, a run that has nothing to show of it, or a missing matplotlib.
+    """
+    if kind not in KINDS:
+        raise RequestError(f"unknown kind of figure {kind!r}{nearest(kind, KINDS)}")
+    _need("matplotlib", "plots")
+    from fieldbench.report.figures.style import printing
+
+    module = importlib.import_module(f"{__name__}.{KINDS[kind].module}")
+    with printing():
+        figures: dict[str, Figure] = module.draw(run, view or View())
+    return figures
+
+
+def save(figure: Figure, path: str | Path) -> Path:
+    """Write a figure; the ending of the name chooses the format.
+
+    Raises:
+        RequestError: for an ending that is none of :data:`FORMATS`.
+    """
+    from fieldbench.report.figures.style import printing
+
+    path = Path(path)
+    if path.suffix.removeprefix(".") not in FORMATS:
+        raise RequestError(f"{path.name}: cannot write {path.suffix or 'this'}; use {', '.join(FORMATS)}")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with printing():
+        # Without a date, and with fixed ids, the same figure is the same file.
+        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+    return path
+
+
+def slug(*texts: str) -> str:
+    """A file name made of texts: ``rate-ssf-noise-gaussian-sigma-0.3``."""
+    return re.sub(r"[^a-z0-9.]+", "-", "-".join(texts).lower()).strip("-.")
+
+
+def unique(name: str, taken: Sequence[str]) -> str:
+    """The name, or with a number behind it where it is taken."""
+    number = 2
+    candidate = name
+    while candidate in taken:
+        candidate, number = f"{name}-{number}", number + 1
+    return candidate
+
+
+def _need(module: str, extra: str) -> None:
+    try:
+        importlib.import_module(module)
+    except ImportError:
+        raise RequestError(
+            f"this figure needs {module}, which is not installed; pip install 'fieldbench[{extra}]'"
+        ) from None

@@ -1,0 +1,140 @@
+"""How fields become pictures: conventional colours, shared scales, units and coordinates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldbench.errors import RequestError, nearest
+from fieldbench.field import Axis, Field, FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """How values of a field are shown.
+
+    Attributes:
+        colours: colour map of the values.
+        low, high: values at its ends.
+        label: quantity with unit.
+        decibel: whether values are shown as 10 log10(value + floor).
+        floor: what is added to them then.
+    """
+
+    colours: Any
+    low: float
+    high: float
+    label: str
+    decibel: bool
+    floor: float
+
+    def shown(self, values: FloatArray) -> NDArray[np.float64]:
+        """Values on the scale that is shown."""
+        if not self.decibel:
+            return np.asarray(values, dtype=float)
+        return np.asarray(10 * np.log10(np.maximum(values, 0) + self.floor), dtype=float)
+
+
+def scale_of(field: Field) -> Scale:
+    """The scale of a field's truth: decibels for power, else the unit itself; cmocean's colours for the sea."""
+    quantity = field.quantity or "value"
+    if field.log_floor is not None:
+        unit = f"dB re 1 {field.unit}" if field.unit else "dB"
+        shown = Scale(matplotlib.colormaps["inferno"], 0, 1, f"{quantity} ({unit})", True, field.log_floor)
+    else:
+        label = f"{quantity} ({field.unit})" if field.unit else quantity
+        shown = Scale(matplotlib.colormaps["viridis"], 0, 1, label, False, 0.0)
+    values = shown.shown(field.values[field.existing])
+    low, high = float(values.min()), float(values.max())
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    colours = shown.colours
+    if not shown.decibel and low < 0 < high:
+        high = max(high, -low)
+        low, colours = (
+            -high,
+            _ocean("balance", "RdBu_r") if "sound speed" in quantity else matplotlib.colormaps["RdBu_r"],
+        )
+    elif "sound speed" in quantity:
+        colours = _ocean("thermal", "viridis")
+    return Scale(colours, low, high, shown.label, shown.decibel, shown.floor)
+
+
+def error_colours() -> Any:
+    """The colour map of errors: zero is pale."""
+    return _ocean("curl", "PRGn")
+
+
+def cut_axis(field: Field, named: str | None) -> int:
+    """Number of the axis that slices are cut along; the last by default.
+
+    Raises:
+        RequestError: if the field has no such axis, or fewer than two.
+    """
+    names = [axis.name for axis in field.axes]
+    if len(names) < 2:
+        raise RequestError("a field of one axis has no slices")
+    if named is None:
+        return len(names) - 1
+    if named in names:
+        return names.index(named)
+    if named.isdigit() and int(named) < len(names):
+        return int(named)
+    raise RequestError(f"the field has no axis {named!r}{nearest(named, names)}")
+
+
+def cut_places(size: int, wanted: tuple[int, ...]) -> list[int]:
+    """Indices of the slices: those wanted, or three spread over the axis.
+
+    Raises:
+        RequestError: if one is outside.
+    """
+    for index in wanted:
+        if not 0 <= index < size:
+            raise RequestError(f"there is no slice {index}; the axis has {size}, from 0 to {size - 1}")
+    return list(wanted) or sorted({size // 6, size // 2, size - 1 - size // 6})
+
+
+def plane(values: NDArray[Any], axis: int, index: int) -> NDArray[Any]:
+    """The 2-D picture of one slice, first remaining axis across and second up; further axes at their middle."""
+    if values.ndim == 2:
+        return values.T
+    cut = np.take(values, index, axis=axis)
+    while cut.ndim > 2:
+        cut = np.take(cut, cut.shape[-1] // 2, axis=-1)
+    return np.asarray(cut).T
+
+
+def plane_axes(field: Field, axis: int) -> tuple[Axis, Axis]:
+    """The axes that a slice shows: across and up."""
+    if len(field.axes) == 2:
+        return field.axes[0], field.axes[1]
+    remaining = [item for number, item in enumerate(field.axes) if number != axis]
+    return remaining[0], remaining[1]
+
+
+def extent(across: Axis, up: Axis) -> tuple[float, float, float, float]:
+    """Edges of the picture in the axes' units, half a step beyond the outermost points."""
+    edges: list[float] = []
+    for axis in (across, up):
+        first, last, half = float(axis.coordinates[0]), float(axis.coordinates[-1]), axis.spacing / 2
+        sign = 1 if last >= first else -1
+        edges += [first - sign * half, last + sign * half]
+    return edges[0], edges[1], edges[2], edges[3]
+
+
+def axis_label(axis: Axis) -> str:
+    """An axis with its unit."""
+    return f"{axis.name} ({axis.unit})" if axis.unit else axis.name
+
+
+def _ocean(name: str, otherwise: str) -> Any:
+    try:
+        import cmocean
+    except ImportError:
+        return matplotlib.colormaps[otherwise]
+    return getattr(cmocean.cm, name)

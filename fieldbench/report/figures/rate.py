@@ -1,0 +1,72 @@
+"""Error against sampling rate."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fieldbench.errors import RequestError
+from fieldbench.report.figures import View, slug
+from fieldbench.report.figures.style import Look, error_axis, grid, legend, looks, wrapped
+from fieldbench.report.stored import Setting, StoredRun
+from fieldbench.report.summary import interval
+
+
+def draw(run: StoredRun, view: View) -> dict[str, Figure]:
+    """One figure a dataset, with a panel for each noise, sampler and selection: the mean of each method
+    with its 95 % interval (Student's t) as a band.
+
+    Raises:
+        RequestError: if no setting was run at more than one rate.
+    """
+    styles = looks(run.methods)
+    figures: dict[str, Figure] = {}
+    for dataset, settings in groupby(run.settings, key=lambda setting: str(setting.levels["dataset"])):
+        panels: dict[tuple[str, ...], list[Setting]] = {}
+        for setting in settings:
+            panels.setdefault(_but_rate(setting), []).append(setting)
+        several = {key: listed for key, listed in panels.items() if len(listed) > 1}
+        if not several:
+            continue
+        figure, axes = grid(len(several), width=2.6 if len(several) > 1 else 3.5, height=2.5)
+        for ax, (key, listed) in zip(axes, several.items(), strict=True):
+            _panel(ax, run, listed, styles)
+            ax.set_title(wrapped(", ".join([dataset, *key]), 2.6))
+        legend(figure, axes[0], len(styles))
+        figures[slug("rate", dataset)] = figure
+    if not figures:
+        raise RequestError("there is nothing to draw against the rate: every setting has one rate only")
+    return figures
+
+
+def _but_rate(setting: Setting) -> tuple[str, ...]:
+    plain = {"noise": "none", "select": "final"}
+    return tuple(
+        str(setting.levels[factor])
+        for factor in ("sampler", "noise", "select")
+        if str(setting.levels[factor]) != plain.get(factor)
+    )
+
+
+def _panel(ax: Axes, run: StoredRun, settings: list[Setting], styles: dict[str, Look]) -> None:
+    parts = [(float(setting.levels["rate"]), run.part(setting)) for setting in settings]
+    shown: list[float] = []
+    for method, look in styles.items():
+        points = []
+        for rate, part in parts:
+            scores = part.loc[part["method"] == method, "score"].dropna().to_numpy()
+            if len(scores):
+                points.append((100 * rate, float(scores.mean()), *interval(scores)))
+        if not points:
+            continue
+        rates, means, lows, highs = np.array(points).T
+        ax.plot(rates, means, color=look.colour, marker=look.marker, label=look.name)
+        ax.fill_between(rates, np.maximum(lows, 0), highs, color=look.colour, alpha=0.18, linewidth=0)
+        shown += list(means)
+    error_axis(ax, shown)
+    ax.set_xticks([100 * rate for rate, _ in parts], [f"{100 * rate:g}" for rate, _ in parts])
+    ax.set_xlabel("sampling rate (%)")
+    ax.set_ylabel(settings[0].measure)

@@ -1,0 +1,145 @@
+"""Slices of truth, observation, every method's reconstruction and its error."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from fieldbench.errors import RequestError
+from fieldbench.fields import Reconstruction
+from fieldbench.report.figures import View, slug
+from fieldbench.report.figures.pictures import (
+    axis_label,
+    cut_axis,
+    cut_places,
+    error_colours,
+    extent,
+    plane,
+    plane_axes,
+    scale_of,
+)
+from fieldbench.report.figures.style import looks, wrapped
+from fieldbench.report.stored import Setting, StoredRun
+from fieldbench.trial import OK
+
+#: Share of the errors that the error scale covers, so that one bad entry does not make all others pale.
+COVERED = 0.995
+
+
+def draw(run: StoredRun, view: View) -> dict[str, Figure]:
+    """One figure a setting: a pair of rows for each slice, above the fields and below their errors. All
+    fields share one scale, all errors another; both are of one trial. Fields that were not kept are recomputed.
+
+    Raises:
+        RequestError: if no trial ended well, or the view is not part of the field.
+    """
+    styles = looks(run.methods)
+    figures: dict[str, Figure] = {}
+    for setting in run.settings:
+        part = run.part(setting)
+        good = part[(part["status"] == OK)]
+        trials = [view.trial] if view.trial is not None else sorted(good["trial"].unique())[:1]
+        keys = set(good.loc[good["trial"].isin(trials), "key"])
+        rows = {row["method"]: row for row in run.rows() if row["key"] in keys}
+        shown = {method: run.reconstruction(rows[method]) for method in styles if method in rows}
+        if shown:
+            names = {method: styles[method].name for method in shown}
+            title = f"{setting.title}, trial {trials[0]}"
+            figures[slug("slices", title)] = _figure(setting, title, shown, rows, names, view)
+    if not figures:
+        raise RequestError("no trial that ended well is there to be shown")
+    return figures
+
+
+def _figure(
+    setting: Setting,
+    title: str,
+    shown: dict[str, Reconstruction],
+    rows: dict[str, Any],
+    names: dict[str, str],
+    view: View,
+) -> Figure:
+    first = next(iter(shown.values()))
+    truth = first.truth
+    axis = cut_axis(truth, view.axis)
+    places = [0] if len(truth.shape) == 2 else cut_places(truth.shape[axis], view.at)
+    across, up = plane_axes(truth, axis)
+    scale = scale_of(truth)
+    errors = {method: scale.shown(item.estimate) - scale.shown(truth.values) for method, item in shown.items()}
+    existing = truth.existing
+    largest = float(np.quantile(np.abs(np.concatenate([error[existing] for error in errors.values()])), COVERED)) or 1.0
+
+    aspect = _aspect(truth, across, up)
+    columns = 2 + len(shown)
+    width = min(1.45, 10.0 / columns)
+    height = width * min(max(aspect, 0.5), 1.6)
+    size = (columns * width + 1.1, 2 * len(places) * (height + 0.12) + 0.75)
+    figure = Figure(figsize=size, layout="constrained")
+    axes = figure.subplots(2 * len(places), columns, squeeze=False)
+    box, downward = extent(across, up), "depth" in up.name
+    for number, index in enumerate(places):
+        above, below = axes[2 * number], axes[2 * number + 1]
+        fields = [truth.values, first.observation.values, *(item.estimate for item in shown.values())]
+        for ax, values in zip(above, fields, strict=True):
+            hidden = np.isnan(values) | ~existing
+            picture = np.where(plane(hidden, axis, index), np.nan, scale.shown(plane(values, axis, index)))
+            fieldlike = _picture(ax, picture, box, scale.colours, scale.low, scale.high, downward)
+        for ax, error in zip(below[2:], errors.values(), strict=True):
+            picture = plane(np.where(existing, error, np.nan), axis, index)
+            errorlike = _picture(ax, picture, box, error_colours(), -largest, largest, downward)
+        for ax in below[:2]:
+            ax.remove()
+        where = f"{truth.axes[axis].name} {truth.axes[axis].coordinates[index]:g} {truth.axes[axis].unit}".strip()
+        above[0].set_ylabel(f"{where}\n{axis_label(up)}" if len(truth.shape) > 2 else axis_label(up))
+        above[0].tick_params(labelleft=True)
+        below[2].set_ylabel("error")
+    for ax, name in zip(axes[0], ["truth", "observation", *names.values()], strict=True):
+        ax.set_title(name)
+    for ax, row in zip(axes[0][2:], [rows[method] for method in shown], strict=True):
+        score = row["metrics"].get(setting.metric)
+        if score is not None:
+            ax.set_title(f"{ax.get_title()}\n{setting.metric.upper()} {score:.3g} {setting.unit}".strip())
+    for ax in (axes[-2][0], axes[-2][1], *axes[-1][2:]):
+        ax.set_xlabel(axis_label(across))
+        ax.tick_params(labelbottom=True)
+    top = axes[: max(1, len(axes) // 2)].ravel().tolist()
+    bottom = axes[max(1, len(axes) // 2) :].ravel().tolist()
+    figure.colorbar(fieldlike, ax=[ax for ax in top if ax.figure], label=scale.label, aspect=15, pad=0.01)
+    unit = "dB" if scale.decibel else truth.unit
+    figure.colorbar(
+        errorlike, ax=[ax for ax in bottom if ax.figure], label=f"error ({unit})" if unit else "error", aspect=15,
+        extend="both", pad=0.01,
+    )  # fmt: skip
+    figure.suptitle(wrapped(title, figure.get_figwidth()), fontsize=8)
+    return figure
+
+
+def _picture(
+    ax: Axes,
+    picture: Any,
+    box: tuple[float, float, float, float],
+    colours: Any,
+    low: float,
+    high: float,
+    downward: bool,
+) -> Any:
+    ax.set_facecolor("#e4e4e4")
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(True)
+    ax.tick_params(labelleft=False, labelbottom=False, length=2)
+    image = ax.imshow(
+        picture, origin="lower", extent=box, cmap=colours, vmin=low, vmax=high, aspect="auto", interpolation="nearest"
+    )
+    if downward:
+        ax.invert_yaxis()
+    return image
+
+
+def _aspect(truth: Any, across: Any, up: Any) -> float:
+    """Height over width: true to scale where both axes have one unit, square otherwise."""
+    if across.unit != up.unit:
+        return 1.0
+    return float((len(up) * up.spacing) / (len(across) * across.spacing))

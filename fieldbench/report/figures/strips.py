@@ -1,0 +1,57 @@
+"""Every trial's error: what means and intervals are made of."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from fieldbench.errors import RequestError
+from fieldbench.report.figures import View, slug
+from fieldbench.report.figures.style import COLUMN, error_axis, looks, wrapped
+from fieldbench.report.stored import StoredRun
+
+
+def draw(run: StoredRun, view: View) -> dict[str, Figure]:
+    """One figure a setting: a strip of points for each method, its mean as a bar, trials of one draw joined
+    by a line; failed trials are counted below the method's name.
+
+    Raises:
+        RequestError: if no trial has a score.
+    """
+    styles = looks(run.methods)
+    figures: dict[str, Figure] = {}
+    for setting in run.settings:
+        part = run.part(setting)
+        if part["score"].notna().sum() == 0:
+            continue
+        table = part.pivot_table("score", ["seed", "trial"], part["method"].astype(str), dropna=False)
+        present = [method for method in styles if (part["method"] == method).any()]
+        figure = Figure(figsize=(max(COLUMN, 0.75 * len(present) + 0.8), 2.6), layout="constrained")
+        ax = figure.subplots()
+        scores = np.array([[row.get(method, np.nan) for method in present] for _, row in table.iterrows()])
+        places = np.arange(len(present))
+        for line in scores:
+            ax.plot(places, line, color="#bbbbbb", linewidth=0.5, zorder=1)
+        names = []
+        for place, method in enumerate(present):
+            look, values = styles[method], scores[:, place]
+            good = values[np.isfinite(values)]
+            ax.plot(np.full(len(values), place), values, look.marker, color=look.colour, alpha=0.75, mew=0, zorder=2)
+            if len(good):
+                ax.hlines(good.mean(), place - 0.25, place + 0.25, color=look.colour, linewidth=1.8, zorder=3)
+            lost = int((part["method"] == method).sum()) - len(good)
+            names.append(f"{_breakable(look.name)}\n({lost} without score)" if lost else _breakable(look.name))
+        ax.set_xticks(places, names)
+        ax.set_xlim(-0.5, len(present) - 0.5)
+        error_axis(ax, list(scores[np.isfinite(scores)]))
+        ax.set_ylabel(setting.measure)
+        count = f"{len(scores)} trial{'s' if len(scores) > 1 else ''}"
+        ax.set_title(wrapped(f"{setting.title}, {count}", figure.get_figwidth() - 0.8))
+        figures[slug("strips", setting.title)] = figure
+    if not figures:
+        raise RequestError("no trial of this run has a score")
+    return figures
+
+
+def _breakable(name: str) -> str:
+    return name.replace("[", "\n[").replace(",", ",\n").replace("+", "\n+")
