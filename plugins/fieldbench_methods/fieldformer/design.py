@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from fieldbench.field import Mask
 from numpy.typing import NDArray
 
+from fieldbench.field import Mask
 from fieldbench_methods.fieldformer.geometry import Geometry
 
 SMALLEST_NORM = 1e-12

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from fieldbench.field import FloatArray
 from numpy.typing import NDArray
 
+from fieldbench.field import FloatArray
 from fieldbench_methods.fieldformer import kernels, randomness
 from fieldbench_methods.fieldformer.design import SMALLEST_NORM, Design, Schedule
 from fieldbench_methods.fieldformer.geometry import Geometry
@@ -124,7 +124,8 @@ class Engine:
         self._update = 0
         steps = np.arange(schedule.epochs)
         self._dropout_keys = {
-            stream: randomness.dropout_keys(problem.seed, steps, stream) for stream in (randomness.SCORES, randomness.CORE)
+            stream: randomness.dropout_keys(problem.seed, steps, stream)
+            for stream in (randomness.SCORES, randomness.CORE)
         }
 
         heads, count, latent = geometry.head_count, geometry.cubes, design.padded_latent
@@ -223,7 +224,9 @@ class Engine:
 
     def _backward(self, step: int) -> None:
         support, width = self._support, self._row.size
-        self._tucker.expand_gradient(support, self._weights.factors, self._slope.reshape(-1), self._weights.factor_gradients)
+        self._tucker.expand_gradient(
+            support, self._weights.factors, self._slope.reshape(-1), self._weights.factor_gradients
+        )
         gain, limit, word, core_gain, _, _ = self._dropout(step)
         kernels.activation_gradient(
             self._soft, support.starts, support.columns, support.weights, gain, limit, word, core_gain,

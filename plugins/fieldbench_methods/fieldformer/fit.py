@@ -6,9 +6,9 @@ import importlib.util
 from collections.abc import Sequence
 
 import numpy as np
-from fieldbench.field import FloatArray
 from numpy.typing import NDArray
 
+from fieldbench.field import FloatArray
 from fieldbench_methods.fieldformer.design import Design, Schedule
 from fieldbench_methods.self_supervised import Problem
 

@@ -13,6 +13,7 @@ from fieldbench_methods.fieldformer.design import SMALLEST_NORM, Design
 from fieldbench_methods.fieldformer.sparsemax import sparsemax
 from fieldbench_methods.fieldformer.tucker import expand
 
+
 class TensorAttention:
     """The network of B trials at once.
 

@@ -41,10 +41,10 @@ def train(
     masks = np.stack([problem.mask for problem in problems])
     places = torch.from_numpy(np.flatnonzero(masks)).to(device)
     wanted = _on(device, np.concatenate([problem.target[problem.mask] for problem in problems]))
-    entry_weight = _on(device, np.repeat([schedule.entry_weight(mask) for mask in masks], masks.reshape(len(masks), -1).sum(1)))
-    optimiser = torch.optim.AdamW(
-        parameters, lr=schedule.learning_rate, weight_decay=schedule.weight_decay, fused=True
+    entry_weight = _on(
+        device, np.repeat([schedule.entry_weight(mask) for mask in masks], masks.reshape(len(masks), -1).sum(1))
     )
+    optimiser = torch.optim.AdamW(parameters, lr=schedule.learning_rate, weight_decay=schedule.weight_decay, fused=True)
     penalty = _penalty(problems, device)
 
     for step in range(schedule.epochs):

@@ -55,9 +55,7 @@ def axpy(typing_context, target, t, factor, source, s, eights):  # type: ignore[
         lanes = _broadcast(builder, factor)
         with cgutils.for_range(builder, eights) as loop:
             at = builder.gep(to, [loop.index])
-            added = _multiply_add(
-                builder, lanes, _load(builder, builder.gep(of, [loop.index])), _load(builder, at)
-            )
+            added = _multiply_add(builder, lanes, _load(builder, builder.gep(of, [loop.index])), _load(builder, at))
             _store(builder, added, at)
         return context.get_dummy_value()
 

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from numpy.typing import ArrayLike
 
-from fieldbench.field import Observation
+from fieldbench.field import FloatArray, Observation
 from fieldbench.method import Method, Report
 from fieldbench.plugin import parameter
 from fieldbench_methods.fieldformer.geometry import Sizes, spread
-from fieldbench_methods.relay import Relay
-from fieldbench_methods.scaling import fit_scaling
+from fieldbench_methods.self_supervised import Problem, complete
+from fieldbench_methods.tv import TotalVariation
 
 if TYPE_CHECKING:
     from fieldbench_methods.fieldformer.design import Schedule
     from fieldbench_methods.tnn.network import TensorNetwork
+
+
+OWN_VARIATION = 3e-7
+"""Weight of the summed first-order total variation in the ``tnn`` training."""
 
 
 class TNN(Method):
@@ -67,6 +72,9 @@ class TNN(Method):
 
     def check_shape(self, shape: Sequence[int]) -> None:
         self._sizes(tuple(shape))
+        variation = self.modifier("tv")
+        if isinstance(variation, TotalVariation):
+            variation.along(len(shape))
 
     def complete(self, observation: Observation, *, seed: int, device: str, report: Report) -> ArrayLike:
         return self.complete_batch([observation], seeds=[seed], device=device, reports=[report])[0]
@@ -74,24 +82,24 @@ class TNN(Method):
     def complete_batch(
         self, observations: Sequence[Observation], *, seeds: Sequence[int], device: str, reports: Sequence[Report]
     ) -> list[ArrayLike]:
-        from fieldbench_methods.fieldformer.training import train
+        from fieldbench_methods.tnn.fit import fit
 
-        network = self.network(observations[0].shape)
-        scalings = [fit_scaling(observation, self.transform) for observation in observations]
-        initial = network.uniform if self.training == "fieldformer" else network.normal
-        estimates = train(
-            network,
-            [initial(seed) for seed in seeds],
-            [
-                scaling.forward(observation.filled(0.0))
-                for observation, scaling in zip(observations, scalings, strict=True)
-            ],
-            [observation.mask for observation in observations],
-            self._schedule(),
-            [Relay(report, scaling) for report, scaling in zip(reports, scalings, strict=True)],
-            device=device,
-        )
-        return [scaling.inverse(estimate) for scaling, estimate in zip(scalings, estimates, strict=True)]
+        network, schedule = self.network(observations[0].shape), self._schedule()
+
+        def train(problems: Sequence[Problem], device: str, share: float) -> list[FloatArray]:
+            initial = network.uniform if self.training == "fieldformer" else network.normal
+            return fit(network, initial, problems, schedule.shortened(share), device)
+
+        variation = self.modifier("tv")
+        assert variation is None or isinstance(variation, TotalVariation)
+        if variation is None and self.training == "tnn":
+            size = math.prod(observations[0].shape)
+            variation = TotalVariation(form="first-order", weight=OWN_VARIATION * size)
+        return complete(train, observations, seeds, device, reports, self.transform, variation)
+
+    def batch_size(self, shape: Sequence[int], device: str) -> int:
+        """On a GPU as many trials as keep it busy; on the CPU some, whose cost does not depend on it."""
+        return 8 if device == "cpu" else 32
 
     def _schedule(self) -> Schedule:
         from fieldbench_methods.fieldformer.design import Schedule

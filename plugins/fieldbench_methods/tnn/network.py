@@ -1,17 +1,14 @@
-"""The tensor neural network in plain torch, for a batch of trials."""
+"""The tensor neural network: its sizes and initial weights."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from fieldbench_methods.fieldformer.design import uniform_weights
-from fieldbench_methods.fieldformer.tucker import expand
 
 Sizes = tuple[int, ...]
 
@@ -51,10 +48,3 @@ class TensorNetwork:
                 draw[outside] = generator.standard_normal(int(outside.sum()))
             weights.append(draw)
         return [array.astype(np.float32) for array in weights]
-
-    def __call__(self, parameters: Sequence[Tensor], step: int | None) -> tuple[Tensor, None]:
-        """Estimates of shape (B, I_1, .., I_L); there is no dropout and no sparse core to report."""
-        core, *factors = parameters
-        order = len(factors) // 2
-        hidden = expand(core, factors[:order]).relu()
-        return expand(hidden, factors[order:]).tanh(), None

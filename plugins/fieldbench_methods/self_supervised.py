@@ -1,0 +1,130 @@
+"""What TAP, MHTAP and TNN share: from observations to problems on the scaled field, and back.
+
+These methods are trained on one observation and nothing else. How they are trained is theirs; what comes
+before and after is here: scaling, the total variation modifier with the choice of its weight, and reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fieldbench.errors import RequestError
+from fieldbench.field import FloatArray, Mask, Observation
+from fieldbench.method import Report, Silent
+from fieldbench_methods.scaling import Scaling, fit_scaling
+from fieldbench_methods.tv import TotalVariation
+from fieldbench_methods.tv.withholding import withheld
+
+SEARCH_SHARE, SEARCH_EPOCHS = 0.2, 0.25
+"""A weight is chosen on this share of the observed entries, after this share of the epochs."""
+
+
+@dataclass(frozen=True)
+class Smoothness:
+    """A total variation penalty: form and axes as in :mod:`fieldbench_methods.tv.penalty`, and its weight."""
+
+    form: str
+    axes: tuple[int, ...]
+    weight: float
+
+
+class Relay:
+    """Passes scaled estimates on to a report, in the field's unit."""
+
+    def __init__(self, report: Report, scaling: Scaling) -> None:
+        self._report, self._scaling = report, scaling
+
+    def due(self, step: int) -> bool:
+        return self._report.due(step)
+
+    def __call__(self, step: int, estimate: FloatArray, support: float | None) -> None:
+        diagnostics = {} if support is None else {"support": support}
+        self._report(step, self._scaling.inverse(estimate), **diagnostics)
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """One trial on the scaled field.
+
+    Attributes:
+        target: scaled values of the field's shape, 0 at hidden entries.
+        mask: True = observed.
+        seed: of weights and dropout.
+        listener: told of scaled estimates that are due.
+        smoothness: the penalty, or None.
+    """
+
+    target: FloatArray
+    mask: Mask
+    seed: int
+    listener: Relay
+    smoothness: Smoothness | None = None
+
+
+class Fit(Protocol):
+    """How a method trains: problems of one shape, for a share of its epochs, to scaled estimates."""
+
+    def __call__(self, problems: Sequence[Problem], device: str, share: float) -> list[FloatArray]: ...
+
+
+def complete(
+    fit: Fit,
+    observations: Sequence[Observation],
+    seeds: Sequence[int],
+    device: str,
+    reports: Sequence[Report],
+    transform: str,
+    variation: TotalVariation | None,
+) -> list[ArrayLike]:
+    """Estimates in the unit of the observations, in their order."""
+    scalings = [fit_scaling(observation, transform) for observation in observations]
+    weights = [
+        None if variation is None else _weight(fit, observation, seed, device, transform, variation)
+        for observation, seed in zip(observations, seeds, strict=True)
+    ]
+    problems = [
+        _problem(observation, scaling, seed, report, variation, weight)
+        for observation, scaling, seed, report, weight in zip(
+            observations, scalings, seeds, reports, weights, strict=True
+        )
+    ]
+    estimates = fit(problems, device, 1.0)
+    return [scaling.inverse(estimate) for scaling, estimate in zip(scalings, estimates, strict=True)]
+
+
+def _problem(
+    observation: Observation,
+    scaling: Scaling,
+    seed: int,
+    report: Report,
+    variation: TotalVariation | None,
+    weight: float | None,
+) -> Problem:
+    target = np.where(observation.mask, scaling.forward(observation.filled(0.0)), 0.0)
+    smoothness = None
+    if variation is not None and weight is not None:
+        smoothness = Smoothness(variation.form, variation.along(observation.ndim), weight)
+    return Problem(target, observation.mask, seed, Relay(report, scaling), smoothness)
+
+
+def _weight(
+    fit: Fit, observation: Observation, seed: int, device: str, transform: str, variation: TotalVariation
+) -> float:
+    """The weight that was given, or the candidate whose shorter training predicts withheld entries best."""
+    if variation.weight is not None:
+        return variation.weight
+    try:
+        hidden = withheld(observation.mask, SEARCH_SHARE, seed)
+    except ValueError as error:
+        raise RequestError(f"tv: {error}, as in +tv[weight={variation.candidates[2]}]") from error
+    training = observation.without(hidden)
+    scaling = fit_scaling(training, transform)
+    wanted = scaling.forward(observation.filled(0.0))[hidden]
+    problems = [_problem(training, scaling, seed, Silent(), variation, candidate) for candidate in variation.candidates]
+    errors = [float(np.mean((estimate[hidden] - wanted) ** 2)) for estimate in fit(problems, device, SEARCH_EPOCHS)]
+    return variation.candidates[int(np.argmin(errors))]

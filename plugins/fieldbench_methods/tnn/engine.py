@@ -1,0 +1,142 @@
+"""The fast CPU engine of TNN: one trial on one thread, its whole update compiled by numba.
+
+It computes what :mod:`layers` and :mod:`fieldbench_methods.fieldformer.training` define. The products are
+so small that calling them one by one from Python would cost more than computing them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldbench.field import FloatArray
+from fieldbench_methods.fieldformer import kernels
+from fieldbench_methods.fieldformer.design import Schedule
+from fieldbench_methods.self_supervised import Problem
+from fieldbench_methods.tnn.network import TensorNetwork
+from fieldbench_methods.tv.penalty import variation_gradient
+
+Floats = NDArray[np.float32]
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _expand(weights, factor_starts, sizes, ranks, tensors, tensor_starts, relu_before):  # type: ignore[no-untyped-def]
+    """Every contraction in turn: tensor l times factor l becomes tensor l + 1 (see :class:`_Plan`)."""
+    for stage in range(sizes.size):
+        begin, end = tensor_starts[stage], tensor_starts[stage + 1]
+        size, rank = sizes[stage], ranks[stage]
+        if stage == relu_before:
+            for index in range(begin, end):
+                tensors[index] = max(tensors[index], np.float32(0.0))
+        unfolded = tensors[begin:end].reshape(rank, (end - begin) // rank)
+        factor = weights[factor_starts[stage] : factor_starts[stage] + size * rank].reshape(size, rank)
+        following = tensors[end : tensor_starts[stage + 2]].reshape(unfolded.shape[1], size)
+        np.dot(unfolded.T, factor.T, following)
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy")
+def _expand_gradient(  # type: ignore[no-untyped-def]
+    weights, gradient, factor_starts, sizes, ranks, tensors, slopes, tensor_starts, relu_before
+):
+    """Behind :func:`_expand`: from the slope of the last tensor to those of all factors and of the core."""
+    for stage in range(sizes.size - 1, -1, -1):
+        begin, end = tensor_starts[stage], tensor_starts[stage + 1]
+        size, rank = sizes[stage], ranks[stage]
+        place = factor_starts[stage]
+        unfolded = tensors[begin:end].reshape(rank, (end - begin) // rank)
+        above = slopes[end : tensor_starts[stage + 2]].reshape(unfolded.shape[1], size)
+        factor = weights[place : place + size * rank].reshape(size, rank)
+        np.dot(above.T, unfolded.T, gradient[place : place + size * rank].reshape(size, rank))
+        np.dot(factor.T, above.T, slopes[begin:end].reshape(unfolded.shape))
+        if stage == relu_before:
+            for index in range(begin, end):
+                slopes[index] = slopes[index] if tensors[index] > 0 else np.float32(0.0)
+
+
+class _Plan:
+    """Where everything lies: weights in one vector, and all intermediate tensors in another.
+
+    Tensor 0 is the core, a view of the first weights copied to the front; each contraction takes the
+    foremost mode away and appends the next layer's at the back, so that after every mode once the order
+    of the modes is restored. The ReLU comes before contraction ``relu_before``.
+    """
+
+    def __init__(self, network: TensorNetwork) -> None:
+        core, hidden, field = network.shapes
+        self.relu_before = len(core)
+        self.ranks = np.array([*core, *hidden], dtype=np.int64)
+        self.sizes = np.array([*hidden, *field], dtype=np.int64)
+        self.core_size = math.prod(core)
+        self.factor_starts = self.core_size + np.cumsum([0, *(self.ranks * self.sizes)[:-1]])
+        lengths = [self.core_size]
+        for rank, size in zip(self.ranks, self.sizes, strict=True):
+            lengths.append(lengths[-1] // int(rank) * int(size))
+        self.tensor_starts = np.cumsum([0, *lengths])
+
+
+class Engine:
+    """One trial: its weights, its buffers and its training step.
+
+    Args:
+        network: sizes.
+        initial: weights in the order of ``network.parameter_shapes``.
+        problem: what to fit.
+        schedule: learning rate and the like.
+    """
+
+    def __init__(self, network: TensorNetwork, initial: Sequence[Floats], problem: Problem, schedule: Schedule) -> None:
+        self._plan = _Plan(network)
+        self._schedule, self._problem = schedule, problem
+        self._weights = np.concatenate([array.ravel() for array in initial])
+        self._gradient, self._mean, self._square = (np.zeros_like(self._weights) for _ in range(3))
+        self._tensors = np.zeros(self._plan.tensor_starts[-1], np.float32)
+        self._slopes = np.zeros_like(self._tensors)
+        self._update = 0
+        shape = problem.target.shape
+        last = self._plan.tensor_starts[-2]
+        self._field, self._slope = self._tensors[last:].reshape(shape), self._slopes[last:].reshape(shape)
+        self._observed = np.flatnonzero(problem.mask).astype(np.uint32)
+        self._wanted = problem.target[problem.mask].astype(np.float32)
+        self._entry_weight = np.float32(schedule.entry_weight(problem.mask))
+
+    def step(self) -> None:
+        """One update of the weights."""
+        plan = self._plan
+        self._forward()
+        self._slope[:] = 0
+        smoothness = self._problem.smoothness
+        if smoothness is not None:
+            estimate = np.tanh(self._field)
+            self._slope[:] = variation_gradient(estimate, smoothness.form, smoothness.axes)
+            self._slope *= np.float32(smoothness.weight) * (1 - estimate * estimate)
+        kernels.observed_gradient(
+            self._field.reshape(-1), self._observed, self._wanted, self._entry_weight, True, self._slope.reshape(-1)
+        )
+        _expand_gradient(
+            self._weights, self._gradient, plan.factor_starts, plan.sizes, plan.ranks, self._tensors, self._slopes,
+            plan.tensor_starts, plan.relu_before,
+        )  # fmt: skip
+        self._gradient[: plan.core_size] = self._slopes[: plan.core_size]
+        self._update += 1
+        kernels.adam(
+            self._weights, self._gradient, self._mean, self._square, np.float32(self._schedule.learning_rate),
+            np.float32(self._schedule.weight_decay), np.float32(1 - 0.9**self._update),
+            np.float32(1 - 0.999**self._update),
+        )  # fmt: skip
+
+    def estimate(self) -> FloatArray:
+        """The scaled estimate, of the field's shape."""
+        self._forward()
+        return np.tanh(self._field.astype(float))
+
+    def _forward(self) -> None:
+        plan = self._plan
+        self._tensors[: plan.core_size] = self._weights[: plan.core_size]
+        _expand(
+            self._weights, plan.factor_starts, plan.sizes, plan.ranks, self._tensors, plan.tensor_starts,
+            plan.relu_before,
+        )  # fmt: skip

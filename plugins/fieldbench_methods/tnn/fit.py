@@ -1,0 +1,58 @@
+"""Fitting a batch of TNN trials: on the CPU by the fast engine, elsewhere in plain torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldbench.field import FloatArray
+from fieldbench_methods.fieldformer.design import Schedule
+from fieldbench_methods.fieldformer.fit import has_numba
+from fieldbench_methods.self_supervised import Problem
+from fieldbench_methods.tnn.network import TensorNetwork
+
+Initial = Callable[[int], list[NDArray[np.float32]]]
+
+
+def fit(
+    network: TensorNetwork, initial: Initial, problems: Sequence[Problem], schedule: Schedule, device: str
+) -> list[FloatArray]:
+    """Scaled estimates of the field's shape, one a problem.
+
+    Args:
+        initial: from a seed to the network's weights.
+        problems: of one shape.
+    """
+    if device == "cpu" and has_numba():
+        return [fit_fast(network, initial, problem, schedule) for problem in problems]
+    return fit_plain(network, initial, problems, schedule, device)
+
+
+def fit_plain(
+    network: TensorNetwork, initial: Initial, problems: Sequence[Problem], schedule: Schedule, device: str
+) -> list[FloatArray]:
+    """Plain torch, all problems at once, on any device."""
+    from fieldbench_methods.fieldformer.training import train
+    from fieldbench_methods.tnn.layers import forward
+
+    return train(
+        lambda parameters, step: (forward(parameters), None),
+        [initial(problem.seed) for problem in problems],
+        problems,
+        schedule,
+        device,
+    )
+
+
+def fit_fast(network: TensorNetwork, initial: Initial, problem: Problem, schedule: Schedule) -> FloatArray:
+    """One problem on one CPU thread, by numpy and numba."""
+    from fieldbench_methods.tnn.engine import Engine
+
+    engine = Engine(network, initial(problem.seed), problem, schedule)
+    for step in range(1, schedule.epochs + 1):
+        engine.step()
+        if problem.listener.due(step):
+            problem.listener(step, engine.estimate(), None)
+    return engine.estimate()
