@@ -9,6 +9,7 @@ from pydantic import PositiveInt
 
 import fieldbench
 from fieldbench import parameter
+from fieldbench.datafile import DataPath, located
 from fieldbench.field import FloatArray
 from fieldbench.sensing import is_fiber_mask
 from fieldbench_methods.cartography.prior import LossFieldPrior
@@ -41,7 +42,7 @@ class Nasdac(fieldbench.Method):
     orders = (3,)
     prior_training: ClassVar[type[LossFieldPrior]] = LossFieldPrior
 
-    weights: str | None = parameter(
+    weights: DataPath | None = parameter(
         None, "file of the autoencoder's weights: safetensors, or Deep-SC's slf_network.pt; none: the shipped prior"
     )
     emitters: PositiveInt | Literal["estimate"] | None = parameter(
@@ -49,9 +50,10 @@ class Nasdac(fieldbench.Method):
     )
 
     def fingerprint(self) -> str:
-        from fieldbench_methods.cartography.weight_files import resolve, sha256
+        """The hash of the shipped prior; other weights are named by their hash already."""
+        from fieldbench_methods.cartography.weight_files import SHIPPED, sha256
 
-        return sha256(resolve(self.weights))
+        return sha256(SHIPPED) if self.weights is None else ""
 
     def applicable(self, observation: fieldbench.Observation) -> str | None:
         reason = super().applicable(observation)
@@ -74,9 +76,9 @@ class Nasdac(fieldbench.Method):
         return nasdac.complete(self._network(), self._separated(observation))
 
     def _network(self) -> Autoencoder:
-        from fieldbench_methods.cartography.weight_files import load
+        from fieldbench_methods.cartography.weight_files import SHIPPED, load
 
-        return load(self.weights)
+        return load(SHIPPED if self.weights is None else located(self.weights))
 
     def _separated(self, observation: fieldbench.Observation) -> Separated:
         from fieldbench_methods.cartography.nasdac import Separated

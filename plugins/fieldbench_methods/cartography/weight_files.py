@@ -17,22 +17,21 @@ if TYPE_CHECKING:
 SHIPPED = Path(__file__).with_name("prior.safetensors")
 
 
-def load(path: str | None) -> Autoencoder:
+def load(file: Path) -> Autoencoder:
     """A network with the weights of a file, ready to be used: eval mode, gradients off, single precision.
 
     Nothing in the file is executed: a safetensors file holds arrays alone, and any other is read by torch's
     ``weights_only`` loader.
 
     Args:
-        path: a safetensors file written by ``fieldbench train-prior``, or the released Deep-SC weights
-            (``slf_network.pt``); None for the prior that comes with fieldbench.
+        file: a safetensors file written by ``fieldbench train-prior``, such as :data:`SHIPPED`, or the
+            released Deep-SC weights (``slf_network.pt``).
 
     Raises:
-        RequestError: if the file is not there, is neither of the two, or holds another network.
+        RequestError: if the file is neither of the two, or holds another network.
     """
     from fieldbench_methods.cartography.autoencoder import Autoencoder
 
-    file = resolve(path)
     state = _read_safetensors(file) if file.suffix == ".safetensors" else _read_released(file)
     network = Autoencoder()
     wanted = network.state_dict()
@@ -62,19 +61,8 @@ def save(network: Autoencoder, path: Path) -> None:
     partial.replace(path)
 
 
-def resolve(path: str | None) -> Path:
-    """The file that a ``weights`` parameter means.
-
-    Raises:
-        RequestError: if there is no such file.
-    """
-    file = SHIPPED if path is None else Path(path).expanduser()
-    if not file.is_file():
-        raise RequestError(f"weights {str(file)!r} are not there; `fieldbench train-prior` makes some")
-    return file
-
-
 def sha256(path: Path) -> str:
+    """The hash that the card of a weights file states."""
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
 
