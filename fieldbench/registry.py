@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 import pluggy
 import pydantic
 
-from fieldbench import hookspecs
+from fieldbench import datafile, hookspecs
 from fieldbench.dataset import Dataset
 from fieldbench.errors import FieldbenchError, RequestError, nearest, one_line
 from fieldbench.method import Method, Modifier
@@ -90,6 +90,7 @@ class Registry:
             RequestError: if a named file is not there, or nothing has a name that is to be left out.
         """
         self.sources = Sources.from_environment() if sources is None else sources
+        datafile.remember(self.sources.data)
         self.broken: list[Broken] = []
         self._entries: dict[str, dict[str, Entry]] = {kind: {} for kind in KINDS}
         self._duplicates: dict[tuple[str, str], tuple[Entry, Entry]] = {}
@@ -185,7 +186,7 @@ class Registry:
         (part,) = _only_part(text)
         if part.name not in RULES:
             raise RequestError(f"unknown selection {part.name!r}{nearest(part.name, RULES)}")
-        return _validated(RULES[part.name], part, text)
+        return validated(RULES[part.name], part, text)
 
     def identity(self, plugin: Plugin) -> dict[str, Any]:
         """What determines a plugin's numbers: class, version or source hash, and all its parameters."""
@@ -232,7 +233,7 @@ class Registry:
         return self._instantiate(kind, part, text)
 
     def _instantiate(self, kind: str, part: Part, text: str) -> Plugin:
-        return _validated(self.find(kind, part.name).cls, part, text)
+        return validated(self.find(kind, part.name).cls, part, text)
 
     # Loading. Each plugin is loaded by itself, so that a broken one takes nothing else with it.
 
@@ -397,7 +398,12 @@ def _only_part(text: str) -> Sequence[Part]:
     return parts
 
 
-def _validated(cls: type[P], part: Part, text: str) -> P:
+def validated(cls: type[P], part: Part, text: str) -> P:
+    """An object of a plugin class with the parameters of a part; ``text`` is what errors quote.
+
+    Raises:
+        RequestError: if a parameter is unknown or its value not allowed.
+    """
     names = cls.parameter_names()
     for key in part.parameters:
         if key not in names:

@@ -57,12 +57,14 @@ class Sources:
         classes: plugin classes defined in the running program, such as a notebook cell.
         blocked: names of plugins (entry points or file stems), distributions or classes to leave out.
         strict: whether a broken plugin is fatal.
+        data: where files lie that specs name by their content (:mod:`fieldbench.datafile`).
     """
 
     files: tuple[str, ...] = ()
     classes: tuple[type[Plugin], ...] = ()
     blocked: frozenset[str] = frozenset()
     strict: bool = False
+    data: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def from_environment(

@@ -82,9 +82,12 @@ def split(text: str, separator: str = ",") -> list[str]:
 
 def format_part(name: str, parameters: dict[str, Value]) -> str:
     """The inverse of reading one part; parameters keep their order."""
-    if not parameters:
+    rest = dict(parameters)
+    if "path" in rest:
+        name = f"{name}:{rest.pop('path')}"
+    if not rest:
         return name
-    return f"{name}[{','.join(f'{key}={format_value(value)}' for key, value in parameters.items())}]"
+    return f"{name}[{','.join(f'{key}={format_value(value)}' for key, value in rest.items())}]"
 
 
 def format_value(value: Value) -> str:

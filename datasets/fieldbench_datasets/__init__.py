@@ -1,9 +1,11 @@
-"""The built-in datasets and noises, registered like any other plugin."""
+"""The built-in datasets, noises and some samplers, registered like any other plugin."""
 
 from __future__ import annotations
 
 import fieldbench
+from fieldbench_datasets.file import FileDataset
 from fieldbench_datasets.noise import Gaussian, Laplacian, NoNoise
+from fieldbench_datasets.platforms import Points, Tracks
 from fieldbench_datasets.radiomap import RadioMap, RadioMap1, RadioMap2
 from fieldbench_datasets.ssf import SoundSpeedField
 from fieldbench_datasets.ssf_synthetic import SyntheticSoundSpeedField
@@ -11,9 +13,14 @@ from fieldbench_datasets.ssf_synthetic import SyntheticSoundSpeedField
 
 @fieldbench.hookimpl
 def fieldbench_register_datasets() -> list[type[fieldbench.Dataset]]:
-    return [SoundSpeedField, SyntheticSoundSpeedField, RadioMap, RadioMap1, RadioMap2]
+    return [SoundSpeedField, SyntheticSoundSpeedField, RadioMap, RadioMap1, RadioMap2, FileDataset]
 
 
 @fieldbench.hookimpl
 def fieldbench_register_noises() -> list[type[fieldbench.Noise]]:
     return [NoNoise, Gaussian, Laplacian]
+
+
+@fieldbench.hookimpl
+def fieldbench_register_samplers() -> list[type[fieldbench.Sampler]]:
+    return [Points, Tracks]

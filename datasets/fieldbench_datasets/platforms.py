@@ -1,0 +1,182 @@
+"""Samplers that follow how people measure: sensors at given positions, vehicles along tracks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+import fieldbench
+from fieldbench import parameter
+from fieldbench.datafile import DataPath, located
+from fieldbench.field import Axis, FloatArray, Mask
+from fieldbench.sensing import Fibers, is_fiber_mask
+
+
+class Points(fieldbench.Sampler):
+    """Sensors at the positions that a file lists: points:FILE.
+
+    A CSV or Parquet table with one row a sensor and columns named as the field's axes, in their units; or a
+    .npy array with one row a sensor and one column for each of the first axes. Along axes that it does not
+    mention a sensor measures everything (a mooring all depths, a receiver all frequencies). A sensor observes
+    the nearest grid point; those outside the field, by more than half a step, are left out. The rate takes
+    a random part of the sensors; one that asks for more than there are is refused, with the rate of them all.
+    """
+
+    name = "points"
+    revision = "1"
+
+    path: DataPath = parameter(meaning="file with the sensors' positions")
+
+    def draw(self, existing: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
+        named, positions = _positions(located(self.path), axes)
+        where = np.unique(_nearest(positions, [axes[index] for index in named]), axis=0)
+        sensors = [self._observed(existing, named, index) for index in where]
+        sensors = [sensor for sensor in sensors if sensor.size]
+        if not sensors:
+            raise fieldbench.RequestError(f"{self}: no sensor lies where the field exists")
+        total, reached = int(existing.sum()), sum(sensor.size for sensor in sensors)
+        count = round(rate * total * len(sensors) / reached)
+        if count > len(sensors):
+            raise fieldbench.RequestError(
+                f"{self}: its {len(sensors)} sensors observe a share {_floor(reached / total)} of the field; "
+                f"use that rate for all of them, or less"
+            )
+        if count < 1:
+            least = -(-reached // len(sensors)) / total
+            raise fieldbench.RequestError(f"{self}: rate {rate:g} observes none; use at least {least:.2g}")
+        mask = np.zeros(existing.shape, dtype=bool)
+        for index in rng.choice(len(sensors), size=count, replace=False):
+            mask.flat[sensors[index]] = True
+        return mask
+
+    def withhold(self, mask: Mask, share: float, rng: np.random.Generator) -> Mask:
+        if is_fiber_mask(mask):
+            return Fibers().withhold(mask, share, rng)
+        return super().withhold(mask, share, rng)
+
+    @staticmethod
+    def _observed(existing: Mask, named: list[int], index: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Flat indices of the existing entries that a sensor at ``index`` along the named axes observes."""
+        place: list[int | slice] = [slice(None)] * existing.ndim
+        for dimension, position in zip(named, index, strict=True):
+            place[dimension] = int(position)
+        entries = np.arange(existing.size).reshape(existing.shape)[tuple(place)]
+        return np.asarray(entries[existing[tuple(place)]]).ravel()
+
+
+class Tracks(fieldbench.Sampler):
+    """Vehicles that measure along wandering tracks through the first two axes.
+
+    ``measure=glide`` is a glider: it goes up and down through the third axis as it moves on, one entry a step.
+    ``measure=fiber`` is a ship or a car: at each position it measures everything along the other axes.
+    Vehicles take turns, turn a little at each step and come back from the border; the mask is full when
+    exactly round(rate x entries) entries (glide, in up to 3-D) or round(rate x positions) positions (fiber)
+    are observed. A vehicle that finds nothing new for long is set down elsewhere.
+    """
+
+    name = "tracks"
+    revision = "1"
+
+    vehicles: int = parameter(3, "number of vehicles", ge=1)
+    turn: float = parameter(0.2, "standard deviation of the change of course at each step", unit="rad", ge=0)
+    slope: float = parameter(1.0, "steps along the third axis for each step along the track (glide)", gt=0)
+    measure: Literal["glide", "fiber"] = parameter("glide", "one entry a step, or all along the other axes")
+
+    def draw(self, existing: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
+        if existing.ndim < 2:
+            raise fieldbench.RequestError("tracks need a field of at least two dimensions; use the sampler random")
+        levels = min(existing.ndim, 3) if self.measure == "glide" else 2
+        places: Mask = np.asarray(existing.reshape(*existing.shape[:levels], -1).any(axis=-1))
+        wanted = round(rate * places.sum())
+        if wanted < 1:
+            raise fieldbench.RequestError(f"rate {rate:g} of {places.sum()} places observes none; raise it")
+        visited = self._travel(places, int(wanted), rng)
+        return np.asarray(visited.reshape(visited.shape + (1,) * (existing.ndim - levels)) & existing)
+
+    def withhold(self, mask: Mask, share: float, rng: np.random.Generator) -> Mask:
+        if is_fiber_mask(mask):
+            return Fibers().withhold(mask, share, rng)
+        return super().withhold(mask, share, rng)
+
+    def _travel(self, places: Mask, wanted: int, rng: np.random.Generator) -> Mask:
+        """A mask of exactly ``wanted`` of the places, visited one after the other by the vehicles in turn."""
+        visited = np.zeros(places.shape, dtype=bool)
+        patience = max(places.shape)
+        tracks = [self._track(places, visited, rng) for _ in range(self.vehicles)]
+        idle = [0] * self.vehicles
+        count, turn = 0, 0
+        while count < wanted:
+            place = next(tracks[turn])
+            if places[place] and not visited[place]:
+                visited[place] = True
+                count, idle[turn] = count + 1, 0
+            else:
+                idle[turn] += 1
+                if idle[turn] > patience:
+                    tracks[turn], idle[turn] = self._track(places, visited, rng), 0
+            turn = (turn + 1) % self.vehicles
+        return visited
+
+    def _track(self, places: Mask, visited: Mask, rng: np.random.Generator) -> Iterator[tuple[int, ...]]:
+        """The places of one vehicle, without end, from a random one that exists and is not yet visited."""
+        size = np.array(places.shape)
+        new = np.flatnonzero(places & ~visited)
+        start = new[rng.integers(len(new))] if len(new) else 0
+        position = np.array(np.unravel_index(start, places.shape), dtype=float)
+        course, dive = rng.uniform(0, 2 * np.pi), rng.choice([-self.slope, self.slope])
+        while True:
+            yield tuple(int(index) for index in np.clip(np.rint(position), 0, size - 1))
+            course += rng.normal(0.0, self.turn)
+            step = np.array([np.cos(course), np.sin(course), dive][: len(size)])
+            out = (position + step < 0) | (position + step > size - 1)
+            step[out] *= -1
+            course = np.arctan2(step[1], step[0])
+            if len(size) > 2:
+                dive = step[2]
+            position = np.clip(position + step, 0, size - 1)
+
+
+def _positions(file: Path, axes: Sequence[Axis]) -> tuple[list[int], FloatArray]:
+    """Which axes a file of positions is about, and the positions, shape (sensors, those axes)."""
+    if file.suffix.lower() == ".npy":
+        array = np.atleast_2d(np.load(file, allow_pickle=False))
+        if array.ndim != 2 or array.shape[1] > len(axes) or array.dtype.kind not in "fiu":
+            raise fieldbench.RequestError(
+                f"{file.name} has shape {array.shape}; positions have one row a sensor and at most {len(axes)} columns"
+            )
+        return list(range(array.shape[1])), array.astype(float)
+    import pandas as pd
+
+    table = pd.read_parquet(file) if file.suffix.lower() in (".parquet", ".pq") else pd.read_csv(file)
+    named = [index for index, axis in enumerate(axes) if axis.name in table.columns]
+    if not named:
+        raise fieldbench.RequestError(
+            f"{file.name} has the columns {', '.join(map(str, table.columns))}; name them as the field's axes: "
+            + ", ".join(axis.name for axis in axes)
+        )
+    positions = table[[axes[index].name for index in named]].to_numpy(dtype=float)
+    if not np.isfinite(positions).all():
+        raise fieldbench.RequestError(f"{file.name} has missing or infinite positions")
+    return named, positions
+
+
+def _nearest(positions: FloatArray, axes: Sequence[Axis]) -> NDArray[np.intp]:
+    """Indices of the nearest grid points, shape (sensors, axes); sensors outside the field are left out."""
+    inside = np.ones(len(positions), dtype=bool)
+    indices = np.zeros(positions.shape, dtype=np.intp)
+    for column, axis in enumerate(axes):
+        points, given = axis.coordinates, positions[:, column]
+        indices[:, column] = np.abs(points[np.newaxis, :] - given[:, np.newaxis]).argmin(axis=1)
+        margin = axis.spacing / 2
+        inside &= (given >= points.min() - margin) & (given <= points.max() + margin)
+    return indices[inside]
+
+
+def _floor(share: float) -> str:
+    """A share with four digits, never more than it is."""
+    digits = 4 - int(np.ceil(np.log10(share)))
+    return f"{np.floor(share * 10**digits) / 10**digits:.6g}"

@@ -1,0 +1,253 @@
+"""What a file is asked for, and what was found in it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from fieldbench.errors import RequestError, nearest
+from fieldbench.field import Axis, Field, FloatArray, Mask, Observation
+
+#: Where a gridded field sits in the whole array of a file: fixed positions and whole dimensions.
+Place: TypeAlias = tuple[int | slice, ...]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is asked of a file.
+
+    Attributes:
+        variable: name of the variable (column, path in an HDF5 file); none if there is but one.
+        coordinates: names of the variables with the coordinates of each dimension; for a table, of the
+            columns that say where a row is.
+        grid: for a table, number of grid points along each coordinate; none if its rows lie on a grid.
+        mask: name of a variable that is true (non-zero) where the variable was observed.
+        valid: name of a variable that is true (non-zero) where the field exists.
+        at: positions along dimensions that are to be fixed, such as ``time=0``.
+    """
+
+    variable: str | None = None
+    coordinates: tuple[str, ...] = ()
+    grid: tuple[int, ...] = ()
+    mask: str | None = None
+    valid: str | None = None
+    at: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Variable:
+    """One variable of a file, as it lies there.
+
+    Attributes:
+        name: its name.
+        values: array of floats, NaN where missing.
+        axes: one for each dimension.
+        unit, quantity: what the file says of it, or nothing.
+    """
+
+    name: str
+    values: FloatArray
+    axes: tuple[Axis, ...]
+    unit: str = ""
+    quantity: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Content:
+    """A field with gaps, as found in a file.
+
+    Attributes:
+        values: array, NaN where nothing was observed.
+        valid: True where the field exists, or None where it does everywhere.
+        axes: one for each dimension of ``values``.
+        variable: the variable that it is (a part of), as it lies in the file.
+        place: where ``values`` sits in the variable's whole array, which may have more dimensions.
+    """
+
+    values: FloatArray
+    valid: Mask | None
+    axes: tuple[Axis, ...]
+    variable: Variable
+    place: Place
+
+    @property
+    def name(self) -> str:
+        return self.variable.name
+
+    @property
+    def quantity(self) -> str:
+        """What is measured: what the file says, or the variable's name."""
+        return self.variable.quantity or self.variable.name
+
+    @property
+    def missing(self) -> Mask:
+        """True where the field exists and was not observed."""
+        hidden = np.isnan(self.values)
+        return hidden if self.valid is None else hidden & self.valid
+
+    def observation(self, log_floor: float | None = None) -> Observation:
+        """What a method may see: the observed entries that exist.
+
+        Raises:
+            RequestError: if there are none.
+        """
+        mask = ~np.isnan(self.values)
+        if self.valid is not None:
+            mask &= self.valid
+        if not mask.any():
+            raise RequestError(f"{self.name} has no observed entry (all are missing or not valid)")
+        return Observation(self.values, mask, self.axes, self.variable.unit, self.quantity, self.valid, log_floor)
+
+    def field(self, log_floor: float | None = None) -> Field:
+        """The field as a truth: missing entries are taken as places where it does not exist.
+
+        Raises:
+            RequestError: if there is no entry at all.
+        """
+        existing = ~np.isnan(self.values)
+        if self.valid is not None:
+            existing &= self.valid
+        if not existing.any():
+            raise RequestError(f"{self.name} has no entry (all are missing or not valid)")
+        valid = None if existing.all() else existing
+        return Field(self.values, self.axes, self.variable.unit, self.quantity, valid, log_floor)
+
+
+@dataclass(frozen=True, eq=False)
+class Completion:
+    """A completed field, ready to be written.
+
+    Attributes:
+        values: array of the shape of :attr:`Content.values`; NaN where the field does not exist.
+        deviation: standard deviation of each entry, or None where the method has none.
+        attributes: what is to be noted beside the values, such as the method and its estimated error.
+    """
+
+    values: FloatArray
+    deviation: FloatArray | None = None
+    attributes: Mapping[str, str | float] = field(default_factory=dict)
+
+
+def assemble(variable: Variable, mask: np.ndarray | None, valid: np.ndarray | None, wanted: Wanted) -> Content:
+    """A variable with its masks, dimensions of length 1 and fixed positions taken out.
+
+    Args:
+        variable: as read.
+        mask: array that broadcasts to the variable, non-zero where observed, or None.
+        valid: likewise, non-zero where the field exists, or None.
+        wanted: the request.
+
+    Raises:
+        RequestError: if values are infinite, a position does not exist, or no dimension is left.
+    """
+    if np.isinf(variable.values).any():
+        count = int(np.isinf(variable.values).sum())
+        raise RequestError(f"{variable.name} has {count} infinite entries; missing ones must be NaN or a fill value")
+    values, shape = variable.values, variable.values.shape
+    if mask is not None:
+        values = np.where(np.broadcast_to(_truth(mask), shape), values, np.nan)
+    place = _place(variable, wanted.at)
+    exists = None if valid is None else np.broadcast_to(_truth(valid), shape)[place]
+    if exists is not None and exists.all():
+        exists = None
+    axes = tuple(axis for axis, index in zip(variable.axes, place, strict=True) if isinstance(index, slice))
+    if not axes:
+        raise RequestError(f"{variable.name} is a single number; a field needs at least one dimension")
+    return Content(values[place], exists, axes, variable, place)
+
+
+def choose(names: Mapping[str, str], wanted: str | None, file: str) -> str:
+    """The variable that is meant: the one named, or the only one.
+
+    Args:
+        names: what each variable is (``"30 x 40"``), by name.
+        wanted: a name, or None.
+        file: what to call the file.
+
+    Raises:
+        RequestError: if there is none of that name, none at all, or several to choose from.
+    """
+    if wanted is not None:
+        if wanted not in names:
+            raise RequestError(f"{file} has no variable {wanted!r}{nearest(wanted, names)}")
+        return wanted
+    if not names:
+        raise RequestError(f"{file} has no numeric array of one dimension or more")
+    if len(names) > 1:
+        listed = ", ".join(f"{name} ({what})" for name, what in names.items())
+        raise RequestError(f"{file} has several variables: {listed}; say which by variable=NAME")
+    return next(iter(names))
+
+
+def candidates(shapes: Mapping[str, tuple[int, ...]], wanted: Wanted) -> dict[str, tuple[int, ...]]:
+    """The arrays among which a field is sought: those of most dimensions, coordinates and masks left out."""
+    aside = {*wanted.coordinates, wanted.mask, wanted.valid}
+    left = {name: shape for name, shape in shapes.items() if name not in aside and len(shape) > 0}
+    most = max(map(len, left.values()), default=0)
+    return {name: shape for name, shape in left.items() if len(shape) == most}
+
+
+def axis(name: str, size: int, coordinates: np.ndarray | None, unit: str = "") -> Axis:
+    """An axis with these coordinates, or with indices where they are no usable vector."""
+    if coordinates is not None:
+        try:
+            vector = np.asarray(coordinates, dtype=float).squeeze()
+        except (TypeError, ValueError):
+            vector = np.array(np.nan)
+        if vector.ndim == 0 and size == 1:
+            vector = vector.reshape(1)
+        if vector.shape == (size,) and np.isfinite(vector).all() and _monotonic(vector):
+            return Axis(name, vector, unit)
+    return Axis.regular(name, size)
+
+
+def matched(mask: np.ndarray, shape: Sequence[int], name: str) -> np.ndarray:
+    """A mask made to broadcast to ``shape``: it has that shape, or that of the first or last dimensions.
+
+    Raises:
+        RequestError: if it fits nowhere, or in two ways.
+    """
+    shape = tuple(shape)
+    if mask.shape == shape:
+        return mask
+    count = len(shape) - mask.ndim
+    first = count > 0 and mask.shape == shape[: mask.ndim]
+    last = count > 0 and mask.shape == shape[count:]
+    if first and last:
+        raise RequestError(
+            f"{name} of shape {mask.shape} fits the first and the last dimensions of {shape}; give one of shape {shape}"
+        )
+    if not (first or last):
+        raise RequestError(f"{name} has shape {mask.shape}, which does not fit the variable's {shape}")
+    return mask.reshape(mask.shape + (1,) * count) if first else mask
+
+
+def _truth(mask: np.ndarray) -> Mask:
+    """Where a mask is true: non-zero and not missing."""
+    numbers = np.asarray(mask, dtype=float)
+    return np.asarray(np.isfinite(numbers) & (numbers != 0))
+
+
+def _monotonic(vector: np.ndarray) -> bool:
+    steps = np.diff(vector)
+    return bool((steps > 0).all() or (steps < 0).all())
+
+
+def _place(variable: Variable, fixed: Sequence[str]) -> Place:
+    place: list[int | slice] = [0 if len(axis) == 1 else slice(None) for axis in variable.axes]
+    names = [axis.name for axis in variable.axes]
+    for text in fixed:
+        name, equals, position = (piece.strip() for piece in text.partition("="))
+        if not equals or not position.lstrip("-").isdigit():
+            raise RequestError(f"{text!r} fixes nothing; write DIMENSION=INDEX, such as time=0")
+        if name not in names:
+            raise RequestError(f"{variable.name} has no dimension {name!r}{nearest(name, names)}")
+        dimension, index = names.index(name), int(position)
+        size = variable.values.shape[dimension]
+        if not -size <= index < size:
+            raise RequestError(f"{name}={index} is outside; {name} has {size} positions, 0 to {size - 1}")
+        place[dimension] = index % size
+    return tuple(place)

@@ -1,0 +1,71 @@
+"""What every file format can do, and which one a file has."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from fieldbench.errors import RequestError
+from fieldbench.files.content import Completion, Content, Variable, Wanted
+
+
+class Format(Protocol):
+    """Reads variables of one file, and writes that file again with one of them completed."""
+
+    def variable(self, file: Path, wanted: Wanted) -> Variable:
+        """The wanted variable."""
+
+    def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
+        """Another variable of the file, to be used as a mask: an array that broadcasts to ``variable``."""
+
+    def write(self, source: Path, target: Path, content: Content, completion: Completion) -> None:
+        """Write ``source`` again as ``target``, with the content completed and all else kept."""
+
+
+#: Format modules by suffix. Each has a function `format_for` and imports its library when used.
+_MODULES = {
+    ".nc": "netcdf",
+    ".nc4": "netcdf",
+    ".cdf": "netcdf",
+    ".npy": "numpy_files",
+    ".npz": "numpy_files",
+    ".mat": "matlab",
+    ".h5": "hdf5",
+    ".hdf5": "hdf5",
+    ".he5": "hdf5",
+    ".csv": "tables",
+    ".parquet": "tables",
+    ".pq": "tables",
+}
+
+SUFFIXES = frozenset(_MODULES)
+
+
+def format_of(file: Path) -> Format:
+    """The format of a file, by its suffix.
+
+    Raises:
+        RequestError: if there is no such format, or the library that reads it is not installed.
+    """
+    suffix = file.suffix.lower()
+    if suffix not in _MODULES:
+        raise RequestError(f"{file.name}: no format {suffix or 'without suffix'!r}; there are {', '.join(_MODULES)}")
+    found: Format = import_module(f"fieldbench.files.{_MODULES[suffix]}").format_for(file)
+    return found
+
+
+def need(module: str, file: Path) -> None:
+    """Check that an optional library is installed.
+
+    Raises:
+        RequestError: if it is not; the message says how to get it.
+    """
+    try:
+        import_module(module)
+    except ImportError:
+        raise RequestError(
+            f"{file.name}: {file.suffix} files need {module}; install it with `pip install 'fieldbench[files]'`"
+        ) from None
