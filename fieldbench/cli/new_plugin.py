@@ -1,0 +1,45 @@
+"""``fieldbench new-plugin NAME``: write a ready package for a plugin of one's own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def new_plugin(
+    name: Annotated[
+        str, typer.Argument(help="What people will type to get it, such as my-method.", show_default=False)
+    ],
+    kind: Annotated[
+        str, typer.Option("--kind", help="method, dataset, noise, sampler, metric or modifier.")
+    ] = "method",
+    into: Annotated[
+        Path, typer.Option("--into", metavar="FOLDER", help="Where the package's folder is made.")
+    ] = Path(),
+) -> None:
+    """Write a ready package for a method (or dataset, noise, sampler, metric, modifier) of your own.
+
+    It works and passes its own tests as written; change what it computes.
+
+    **Examples**
+
+        fieldbench new-plugin my-method
+        fieldbench new-plugin my-field --kind dataset
+    """
+    from rich.console import Console
+
+    from fieldbench.registry import Registry
+    from fieldbench.scaffold import write_package
+
+    files = write_package(name, kind, into, Registry())
+    folder = into / f"fieldbench-{name}"
+    console = Console(highlight=False)
+    for file in files:
+        console.print(str(file), markup=False, soft_wrap=True)
+    console.print()
+    console.print("Install it where fieldbench is, and see that it works:", markup=False)
+    console.print(f"  pip install -e {folder}", markup=False, soft_wrap=True)
+    console.print(f"  fieldbench check {name}", markup=False, soft_wrap=True)
+    console.print(f"Its README.md in {folder} says how to go on.", markup=False, soft_wrap=True)

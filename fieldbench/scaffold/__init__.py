@@ -1,0 +1,73 @@
+"""The package that ``fieldbench new-plugin`` writes: templates, and how their blanks are filled in.
+
+Each file in ``common/`` and in the folder of the plugin's kind ends in ``.in`` and becomes a file of the
+package. ``@NAME@`` and its like stand for what differs from plugin to plugin, in file names without the
+``@`` signs.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from fieldbench.errors import RequestError
+from fieldbench.registry import KINDS, Registry
+from fieldbench.spec import is_name
+
+TEMPLATES = Path(__file__).parent
+
+
+def kinds() -> list[str]:
+    """The kinds of plugin that there is a template for."""
+    return ["method", "dataset", "noise", "sampler", "metric", "modifier"]
+
+
+def write_package(name: str, kind: str, into: Path, registry: Registry) -> list[Path]:
+    """Write a ready package for a plugin called ``name`` into a new folder ``into/fieldbench-NAME``.
+
+    Returns:
+        The files written.
+
+    Raises:
+        RequestError: if the name is not one, is taken, or the folder exists.
+    """
+    if not is_name(name):
+        raise RequestError(f"{name!r} is no name; names are lower case letters, digits and hyphens, such as my-method")
+    if kind not in kinds():
+        raise RequestError(f"unknown kind {kind!r}; there are: {', '.join(kinds())}")
+    registered = "method" if kind == "modifier" else kind
+    assert registered in KINDS
+    if name in registry.entries(registered):
+        source = registry.find(registered, name).source
+        raise RequestError(f"there is a {registered} {name!r} already, from {source}; choose another name")
+    package = f"fieldbench_{name.replace('-', '_')}"
+    if importlib.util.find_spec(package) is not None:
+        raise RequestError(f"there is a package {package!r} already; choose another name than {name!r}")
+    folder = into / f"fieldbench-{name}"
+    if folder.exists():
+        raise RequestError(f"{str(folder)!r} exists already; choose another name, or another place with --into")
+    blanks = {
+        "DISTRIBUTION": folder.name,
+        "NAME": name,
+        "PACKAGE": package,
+        "CLASS": "".join(word.capitalize() for word in name.split("-")),
+        "KIND": kind,
+        "REGISTERED": registered,
+        "HOOK": f"fieldbench_register_{registered}s",
+    }
+    written = []
+    for template in sorted([*(TEMPLATES / "common").rglob("*.in"), *(TEMPLATES / kind).rglob("*.in")]):
+        inside = Path(*template.relative_to(TEMPLATES).parts[1:])
+        file = folder / str(inside).replace("PACKAGE", package).removesuffix(".in")
+        if file.name == "gitignore":
+            file = file.with_name(".gitignore")
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(_filled(template.read_text(encoding="utf-8"), blanks), encoding="utf-8")
+        written.append(file)
+    return written
+
+
+def _filled(text: str, blanks: dict[str, str]) -> str:
+    for blank, value in blanks.items():
+        text = text.replace(f"@{blank}@", value)
+    return text

@@ -1,0 +1,114 @@
+"""``fieldbench new-plugin`` writes a package that works and passes its own tests as written."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from fieldbench.cli.main import main
+from fieldbench.scaffold import kinds
+
+
+def new_plugin(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(["new-plugin", *arguments])
+    return int(ended.value.code or 0)
+
+
+def as_installed(folder: Path, environment: dict[str, str]) -> dict[str, str]:
+    """This environment, for a process that has the package installed, as its pyproject.toml says."""
+    project = tomllib.loads((folder / "pyproject.toml").read_text())["project"]
+    info = folder / "site" / f"{project['name'].replace('-', '_')}-{project['version']}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {project['name']}\nVersion: {project['version']}\n")
+    points = project["entry-points"]["fieldbench"]
+    lines = "\n".join(f"{name} = {module}" for name, module in points.items())
+    (info / "entry_points.txt").write_text(f"[fieldbench]\n{lines}\n")
+    path = [str(folder / "src"), str(folder / "site"), environment.get("PYTHONPATH", "")]
+    return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, path))}
+
+
+def run_tests(folders: list[Path], *options: str) -> str:
+    environment = os.environ.copy()
+    for folder in folders:
+        environment = as_installed(folder, environment)
+    run = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *options],
+        cwd=folders[0], env=environment, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
+
+
+def test_the_package_passes_its_own_tests(tmp_path: Path) -> None:
+    assert new_plugin("very-new", "--into", str(tmp_path)) == 0
+    summary = run_tests([tmp_path / "fieldbench-very-new"])
+    assert " passed" in summary
+    assert "skipped" not in summary
+
+
+def test_the_packages_of_other_kinds_pass_theirs_side_by_side(tmp_path: Path) -> None:
+    others = [kind for kind in kinds() if kind != "method"]
+    for kind in others:
+        assert new_plugin(f"new-{kind}", "--kind", kind, "--into", str(tmp_path)) == 0
+    folders = [tmp_path / f"fieldbench-new-{kind}" for kind in others]
+    summary = run_tests(folders, "--import-mode=importlib", *map(str, folders))
+    assert " passed" in summary
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_no_blank_is_left(kind: str, tmp_path: Path) -> None:
+    new_plugin("very-new", "--kind", kind, "--into", str(tmp_path))
+    files = [file for file in tmp_path.rglob("*") if file.is_file()]
+    assert {"pyproject.toml", "tox.ini", "README.md", ".gitignore", "test_conformance.py"} <= {f.name for f in files}
+    for file in files:
+        assert not re.search(r"@[A-Z]+@", file.read_text()), file
+        if file.suffix == ".py":
+            compile(file.read_text(), str(file), "exec")
+
+
+def test_the_package_is_checked_and_run_from_the_command_line(tmp_path: Path) -> None:
+    new_plugin("very-new", "--into", str(tmp_path))
+    environment = as_installed(tmp_path / "fieldbench-very-new", os.environ.copy())
+    command = [sys.executable, "-c", "from fieldbench.cli.main import main; main()"]
+    options = {"cwd": tmp_path, "env": environment, "capture_output": True, "text": True, "timeout": 300}
+    check = subprocess.run([*command, "check", "very-new"], check=False, **options)
+    assert check.returncode == 0, check.stdout + check.stderr
+    assert "failed" not in check.stdout
+    run = subprocess.run(
+        [*command, "run", "--methods", "very-new[width=1]", "--datasets", "ssf-synthetic", "--trials", "1"],
+        check=False, **options,
+    )  # fmt: skip
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert "very-new[width=1.0]" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["My_Method"], "'My_Method' is no name"),
+        (["mine", "--kind", "methd"], "unknown kind 'methd'"),
+        (["nearest"], "there is a method 'nearest' already, from fieldbench"),
+        (["rmse", "--kind", "metric"], "there is a metric 'rmse' already"),
+        (["methods"], "there is a package 'fieldbench_methods' already"),
+    ],
+)
+def test_a_wrong_request_writes_nothing(arguments, complaint, tmp_path, capsys) -> None:
+    assert new_plugin(*arguments, "--into", str(tmp_path)) == 2
+    error = capsys.readouterr().err
+    assert complaint in error
+    assert error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_existing_folder_is_left_alone(tmp_path, capsys) -> None:
+    (tmp_path / "fieldbench-mine").mkdir()
+    assert new_plugin("mine", "--into", str(tmp_path)) == 2
+    assert "exists already" in capsys.readouterr().err
+    assert list((tmp_path / "fieldbench-mine").iterdir()) == []
