@@ -12,12 +12,18 @@ from typing import Annotated
 
 import typer
 
+from fieldbench.cli.check import check
+from fieldbench.cli.info import info
 from fieldbench.cli.list import list_plugins
+from fieldbench.cli.merge import merge
+from fieldbench.cli.new_plugin import new_plugin
 from fieldbench.cli.plugins import plugins
 from fieldbench.cli.reproduce import reproduce
 from fieldbench.cli.run import run
 from fieldbench.cli.show import show
+from fieldbench.cli.status import status
 from fieldbench.cli.table import table
+from fieldbench.cli.train_prior import train_prior
 from fieldbench.errors import FieldbenchError, RequestError
 
 ALL_OK, SOME_FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
@@ -64,9 +70,15 @@ def fieldbench(
 app.command("run", rich_help_panel="Compare")(run)
 app.command("table", rich_help_panel="Compare")(table)
 app.command("reproduce", rich_help_panel="Compare")(reproduce)
+app.command("status", rich_help_panel="Compare")(status)
+app.command("merge", rich_help_panel="Compare")(merge)
+app.command("train-prior", rich_help_panel="Compare")(train_prior)
 app.command("list", rich_help_panel="Look")(list_plugins)
 app.command("show", rich_help_panel="Look")(show)
 app.command("plugins", rich_help_panel="Look")(plugins)
+app.command("info", rich_help_panel="Look")(info)
+app.command("new-plugin", rich_help_panel="Write your own")(new_plugin)
+app.command("check", rich_help_panel="Write your own")(check)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
