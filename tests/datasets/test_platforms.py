@@ -1,0 +1,155 @@
+"""Samplers that follow how people measure: sensors at given positions and vehicles along tracks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fieldbench.errors import RequestError
+from fieldbench.field import Axis
+from fieldbench.sensing import Sampler, is_fiber_mask
+from fieldbench_datasets.platforms import Points, Tracks
+
+AXES = (Axis.regular("x", 10, 8.0, "km"), Axis.regular("y", 8, 8.0, "km"), Axis.regular("depth", 6, 10.0, "m"))
+EVERYWHERE = np.ones((10, 8, 6), dtype=bool)
+
+
+def draw(sampler: Sampler, rate: float, existing: np.ndarray = EVERYWHERE, seed: int = 0) -> np.ndarray:
+    axes = AXES[: existing.ndim] if existing.ndim <= 3 else (*AXES, Axis.regular("time", existing.shape[3]))
+    return sampler.draw(existing, axes, rate, np.random.default_rng(seed))
+
+
+@pytest.fixture
+def moorings(tmp_path: Path) -> Points:
+    pd.DataFrame(
+        {"name": ["a", "b", "c", "d", "e"], "y": [0.0, 17.0, 40.0, 56.0, 300.0], "x": [1.0, 30.0, 72.0, -3.9, 8.0]}
+    ).to_csv(tmp_path / "moorings.csv", index=False)
+    return Points(path=str(tmp_path / "moorings.csv"))
+
+
+def test_sensors_observe_the_nearest_position_at_all_depths(moorings: Points) -> None:
+    mask = draw(moorings, 4 / 80)
+    assert is_fiber_mask(mask)
+    # x = 30 km is nearest to index 4 (32 km); y = 17 to index 2 (16); the last one lies outside the field.
+    assert np.argwhere(mask[:, :, 0]).tolist() == [[0, 0], [0, 7], [4, 2], [9, 5]]
+
+
+def test_the_rate_takes_a_part_of_the_sensors(moorings: Points) -> None:
+    whole = draw(moorings, 4 / 80)
+    parts = [draw(moorings, 2 / 80, seed=seed) for seed in range(20)]
+    for part in parts:
+        assert part.sum() == 2 * 6
+        assert not (part & ~whole).any()
+    assert np.array_equal(np.any(parts, axis=0), whole)
+
+
+def test_a_rate_that_the_sensors_cannot_give_is_refused_with_theirs(moorings: Points) -> None:
+    with pytest.raises(RequestError, match=r"4 sensors observe a share 0\.05 of the field"):
+        draw(moorings, 0.1)
+    assert draw(moorings, 0.05).sum() == 24
+    with pytest.raises(RequestError, match="observes none"):
+        draw(moorings, 0.001)
+
+
+def test_sensors_at_full_positions_observe_single_entries(tmp_path: Path) -> None:
+    np.save(tmp_path / "p.npy", np.array([[0.0, 0.0, 0.0], [8.0, 16.0, 50.0], [8.1, 16.2, 49.0]]))
+    mask = draw(Points(path=str(tmp_path / "p.npy")), 2 / 480)
+    assert np.argwhere(mask).tolist() == [[0, 0, 0], [1, 2, 5]]  # two of them share a grid point
+
+
+def test_sensors_on_land_do_not_count(moorings: Points) -> None:
+    existing = EVERYWHERE.copy()
+    existing[4, 2] = False
+    existing[9, 5, 3:] = False
+    share = (6 + 6 + 3) / existing.sum()
+    mask = draw(moorings, share, existing)
+    assert mask.sum() == 15
+    assert not (mask & ~existing).any()
+    existing[:] = False
+    existing[5, 5] = True
+    with pytest.raises(RequestError, match="no sensor lies where the field exists"):
+        draw(moorings, 0.5, existing)
+
+
+def test_the_refused_rates_advice_can_be_taken(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    for count in (3, 7, 23, 61):
+        np.save(tmp_path / f"{count}.npy", rng.uniform(0, [72, 56], size=(count, 2)))
+        sampler = Points(path=str(tmp_path / f"{count}.npy"))
+        with pytest.raises(RequestError) as raised:
+            draw(sampler, 1.0)
+        advised = float(str(raised.value).partition("a share ")[2].partition(" ")[0])
+        sensors = int(str(raised.value).partition("its ")[2].partition(" ")[0])
+        assert draw(sampler, advised).sum() == 6 * sensors
+
+
+def test_columns_must_be_named_as_the_axes(tmp_path: Path) -> None:
+    pd.DataFrame({"lon": [1.0], "lat": [2.0]}).to_csv(tmp_path / "p.csv", index=False)
+    with pytest.raises(RequestError, match=r"columns lon, lat; name them as the field's axes: x, y, depth"):
+        draw(Points(path=str(tmp_path / "p.csv")), 0.1)
+    np.save(tmp_path / "p.npy", np.zeros((3, 4)))
+    with pytest.raises(RequestError, match="at most 3 columns"):
+        draw(Points(path=str(tmp_path / "p.npy")), 0.1)
+
+
+def test_whole_moorings_are_withheld(moorings: Points) -> None:
+    mask = draw(moorings, 4 / 80)
+    withheld = moorings.withhold(mask, 0.25, np.random.default_rng(0))
+    assert withheld.sum() == 6
+    assert is_fiber_mask(withheld)
+
+
+@pytest.mark.parametrize("rate", [0.01, 0.1, 0.5, 1.0])
+@pytest.mark.parametrize("shape", [(10, 8), (10, 8, 6)])
+def test_gliders_observe_exactly_as_many_entries_as_asked(rate: float, shape: tuple[int, ...]) -> None:
+    mask = draw(Tracks(), rate, np.ones(shape, dtype=bool))
+    assert mask.sum() == round(rate * mask.size)
+
+
+def test_ships_observe_whole_fibers_at_exactly_as_many_positions() -> None:
+    mask = draw(Tracks(measure="fiber"), 0.25)
+    assert is_fiber_mask(mask)
+    assert mask[..., 0].sum() == 20
+
+
+def test_a_fourth_axis_is_observed_as_a_whole() -> None:
+    mask = draw(Tracks(), 0.1, np.ones((10, 8, 6, 3), dtype=bool))
+    assert is_fiber_mask(mask)
+    assert mask[..., 0].sum() == 48
+
+
+def test_a_single_vehicle_leaves_a_connected_track() -> None:
+    mask = draw(Tracks(vehicles=1, measure="fiber"), 0.15, np.ones((40, 40, 2), dtype=bool))[..., 0]
+    track = np.argwhere(mask)
+    # Every place but one has a neighbour (also diagonal) on the track; random entries at 15 % are far from that.
+    distance = np.abs(track[:, None] - track[None]).max(axis=2)
+    assert ((distance == 1).any(axis=1)).mean() > 0.95
+
+
+def test_a_glider_reaches_all_depths() -> None:
+    mask = draw(Tracks(vehicles=1), 0.1, np.ones((10, 8, 6), dtype=bool))
+    assert mask.any(axis=(0, 1)).all()
+
+
+def test_vehicles_observe_nothing_on_land() -> None:
+    existing = EVERYWHERE.copy()
+    existing[:5] = False
+    for sampler in (Tracks(), Tracks(measure="fiber")):
+        mask = draw(sampler, 0.3, existing)
+        assert not (mask & ~existing).any()
+        assert mask.sum() == round(0.3 * existing.sum())
+
+
+def test_tracks_are_the_generators_alone() -> None:
+    np.testing.assert_array_equal(draw(Tracks(), 0.1, seed=1), draw(Tracks(), 0.1, seed=1))
+    assert (draw(Tracks(), 0.1, seed=1) != draw(Tracks(), 0.1, seed=2)).any()
+
+
+def test_tracks_need_a_plane() -> None:
+    with pytest.raises(RequestError, match="at least two dimensions"):
+        draw(Tracks(), 0.5, np.ones(10, dtype=bool))
+    with pytest.raises(RequestError, match="observes none"):
+        draw(Tracks(), 1e-4)

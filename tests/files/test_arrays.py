@@ -1,0 +1,307 @@
+""".npy, .npz and both kinds of .mat: read as they are, written back with all else kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.io import loadmat, savemat
+
+from fieldbench.errors import RequestError
+from fieldbench.files import Completion, Wanted, read, write
+
+h5py = pytest.importorskip("h5py")
+
+NOTE = {"method": "thin-plate", "estimated_rmse": 0.25}
+
+
+def complete(values: np.ndarray, number: float = 7.0) -> np.ndarray:
+    return np.where(np.isnan(values), number, values)
+
+
+def save_mat_73(file: Path, arrays: dict[str, Any]) -> None:
+    """What MATLAB's `save -v7.3` writes: HDF5 after a block of 512 bytes, dimensions in reverse."""
+    with h5py.File(file, "w", userblock_size=512) as data:
+        for name, array in arrays.items():
+            item = data.create_dataset(name, data=np.asarray(array).T)
+            item.attrs["MATLAB_class"] = np.bytes_("double")
+        text = data.create_dataset("comment", data=np.array([[104], [105]], dtype=np.uint16))
+        text.attrs["MATLAB_class"] = np.bytes_("char")
+
+
+def load_mat_73(file: Path, name: str) -> np.ndarray:
+    with h5py.File(file) as data:
+        return data[name][()].T
+
+
+def save_npz(file: Path, arrays: dict[str, Any]) -> None:
+    np.savez(file, **arrays)
+
+
+SAVERS = {"npz": save_npz, "mat": savemat, "73.mat": save_mat_73}
+
+
+@pytest.fixture(params=SAVERS)
+def several(request: pytest.FixtureRequest, tmp_path: Path, ocean: Any) -> Path:
+    """A file of several arrays in each of three formats."""
+    file = tmp_path / f"ocean.{request.param}"
+    arrays = {
+        "temp": ocean.values,
+        "sea": ocean.valid.astype(float),
+        "depth": ocean.depth,
+        "lat": ocean.lat,
+        "lon": ocean.lon,
+    }
+    SAVERS[request.param](file, arrays)
+    return file
+
+
+def load(file: Path, name: str) -> np.ndarray:
+    if file.suffix == ".npz":
+        return np.load(file)[name]
+    return load_mat_73(file, name) if ".73." in file.name else loadmat(file)[name]
+
+
+def test_npy_is_one_array_with_nan_where_missing(tmp_path: Path, ocean: Any) -> None:
+    np.save(tmp_path / "t.npy", ocean.values)
+    content = read(tmp_path / "t.npy")
+    np.testing.assert_array_equal(content.values, ocean.values)
+    assert content.valid is None
+    assert content.missing.sum() == np.isnan(ocean.values).sum()
+    assert [axis.name for axis in content.axes] == ["x", "y", "z"]
+
+
+def test_npy_with_masks_from_other_files(tmp_path: Path, ocean: Any) -> None:
+    np.save(tmp_path / "t.npy", np.nan_to_num(ocean.values, nan=-9))
+    np.save(tmp_path / "observed.npy", ~np.isnan(ocean.values))
+    np.save(tmp_path / "sea.npy", ocean.valid[0])  # of the wrong dimensions: the last two
+    wanted = Wanted(mask=str(tmp_path / "observed.npy"), valid=str(tmp_path / "sea.npy"))
+    content = read(tmp_path / "t.npy", wanted)
+    np.testing.assert_array_equal(content.values, ocean.values)
+    np.testing.assert_array_equal(content.valid, ocean.valid)
+    assert np.argwhere(content.missing).tolist() == [[0, 3, 4], [1, 2, 3]]
+
+
+def test_npy_is_written_with_notes_beside_it(tmp_path: Path, ocean: Any) -> None:
+    source, target = tmp_path / "t.npy", tmp_path / "out.npy"
+    np.save(source, ocean.values.astype(np.float32))
+    content = read(source)
+    deviation = np.full(content.values.shape, 0.5)
+    files = write(source, target, content, Completion(complete(content.values), deviation, NOTE))
+    assert [file.name for file in files] == ["out.npy", "out.npy.json", "out_std.npy"]
+    written = np.load(target)
+    assert written.dtype == np.float32
+    np.testing.assert_array_equal(written, complete(ocean.values.astype(np.float32)))
+    assert json.loads((tmp_path / "out.npy.json").read_text()) == NOTE
+    assert (np.load(tmp_path / "out_std.npy") == 0.5).all()
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["out.npy", "out.npy.json", "out_std.npy", "t.npy"]
+
+
+def test_the_array_of_most_dimensions_is_the_field(several: Path, ocean: Any) -> None:
+    content = read(several, Wanted(valid="sea", coordinates=("depth", "lat", "lon")))
+    assert content.name == "temp"
+    np.testing.assert_array_equal(content.values, ocean.values)
+    np.testing.assert_array_equal(content.valid, ocean.valid)
+    assert content.axes[0].coordinates.tolist() == [0, 10, 30]
+    assert [axis.name for axis in content.axes] == ["depth", "lat", "lon"]
+
+
+def test_several_such_arrays_are_a_question(several: Path) -> None:
+    with pytest.raises(RequestError, match=r"several variables: .*variable=NAME") as raised:
+        read(several)
+    assert "3 x 4 x 5" in str(raised.value)
+
+
+def test_an_unknown_name_is_met_with_the_nearest(several: Path) -> None:
+    with pytest.raises(RequestError, match="did you mean 'temp'"):
+        read(several, Wanted(variable="tempo"))
+    with pytest.raises(RequestError, match="did you mean 'sea'"):
+        read(several, Wanted(variable="temp", valid="see"))
+
+
+def test_coordinates_must_fit(several: Path) -> None:
+    with pytest.raises(RequestError, match="has 4 entries; the dimension has 5"):
+        read(several, Wanted(variable="temp", coordinates=("depth", "lat", "lat")))
+    with pytest.raises(RequestError, match="names 2 vectors"):
+        read(several, Wanted(variable="temp", coordinates=("depth", "lat")))
+    with pytest.raises(RequestError, match="no vector 'lng'"):
+        read(several, Wanted(variable="temp", coordinates=("depth", "lat", "lng")))
+
+
+def test_written_back_all_else_is_kept(several: Path, ocean: Any) -> None:
+    content = read(several, Wanted(variable="temp", valid="sea"))
+    target = several.with_name(f"out{several.name.removeprefix('ocean')}")
+    completed = np.where(ocean.valid, complete(ocean.values), np.nan)
+    deviation = np.where(content.missing, 0.5, 0.0)
+    assert write(several, target, content, Completion(completed, deviation, NOTE)) == [target]
+    np.testing.assert_array_equal(load(target, "temp"), completed)
+    np.testing.assert_array_equal(load(target, "temp_std"), deviation)
+    for name in ("sea", "depth", "lat", "lon"):
+        np.testing.assert_array_equal(load(target, name), load(several, name))
+    np.testing.assert_array_equal(read(target, Wanted(variable="temp")).values, completed)
+
+
+def test_notes_are_kept_inside_the_file(several: Path, ocean: Any) -> None:
+    content = read(several, Wanted(variable="temp"))
+    target = several.with_name(f"out{several.name.removeprefix('ocean')}")
+    write(several, target, content, Completion(complete(content.values), None, NOTE))
+    if ".73." in target.name:
+        with h5py.File(target) as data:
+            assert data["temp"].attrs["fieldbench_method"] == "thin-plate"
+            assert data["temp"].attrs["fieldbench_estimated_rmse"] == 0.25
+            assert bytes(data["temp"].attrs["MATLAB_class"]) == b"double"
+    else:
+        text = load(target, "fieldbench")
+        assert json.loads(str(np.ravel(text)[0])) == NOTE
+
+
+def test_dimensions_of_length_one_come_back(tmp_path: Path, ocean: Any) -> None:
+    source, target = tmp_path / "t.npz", tmp_path / "out.npz"
+    np.savez(source, temp=ocean.values[:, np.newaxis])
+    content = read(source)
+    assert content.values.shape == (3, 4, 5)
+    write(source, target, content, Completion(complete(content.values)))
+    np.testing.assert_array_equal(np.load(target)["temp"], complete(ocean.values)[:, np.newaxis])
+
+
+def test_a_fixed_position_is_completed_alone(tmp_path: Path, ocean: Any) -> None:
+    source, target = tmp_path / "t.npy", tmp_path / "out.npy"
+    np.save(source, ocean.values)
+    content = read(source, Wanted(at=("x=1",)))
+    np.testing.assert_array_equal(content.values, ocean.values[1])
+    assert [axis.name for axis in content.axes] == ["y", "z"]
+    write(source, target, content, Completion(complete(content.values)))
+    written = np.load(target)
+    np.testing.assert_array_equal(written[1], complete(ocean.values[1]))
+    np.testing.assert_array_equal(written[[0, 2]], ocean.values[[0, 2]])
+
+
+@pytest.mark.parametrize(
+    ("at", "message"), [("x=3", "3 positions, 0 to 2"), ("t=0", "no dimension 't'"), ("x", "DIMENSION=INDEX")]
+)
+def test_a_position_must_exist(tmp_path: Path, ocean: Any, at: str, message: str) -> None:
+    np.save(tmp_path / "t.npy", ocean.values)
+    with pytest.raises(RequestError, match=message):
+        read(tmp_path / "t.npy", Wanted(at=(at,)))
+
+
+def test_integers_become_floats_when_completed(tmp_path: Path) -> None:
+    source, target = tmp_path / "t.npz", tmp_path / "out.npz"
+    np.savez(source, counts=np.arange(6).reshape(2, 3), seen=np.array([[1, 1, 0], [1, 1, 1]]))
+    content = read(source, Wanted(variable="counts", mask="seen"))
+    assert np.isnan(content.values[0, 2])
+    write(source, target, content, Completion(complete(content.values, 2.5)))
+    assert np.load(target)["counts"].tolist() == [[0, 1, 2.5], [3, 4, 5]]
+
+
+@pytest.mark.parametrize(
+    ("array", "message"),
+    [
+        (np.array([[1.0, np.inf]]), "1 infinite"),
+        (np.array([["a", "b"]]), "real numbers"),
+        (np.array(3.0), "single number"),
+        (np.array([[1j, 2]]), "real numbers"),
+    ],
+)
+def test_arrays_that_are_no_field(tmp_path: Path, array: np.ndarray, message: str) -> None:
+    np.save(tmp_path / "t.npy", array)
+    with pytest.raises(RequestError, match=message):
+        read(tmp_path / "t.npy")
+
+
+def test_nothing_is_unpickled(tmp_path: Path) -> None:
+    np.save(tmp_path / "t.npy", np.array([{"a": 1}], dtype=object), allow_pickle=True)
+    with pytest.raises(RequestError, match="cannot be read"):
+        read(tmp_path / "t.npy")
+
+
+@pytest.mark.parametrize("suffix", [".npy", ".npz", ".mat", ".h5", ".nc", ".parquet"])
+def test_a_damaged_file_is_one_clear_line(tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / f"t{suffix}"
+    file.write_bytes(b"this is no data at all" * 40)
+    with pytest.raises(RequestError, match=r"cannot be read as \.") as raised:
+        read(file)
+    assert "\n" not in str(raised.value)
+
+
+def test_unknown_formats_and_missing_files(tmp_path: Path) -> None:
+    (tmp_path / "t.docx").write_text("")
+    with pytest.raises(RequestError, match=r"no format '\.docx'; there are \.nc"):
+        read(tmp_path / "t.docx")
+    with pytest.raises(RequestError, match="is no file"):
+        read(tmp_path / "absent.npy")
+
+
+def test_an_ambiguous_mask_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "t.npz", a=np.ones((3, 4, 3)), m=np.ones(3))
+    with pytest.raises(RequestError, match="fits the first and the last"):
+        read(tmp_path / "t.npz", Wanted(variable="a", mask="m"))
+    np.savez(tmp_path / "u.npz", a=np.ones((3, 4, 3)), m=np.ones(4))
+    with pytest.raises(RequestError, match="does not fit"):
+        read(tmp_path / "u.npz", Wanted(variable="a", mask="m"))
+
+
+def test_an_existing_file_is_not_overwritten(tmp_path: Path, ocean: Any) -> None:
+    source, target = tmp_path / "t.npz", tmp_path / "out.npz"
+    np.savez(source, temp=ocean.values)
+    target.write_bytes(b"precious")
+    content = read(source)
+    with pytest.raises(RequestError, match="exists; use --force"):
+        write(source, target, content, Completion(complete(content.values)))
+    assert target.read_bytes() == b"precious"
+    write(source, target, content, Completion(complete(content.values)), overwrite=True)
+    assert not np.isnan(np.load(target)["temp"]).any()
+
+
+def test_a_source_may_be_overwritten_when_asked(tmp_path: Path, ocean: Any) -> None:
+    source = tmp_path / "t.npz"
+    np.savez(source, temp=ocean.values)
+    content = read(source)
+    write(source, source, content, Completion(complete(content.values)), overwrite=True)
+    assert not np.isnan(np.load(source)["temp"]).any()
+
+
+def test_a_failed_write_leaves_nothing_behind(tmp_path: Path, ocean: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    source, target = tmp_path / "t.npz", tmp_path / "out.npz"
+    np.savez(source, temp=ocean.values)
+    content = read(source)
+
+    def fail(*_: Any, **__: Any) -> None:
+        raise OSError("disk full")
+
+    monkeypatch.setattr(np, "savez_compressed", fail)
+    with pytest.raises(OSError, match="disk full"):
+        write(source, target, content, Completion(complete(content.values)))
+    assert [file.name for file in tmp_path.iterdir()] == ["t.npz"]
+
+
+def test_the_result_has_the_format_of_the_source(tmp_path: Path, ocean: Any) -> None:
+    source = tmp_path / "t.npz"
+    np.savez(source, temp=ocean.values)
+    content = read(source)
+    with pytest.raises(RequestError, match=r"use \.npz"):
+        write(source, tmp_path / "out.csv", content, Completion(complete(content.values)))
+    with pytest.raises(RequestError, match="is no folder"):
+        write(source, tmp_path / "no" / "out.npz", content, Completion(complete(content.values)))
+
+
+def test_content_as_observation_and_as_field(tmp_path: Path, ocean: Any) -> None:
+    np.savez(tmp_path / "t.npz", temp=ocean.values, sea=ocean.valid)
+    content = read(tmp_path / "t.npz", Wanted(variable="temp", valid="sea"))
+    observation = content.observation()
+    np.testing.assert_array_equal(observation.mask, ~np.isnan(ocean.values))
+    np.testing.assert_array_equal(observation.valid, ocean.valid)
+    field = content.field(log_floor=1e-3)
+    np.testing.assert_array_equal(field.existing, ~np.isnan(ocean.values))
+    assert (field.quantity, field.log_floor) == ("temp", 1e-3)
+
+
+def test_a_field_of_nothing_is_refused(tmp_path: Path) -> None:
+    np.save(tmp_path / "t.npy", np.full((3, 3), np.nan))
+    with pytest.raises(RequestError, match="no observed entry"):
+        read(tmp_path / "t.npy").observation()
+    with pytest.raises(RequestError, match="has no entry"):
+        read(tmp_path / "t.npy").field()

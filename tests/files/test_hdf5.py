@@ -1,0 +1,73 @@
+"""HDF5: datasets by path, dimension scales as coordinates, everything else kept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fieldbench.errors import RequestError
+from fieldbench.files import Completion, Wanted, read, write
+
+h5py = pytest.importorskip("h5py")
+
+
+@pytest.fixture
+def file(tmp_path: Path, ocean: Any) -> Path:
+    path = tmp_path / "ocean.h5"
+    with h5py.File(path, "w") as data:
+        item = data.create_dataset("model/temp", data=np.where(np.isnan(ocean.values), -999.0, ocean.values))
+        item.attrs.update({"units": "degC", "_FillValue": -999.0})
+        for index, name in enumerate(("depth", "lat", "lon")):
+            scale = data.create_dataset(name, data=getattr(ocean, name))
+            scale.make_scale(name)
+            scale.attrs["units"] = "m" if name == "depth" else "degrees"
+            item.dims[index].attach_scale(scale)
+        data.create_dataset("model/counts", data=np.arange(6).reshape(2, 3))
+        data.create_dataset("sea", data=ocean.valid[0])
+        data.attrs["title"] = "an example"
+    return path
+
+
+def test_a_dataset_is_found_by_its_path_with_its_scales(file: Path, ocean: Any) -> None:
+    content = read(file, Wanted(valid="sea"))
+    assert content.name == "model/temp"
+    np.testing.assert_array_equal(content.values, ocean.values)
+    np.testing.assert_array_equal(content.valid, ocean.valid)
+    assert [(axis.name, axis.unit) for axis in content.axes] == [("depth", "m"), ("lat", "degrees"), ("lon", "degrees")]
+    assert content.axes[0].coordinates.tolist() == [0, 10, 30]
+    assert content.variable.unit == "degC"
+
+
+def test_written_back_everything_else_is_as_it_was(file: Path, ocean: Any) -> None:
+    content = read(file, Wanted(valid="sea"))
+    target = file.with_name("out.h5")
+    completed = np.where(ocean.valid, np.nan_to_num(content.values, nan=7), np.nan)
+    write(file, target, content, Completion(completed, np.ones((3, 4, 5)), {"method": "tnn", "estimated_rmse": 0.5}))
+    with h5py.File(target) as after, h5py.File(file) as before:
+        np.testing.assert_array_equal(after["model/temp"][()], np.where(ocean.valid, completed, -999.0))
+        assert after["model/temp"].dims[0][0][()].tolist() == [0, 10, 30]
+        assert dict(after["model/temp"].attrs)["units"] == "degC"
+        assert after["model/temp"].attrs["fieldbench_method"] == "tnn"
+        assert (after["model/temp_std"][()] == 1).all()
+        assert after.attrs["title"] == "an example"
+        for name in ("model/counts", "sea", "lat"):
+            np.testing.assert_array_equal(after[name][()], before[name][()])
+    np.testing.assert_array_equal(read(target, Wanted(variable="model/temp")).values, completed)
+
+
+def test_an_integer_dataset_becomes_one_of_floats(file: Path) -> None:
+    content = read(file, Wanted(variable="model/counts"))
+    target = file.with_name("out.h5")
+    write(file, target, content, Completion(content.values + 0.5, None, {"method": "tnn"}))
+    with h5py.File(target) as after:
+        np.testing.assert_array_equal(after["model/counts"][()], np.arange(6).reshape(2, 3) + 0.5)
+        assert after["model/counts"].attrs["fieldbench_method"] == "tnn"
+
+
+def test_without_h5py_the_error_says_what_to_install(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "h5py", None)
+    with pytest.raises(RequestError, match=r"need h5py; install it with `pip install 'fieldbench\[files\]'`"):
+        read(file)

@@ -1,0 +1,174 @@
+"""NetCDF by the CF conventions, read and written, against xarray's own decoding."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fieldbench.errors import RequestError
+from fieldbench.files import Completion, Wanted, read, write
+
+xarray = pytest.importorskip("xarray")
+pytest.importorskip("h5netcdf")
+
+ENGINES = {"h5netcdf": None, "scipy": "NETCDF3_64BIT"}
+
+
+def dataset(ocean: Any) -> Any:
+    packed = {"dtype": "i2", "scale_factor": 0.001, "add_offset": 15.0, "_FillValue": -32768}
+    data = xarray.Dataset(
+        {
+            "temp": (
+                ("time", "depth", "lat", "lon"),
+                ocean.values[np.newaxis],
+                {"units": "degree_Celsius", "standard_name": "sea_water_temperature", "cell_methods": "time: mean"},
+                packed,
+            ),
+            "salt": (("depth", "lat", "lon"), np.where(ocean.valid, 34.5, np.nan), {"units": "1e-3"}),
+            "mask_rho": (("lat", "lon"), ocean.valid[0].astype("i4"), {"long_name": "1 is water"}),
+        },
+        coords={
+            "time": ("time", [12.5], {"units": "days since 2020-01-01", "calendar": "standard"}),
+            "depth": ("depth", ocean.depth, {"units": "m", "positive": "down"}),
+            "lat": ("lat", ocean.lat, {"units": "degrees_north"}),
+            "lon": ("lon", ocean.lon, {"units": "degrees_east"}),
+        },
+        attrs={"title": "an example", "Conventions": "CF-1.8"},
+    )
+    for name in ("time", "depth", "lat", "lon"):
+        data[name].encoding["_FillValue"] = None  # xarray would add one
+    return data
+
+
+@pytest.fixture(params=ENGINES)
+def file(request: pytest.FixtureRequest, tmp_path: Path, ocean: Any) -> Path:
+    path = tmp_path / f"{request.param}.nc"
+    dataset(ocean).to_netcdf(path, engine=request.param, format=ENGINES[request.param])
+    return path
+
+
+WANTED = Wanted(variable="temp", valid="mask_rho")
+
+
+def test_packed_values_fill_values_and_coordinates_are_decoded(file: Path, ocean: Any) -> None:
+    content = read(file, WANTED)
+    np.testing.assert_allclose(content.values, ocean.values, atol=0.0005)
+    np.testing.assert_array_equal(np.isnan(content.values), np.isnan(ocean.values))
+    np.testing.assert_array_equal(content.valid, ocean.valid)
+    assert [(axis.name, axis.unit) for axis in content.axes] == [
+        ("depth", "m"),
+        ("lat", "degrees_north"),
+        ("lon", "degrees_east"),
+    ]
+    assert content.axes[2].coordinates.tolist() == ocean.lon.tolist()
+    assert (content.variable.unit, content.quantity) == ("degree_Celsius", "sea_water_temperature")
+
+
+def test_the_variable_of_most_dimensions_is_the_field(file: Path) -> None:
+    assert read(file).name == "temp"
+
+
+def test_decoding_agrees_with_xarray(file: Path) -> None:
+    with xarray.open_dataset(file, engine=file.stem) as decoded:
+        for name in ("temp", "salt"):
+            np.testing.assert_allclose(read(file, Wanted(variable=name)).values, decoded[name].squeeze().values)
+
+
+def test_written_back_everything_else_is_as_it_was(file: Path, ocean: Any) -> None:
+    content = read(file, WANTED)
+    target = file.with_name("out.nc")
+    completed = np.where(ocean.valid, np.where(np.isnan(content.values), 40.0, content.values), np.nan)
+    deviation = np.where(ocean.valid, 0.5, np.nan)
+    note = {"method": "thin-plate", "estimated_rmse": 0.25}
+    write(file, target, content, Completion(completed, deviation, note))
+    with xarray.open_dataset(file, engine=file.stem) as before, xarray.open_dataset(target, engine=file.stem) as after:
+        np.testing.assert_allclose(after["temp"].values[0], completed, rtol=1e-6)  # 40 would not fit the packing
+        np.testing.assert_allclose(after["temp_std"].values[0], deviation)
+        assert after["temp"].dims == before["temp"].dims
+        assert after["temp"].attrs == {
+            **before["temp"].attrs,
+            "fieldbench_method": "thin-plate",
+            "fieldbench_estimated_rmse": 0.25,
+        }
+        assert after["temp_std"].attrs["units"] == "degree_Celsius"
+        xarray.testing.assert_identical(before.drop_vars("temp"), after.drop_vars(["temp", "temp_std"]))
+    raw = [xarray.open_dataset(path, engine=file.stem, decode_cf=False) for path in (file, target)]
+    for name in ("salt", "mask_rho", "lat", "lon", "depth", "time"):
+        before, after = (data[name] for data in raw)
+        assert after.dtype == before.dtype
+        assert {**after.attrs, "_FillValue": None} == {**before.attrs, "_FillValue": None}
+        assert ("_FillValue" in after.attrs) == ("_FillValue" in before.attrs) == (name == "salt")
+    for data in raw:
+        data.close()
+    np.testing.assert_allclose(read(target, WANTED).values, completed, rtol=1e-6)
+
+
+def test_the_kind_of_netcdf_is_kept(file: Path) -> None:
+    content = read(file, WANTED)
+    target = file.with_name("out.nc")
+    write(file, target, content, Completion(np.nan_to_num(content.values)))
+    assert target.read_bytes()[:3] == file.read_bytes()[:3]
+
+
+def test_a_fill_value_of_floats_is_kept(tmp_path: Path, ocean: Any) -> None:
+    source, target = tmp_path / "in.nc", tmp_path / "out.nc"
+    data = xarray.Dataset({"t": (("z", "y", "x"), ocean.values.astype("f4"))})
+    data["t"].encoding = {"_FillValue": np.float32(1e20)}
+    data.to_netcdf(source, engine="h5netcdf")
+    content = read(source)
+    assert np.isnan(content.values).sum() == np.isnan(ocean.values).sum()
+    write(source, target, content, Completion(np.where(ocean.valid, np.nan_to_num(content.values), np.nan)))
+    with xarray.open_dataset(target, engine="h5netcdf", decode_cf=False) as raw:
+        assert raw["t"].dtype == np.float32
+        assert raw["t"].attrs["_FillValue"] == np.float32(1e20)
+        assert (raw["t"].values == np.float32(1e20)).sum() == (~ocean.valid).sum()
+
+
+def test_values_outside_the_valid_range_are_missing(tmp_path: Path) -> None:
+    values = np.array([[1.0, 2.0, 99.0], [-5.0, 3.0, 4.0]])
+    attributes = {"valid_min": 0.0, "valid_max": 10.0, "missing_value": 4.0}
+    xarray.Dataset({"t": (("y", "x"), values, attributes)}).to_netcdf(tmp_path / "t.nc", engine="h5netcdf")
+    np.testing.assert_array_equal(read(tmp_path / "t.nc").values, [[1, 2, np.nan], [np.nan, 3, np.nan]])
+
+
+def test_one_time_of_several(tmp_path: Path, ocean: Any) -> None:
+    source, target = tmp_path / "in.nc", tmp_path / "out.nc"
+    both = np.stack([ocean.values, ocean.values + 1])
+    xarray.Dataset({"t": (("time", "z", "y", "x"), both)}).to_netcdf(source, engine="h5netcdf")
+    content = read(source, Wanted(at=("time=1",)))
+    np.testing.assert_array_equal(content.values, ocean.values + 1)
+    write(source, target, content, Completion(np.nan_to_num(content.values)))
+    with xarray.open_dataset(target, engine="h5netcdf") as after:
+        np.testing.assert_array_equal(after["t"].values[0], ocean.values)
+        np.testing.assert_array_equal(after["t"].values[1], np.nan_to_num(ocean.values + 1))
+
+
+def test_a_mask_of_other_dimensions_is_refused(tmp_path: Path) -> None:
+    data = xarray.Dataset({"t": (("y", "x"), np.ones((2, 3))), "m": (("z",), np.ones(2))})
+    data.to_netcdf(tmp_path / "t.nc", engine="h5netcdf")
+    with pytest.raises(RequestError, match="dimension 'z', which t has not"):
+        read(tmp_path / "t.nc", Wanted(variable="t", mask="m"))
+
+
+def test_a_mask_of_transposed_dimensions_fits(tmp_path: Path) -> None:
+    mask = np.array([[1, 0], [1, 1], [0, 1]])
+    data = xarray.Dataset({"t": (("y", "x"), np.ones((2, 3))), "m": (("x", "y"), mask)})
+    data.to_netcdf(tmp_path / "t.nc", engine="h5netcdf")
+    content = read(tmp_path / "t.nc", Wanted(variable="t", mask="m"))
+    np.testing.assert_array_equal(~np.isnan(content.values), mask.T == 1)
+
+
+def test_several_variables_are_listed_with_their_dimensions(tmp_path: Path) -> None:
+    data = xarray.Dataset({"t": (("y", "x"), np.ones((2, 3))), "s": (("y", "x"), np.ones((2, 3)))})
+    data.to_netcdf(tmp_path / "t.nc", engine="h5netcdf")
+    with pytest.raises(RequestError, match=r"t \(y 2, x 3\), s \(y 2, x 3\)"):
+        read(tmp_path / "t.nc")
+
+
+def test_without_xarray_the_error_says_what_to_install(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "xarray", None)
+    with pytest.raises(RequestError, match=r"need xarray; install it with `pip install 'fieldbench\[files\]'`"):
+        read(file)
