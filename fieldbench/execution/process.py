@@ -26,6 +26,9 @@ from fieldbench.trial import CRASHED, OUT_OF_MEMORY, TIMEOUT, Trial
 #: Seconds between looks at a working process: for its deadline and end, and for its memory if that is limited.
 _LOOK, _LOOK_AT_MEMORY = 0.2, 0.02
 
+#: Seconds that a process whose socket has closed is given to end by itself, so that its exit code is known.
+_FAREWELL = 3.0
+
 #: Bytes of a worker's output that are kept to explain its end.
 _TAIL = 4000
 
@@ -150,7 +153,7 @@ class Worker:
 
     def _ended(self) -> Lost:
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(1)
+            self._process.wait(_FAREWELL)
         code = self._process.returncode
         self.kill()
         if code is None:

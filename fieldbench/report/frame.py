@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -38,12 +40,14 @@ def read_frame(path: Path) -> pd.DataFrame:
         seconds, device, peak_memory and one for each metric (NaN where a trial has no such score).
     """
     columns = _Columns()
-    for rows in _parsed(Path(path) / TRIALS):
-        columns.extend(rows)
+    with _uncollected():
+        for rows in _parsed(Path(path) / TRIALS):
+            columns.extend(rows)
     frame = columns.frame()
     if frame["key"].duplicated().any():
-        frame = frame.drop_duplicates("key", keep="last").reset_index(drop=True)
-    return frame
+        frame = frame.drop_duplicates("key", keep="last")
+    # Trials end in another order in every run, and sums depend on the order of their terms.
+    return frame.sort_values(["seed", "trial"], kind="stable", ignore_index=True)
 
 
 class _Columns:
@@ -62,15 +66,17 @@ class _Columns:
             values.extend(row.get(name, "") for row in rows)
         for name in TEXTS:
             names = self._names[name]
-            codes = (names.setdefault(row.get(name, ""), len(names)) for row in rows)
-            self._codes[name].append(np.fromiter(codes, np.int32, len(rows)))
+            texts = [row.get(name, "") for row in rows]
+            for text in set(texts).difference(names):
+                names[text] = len(names)
+            self._codes[name].append(np.fromiter(map(names.__getitem__, texts), np.int32, len(rows)))
         for name, (kind, missing) in NUMBERS.items():
-            present = (missing if (value := row.get(name)) is None else value for row in rows)
-            self._numbers[name].append(np.fromiter(present, kind, len(rows)))
+            # A missing number is None in a row that says so; numpy makes NaN of it.
+            self._numbers[name].append(np.array([row.get(name, missing) for row in rows], kind))
         scored = [row.get("metrics") or {} for row in rows]
         for name in {name for scores in scored for name in scores}:
-            numbers = (_number(scores.get(name)) for scores in scored)
-            self._metrics.setdefault(name, []).append((self._size, np.fromiter(numbers, float, len(rows))))
+            values = np.array([scores.get(name) for scores in scored], float)
+            self._metrics.setdefault(name, []).append((self._size, values))
         self._size += len(rows)
 
     def frame(self) -> pd.DataFrame:
@@ -91,8 +97,16 @@ class _Columns:
         return pd.DataFrame(columns)
 
 
-def _number(value: Any) -> float:
-    return np.nan if value is None else float(value)
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Hold the garbage collector, which would look through millions of rows that hold no cycles."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def _parsed(file: Path) -> Iterator[list[dict[str, Any]]]:

@@ -63,8 +63,8 @@ class Trouble:
 
     path: Path
 
-    def begin(self) -> None:
-        self.path.touch()
+    def begin(self, kind: str) -> None:
+        self.path.write_text(kind)
 
     def end(self) -> None:
         self.path.unlink()

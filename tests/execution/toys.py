@@ -1,11 +1,12 @@
 """Small methods and a dataset to disturb: a single-file plugin.
 
-A method with a ``trouble`` misbehaves only while the file that TOY_TROUBLE names exists. The first trial to
-find it empty signs it with its seed, and is from then on the culprit; all others behave.
+A troubled method misbehaves only while the file that TOY_TROUBLE names exists, and in the way that it says.
+The first trial to find it signs it with its seed, and is from then on the culprit; all others behave.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -13,7 +14,7 @@ import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -50,15 +51,13 @@ class Troubled(Steady):
     """Steady, but for one trial while there is trouble."""
 
     name = "troubled"
-
-    trouble: Literal["raise", "exit", "sys-exit", "segv", "memory", "memory-error", "loop", "deadlock", "close"] = (
-        fieldbench.parameter("raise", "what goes wrong")
-    )
+    alone_too: ClassVar[bool] = True
 
     def complete(self, observation: fieldbench.Observation, *, seed: int, device: str, report: Report) -> Any:
-        if _is_culprit(seed):
+        kind = _trouble(seed, may_sign=self.alone_too)
+        if kind:
             print("trouble begins", flush=True)
-            getattr(self, "_" + self.trouble.replace("-", "_"))()
+            getattr(self, "_" + kind.replace("-", "_"))()
         return super().complete(observation, seed=seed, device=device, report=report)
 
     def _raise(self) -> None:
@@ -80,7 +79,7 @@ class Troubled(Steady):
             hoard.append(np.ones(2**20))
 
     def _memory_error(self) -> None:
-        np.ones(2**60)
+        np.ones(2**50)
 
     def _loop(self) -> None:
         while True:
@@ -97,14 +96,26 @@ class Troubled(Steady):
 
 
 class Batched(Troubled):
-    """Steady by the batch."""
+    """Steady by the batch; the culprit is the first of one."""
 
     name = "batched"
+    alone_too: ClassVar[bool] = False
 
     size: int = fieldbench.parameter(4, "trials worth computing at once")
 
     def batch_size(self, shape: Sequence[int], device: str) -> int:
         return self.size if tuple(shape) == (6, 5) else 1
+
+    def complete_batch(
+        self,
+        observations: Sequence[fieldbench.Observation],
+        *,
+        seeds: Sequence[int],
+        device: str,
+        reports: Sequence[Report],
+    ) -> list[Any]:
+        _trouble(seeds[0], may_sign=True)
+        return super().complete_batch(observations, seeds=seeds, device=device, reports=reports)
 
 
 class Probe(fieldbench.Method):
@@ -163,19 +174,17 @@ class MarksCpu(fieldbench.Method):
         return np.zeros(observation.values.shape)
 
 
-def _is_culprit(seed: int) -> bool:
-    path = os.environ.get("TOY_TROUBLE")
-    if not path or not Path(path).exists():
-        return False
-    signed = Path(path).read_text()
-    if not signed:
-        try:
-            with open(f"{path}.taken", "x"):
-                Path(path).write_text(str(seed))
-                return True
-        except FileExistsError:
-            return False
-    return signed == str(seed)
+def _trouble(seed: int, *, may_sign: bool) -> str:
+    """What the trial of this seed has to do wrong, or nothing."""
+    path = Path(os.environ.get("TOY_TROUBLE", "/nonexistent"))
+    if not path.exists():
+        return ""
+    signature = path.with_suffix(".signed")
+    if may_sign:
+        with contextlib.suppress(FileExistsError), signature.open("x") as file:
+            file.write(str(seed))
+    culprit = signature.exists() and signature.read_text() == str(seed)
+    return path.read_text() if culprit else ""
 
 
 @fieldbench.hookimpl

@@ -1,0 +1,133 @@
+"""What one trial does wrong costs that trial alone, and a second run mends it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from fieldbench.execution import Options, Stop, execute
+from tests.execution.conftest import SOURCES, Trouble, gone, plan, records, results, run, wait_until
+
+CASES = {
+    "raise": ("failed", "ArithmeticError: this trial raises", {}),
+    "exit": ("crashed", "exited with code 3", {}),
+    "sys-exit": ("crashed", "exited with code 4", {}),
+    "segv": ("crashed", "killed by SIGSEGV", {}),
+    "close": ("crashed", "closed its socket", {}),
+    "memory": ("out-of-memory", "used more than the 400 MiB", {"memory_limit": 400 * 2**20}),
+    "memory-error": ("out-of-memory", "Unable to allocate", {}),
+    "loop": ("timeout", "ran longer than the 4 s", {"timeout": 4.0}),
+    "deadlock": ("timeout", "ran longer than the 4 s", {"timeout": 4.0}),
+}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Results of the methods that these tests disturb."""
+    folder = tmp_path_factory.mktemp("undisturbed")
+    run(folder / "troubled", ["troubled", "steady"])
+    run(folder / "batched", "batched", 9, jobs=1)
+    return {name: results(folder / name) for name in ("troubled", "batched")}
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_trouble_costs_one_trial_and_is_mended_by_another_run(
+    tmp_path: Path, trouble: Trouble, undisturbed: Any, kind: str
+) -> None:
+    status, message, limits = CASES[kind]
+    trouble.begin(kind)
+    rows = run(tmp_path / "run", ["troubled", "steady"], **limits)
+    bad = [row for row in rows if row["status"] != "ok"]
+    assert [row["status"] for row in bad] == [status]
+    assert message in bad[0]["error"]
+    assert len(rows) == 8
+
+    trouble.end()
+    run(tmp_path / "run", ["troubled", "steady"], retry_failed=True)
+    assert results(tmp_path / "run") == undisturbed["troubled"]
+
+
+def test_a_failed_trial_is_not_run_again_unless_asked(tmp_path: Path, trouble: Trouble) -> None:
+    trouble.begin("raise")
+    run(tmp_path / "run", "troubled", 2)
+    trouble.end()
+    assert sorted(row["status"] for row in run(tmp_path / "run", "troubled", 2)) == ["failed", "ok"]
+
+
+def test_what_a_lost_worker_printed_is_kept(trouble: Trouble) -> None:
+    trouble.begin("loop")
+    (bad,) = [record for record in records("troubled", 1, timeout=4.0) if record.status != "ok"]
+    assert "trouble begins" in bad.diagnostics["output"]
+    assert "_loop" in bad.diagnostics["output"]  # where it was when its time was up
+
+
+def test_a_worker_killed_from_outside_costs_one_trial(tmp_path: Path) -> None:
+    run(tmp_path / "undisturbed", "steady[seconds=0.2]", 6)
+    before = set(psutil.Process().children())
+    victims: list[int] = []
+
+    def kill_one() -> None:
+        def workers() -> list[psutil.Process]:
+            children = set(psutil.Process().children()) - before
+            return [child for child in children if "execution.worker" in " ".join(child.cmdline())]
+
+        wait_until(lambda: lines_of(tmp_path / "run") >= 2, "the second record")
+        victim = workers()[0]
+        victim.send_signal(signal.SIGKILL)
+        victims.append(victim.pid)
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    rows = run(tmp_path / "run", "steady[seconds=0.2]", 6)
+    killer.join()
+    assert victims
+    bad = [row for row in rows if row["status"] != "ok"]
+    assert [(row["status"], row["error"]) for row in bad] == [("crashed", "the worker process was killed by SIGKILL")]
+    run(tmp_path / "run", "steady[seconds=0.2]", 6, retry_failed=True)
+    assert results(tmp_path / "run") == results(tmp_path / "undisturbed")
+
+
+def lines_of(out: Path) -> int:
+    file = out / "trials.jsonl"
+    return file.read_bytes().count(b"\n") if file.exists() else 0
+
+
+def test_only_the_culprit_of_a_batch_pays(tmp_path: Path, trouble: Trouble, undisturbed: Any) -> None:
+    trouble.begin("exit")
+    rows = run(tmp_path / "run", "batched", 9, jobs=1)
+    assert sorted(row["status"] for row in rows) == ["crashed", *["ok"] * 8]
+    trouble.end()
+    run(tmp_path / "run", "batched", 9, jobs=1, retry_failed=True)
+    assert results(tmp_path / "run") == undisturbed["batched"]
+
+
+def test_memory_that_a_trial_has_left_behind_is_not_charged_to_the_next() -> None:
+    first, second = records("probe[ballast=300,ballast_once=true]", 2, jobs=1)
+    assert first.peak_memory is not None
+    assert second.peak_memory is not None
+    assert first.diagnostics["curve"]["pid"] == second.diagnostics["curve"]["pid"]
+    assert first.peak_memory - second.peak_memory > 250 * 2**20
+
+
+def test_no_worker_outlives_an_execution_that_is_abandoned() -> None:
+    before = set(psutil.Process().children())
+    stream = execute(iter(plan("steady[seconds=0.05]", 50)), SOURCES, Options(device="cpu", jobs=2), Stop())
+    assert next(stream).status == "ok"
+    workers = set(psutil.Process().children()) - before
+    assert workers
+    stream.close()  # type: ignore[attr-defined]
+    wait_until(lambda: all(gone(worker) for worker in workers), "the workers' end")
+
+
+def test_an_error_of_the_plan_itself_is_not_swallowed() -> None:
+    def broken() -> Any:
+        yield from plan("steady", 2)
+        raise LookupError("the plan is broken")
+
+    with pytest.raises(LookupError, match="the plan is broken"):
+        list(execute(broken(), SOURCES, Options(device="cpu", jobs=2), Stop()))
