@@ -14,6 +14,9 @@ from fieldbench.trial import FAILURES, OK, Trial
 #: What the trials of a table cell have in common: method, dataset, sampler, noise, rate, selection.
 Cell: TypeAlias = tuple[str, str, str, str, float, str]
 
+#: What a running mean is taken over: method, selection, dataset.
+Place: TypeAlias = tuple[str, str, str]
+
 
 def cell_of(trial: Trial) -> Cell:
     return (trial.method, trial.dataset, trial.sampler, trial.noise, trial.rate, trial.select)
@@ -63,9 +66,9 @@ class Progress:
         self.statuses: Counter[str] = Counter()
         self._headline, self._slots, self._clock = headline, max(1, slots), clock
         self._left: dict[Cell, int] = dict.fromkeys(cells(plan), plan.request.trials)
-        self._places = list(dict.fromkeys(cell[:2] for cell in self._left))
+        self._places: list[Place] = list(dict.fromkeys((cell[0], cell[5], cell[1]) for cell in self._left))
         self._seconds: dict[Cell, Average] = {}
-        self._scores: dict[tuple[str, str], Average] = {}
+        self._scores: dict[Place, Average] = {}
         self._started = self._last = clock()
         self._worked = 0.0
 
@@ -88,8 +91,8 @@ class Progress:
     def left(self) -> int:
         return max(0, self.total - self.done)
 
-    def means(self) -> dict[tuple[str, str], Average]:
-        """Running means of the headline metric by (method, dataset), in the plan's order."""
+    def means(self) -> dict[Place, Average]:
+        """Running means of the headline metric, in the plan's order."""
         return {place: self._scores[place] for place in self._places if place in self._scores}
 
     def headline(self, dataset: str) -> str:
@@ -134,7 +137,7 @@ class Progress:
             self._seconds.setdefault(cell, Average())
         score = metrics.get(self._headline.get(trial.dataset, ""))
         if status == OK and score is not None:
-            self._scores.setdefault((trial.method, trial.dataset), Average()).add(score)
+            self._scores.setdefault((trial.method, trial.select, trial.dataset), Average()).add(score)
 
     def _estimate(self, cell: Cell) -> float | None:
         """Seconds of one trial: as measured in its cell, or else in the method's other cells."""
@@ -145,7 +148,7 @@ class Progress:
             alike = [average for other, average in self._seconds.items() if other[:depth] == cell[:depth]]
             if sum(average.count for average in alike):
                 return sum(average.total for average in alike) / sum(average.count for average in alike)
-        return None
+        return 0.0 if alike else None
 
 
 def cells(plan: Plan) -> Iterator[Cell]:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from fieldbench.execution import Stop
-    from fieldbench.progress import Progress
+    from fieldbench.progress import Average, Progress
     from fieldbench.session import Watch
     from fieldbench.trial import Record
 
@@ -99,10 +99,10 @@ class LiveDisplay:
         means = Table.grid(padding=(0, 2))
         for name in ("method", "dataset", "metric", "mean", "trials"):
             means.add_column(justify="right" if name in ("mean", "trials") else "left")
-        for (method, dataset), average in progress.means().items():
+        for name, dataset, average in _means(progress):
             score, trials = f"{average.mean:.4g}", Text(f"{average.count} trials", style="dim")
             metric = Text(progress.headline(dataset), style="dim")
-            means.add_row(Text(method, style="cyan"), Text(dataset), metric, score, trials)
+            means.add_row(Text(name, style="cyan"), Text(dataset), metric, score, trials)
         return Group(head, Padding(means, (0, 0, 0, 2)))
 
 
@@ -138,8 +138,8 @@ class Lines:
         if progress.left:
             line += f", to go: {in_words(progress.seconds_left())}"
         means = "; ".join(
-            f"{method} on {dataset}: {progress.headline(dataset)} {average.mean:.4g}"
-            for (method, dataset), average in progress.means().items()
+            f"{name} on {dataset}: {progress.headline(dataset)} {average.mean:.4g}"
+            for name, dataset, average in _means(progress)
         )
         _say(f"{line}; {means}" if means else line)
 
@@ -162,6 +162,14 @@ def _no_echo_of_keys() -> Iterator[None]:
         yield
     finally:
         termios.tcsetattr(terminal, termios.TCSANOW, before)
+
+
+def _means(progress: Progress) -> Iterator[tuple[str, str, Average]]:
+    """Running means: the method, with its selection where several are compared, the dataset and the mean."""
+    means = progress.means()
+    several = len({select for _, select, _ in means}) > 1
+    for (method, select, dataset), average in means.items():
+        yield f"{method}, {select}" if several else method, dataset, average
 
 
 def _say(line: str) -> None:

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from fieldbench.errors import RequestError
 from fieldbench.plan import Plan
 from fieldbench.plugin import Plugin
 from fieldbench.registry import Registry
@@ -98,23 +97,12 @@ def gather(plan: Plan, registry: Registry) -> Facts:
         trials=plan.request.trials,
         order=tuple(specs),
         headline={text: registry.dataset(text).metric for text in datasets},
-        units=dict(getattr(plan, "units", {})),
+        units=dict(plan.units),
         higher_is_better=tuple(metric.name for metric in metrics if not metric.lower_is_better),
         with_unit=tuple(metric.name for metric in metrics if metric.has_unit),
         trained=tuple(text for text in plan.methods if registry.method(text).trained),
         parameters=specs,
     )
-
-
-def known_metrics(facts: Facts, stored: Mapping[str, Any], registry: Registry) -> Facts:
-    """Facts of a run whose manifest has none: what the installed plugins say about its specs."""
-    headline: dict[str, str] = {}
-    for text in stored.get("datasets", ()):
-        try:
-            headline[text] = registry.dataset(text).metric
-        except RequestError:
-            continue
-    return Facts(trials=int(stored.get("trials", 0)), headline=headline) if headline else facts
 
 
 def _parameters(parts: Iterable[Plugin]) -> dict[str, str]:

@@ -75,8 +75,8 @@ class _Columns:
             self._numbers[name].append(np.array([row.get(name, missing) for row in rows], kind))
         scored = [row.get("metrics") or {} for row in rows]
         for name in {name for scores in scored for name in scores}:
-            values = np.array([scores.get(name) for scores in scored], float)
-            self._metrics.setdefault(name, []).append((self._size, values))
+            numbers = np.array([scores.get(name) for scores in scored], float)
+            self._metrics.setdefault(name, []).append((self._size, numbers))
         self._size += len(rows)
 
     def frame(self) -> pd.DataFrame:
