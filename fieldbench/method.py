@@ -71,6 +71,7 @@ class Method(Plugin, ABC):
         accepts: names of the modifiers it works into its own training (``tap+tv``).
         scale_equivariant: whether values in another unit, c times as large, give an estimate c times as
             large; say False where a parameter has the field's unit.
+        has_uncertainty: whether :meth:`predict` returns a standard deviation.
     """
 
     uses_gpu: ClassVar[bool] = False
@@ -78,6 +79,7 @@ class Method(Plugin, ABC):
     orders: ClassVar[tuple[int, ...] | None] = None
     accepts: ClassVar[frozenset[str]] = frozenset()
     prior_training: ClassVar[type[PriorTraining] | None] = None
+    has_uncertainty: ClassVar[bool] = False
     scale_equivariant: ClassVar[bool] = True
 
     modifiers: tuple[SerializeAsAny[Modifier], ...] = _PydanticField((), repr=False)
@@ -95,6 +97,17 @@ class Method(Plugin, ABC):
         Returns:
             A real array of the observation's shape, finite everywhere, in the observation's unit.
         """
+
+    def predict(
+        self, observation: Observation, *, seed: int, device: str, report: Report
+    ) -> tuple[ArrayLike, ArrayLike | None]:
+        """Reconstruct the whole field and say how uncertain each entry is.
+
+        Returns:
+            What :meth:`complete` returns, and the standard deviation of every entry in the same unit, or None
+            where the method has none.
+        """
+        return self.complete(observation, seed=seed, device=device, report=report), None
 
     def complete_batch(
         self, observations: Sequence[Observation], *, seeds: Sequence[int], device: str, reports: Sequence[Report]
