@@ -2,8 +2,8 @@
 
 The trials of a setting (dataset, sampler, noise, rate, selection) are its independent repetitions. For each
 pair of methods the differences of their scores give a mean with Student's interval, wins, and a test:
-Wilcoxon's signed ranks from :data:`FEWEST_FOR_RANKS` pairs on, a paired t below, where signed ranks cannot
-reach 5 %. The p-values of all pairs of a setting are corrected together (Holm 1979). Ranks over settings
+Wilcoxon's signed ranks where there are enough trials for them to reach 5 % at all
+(:func:`fewest_for_ranks`), else a paired t. The p-values of all pairs of a setting are corrected together (Holm 1979). Ranks over settings
 are compared as Demsar 2006 does (Friedman, Nemenyi).
 """
 
@@ -23,9 +23,6 @@ from fieldbench.errors import RequestError, nearest
 from fieldbench.report.factors import label, ordered
 from fieldbench.report.facts import MEASURES, Facts
 from fieldbench.trial import OK
-
-#: With fewer pairs the smallest two-sided p-value of signed ranks, 2 / 2^n, is above 5 %.
-FEWEST_FOR_RANKS = 6
 
 #: Factors that make a setting, in the order in which it is named.
 SETTING = ("dataset", "sampler", "noise", "rate", "select")
@@ -70,7 +67,10 @@ class Pair:
         return self.corrected < 1 - CONFIDENCE
 
     def sentence(self, unit: str = "", direction: str = "") -> str:
-        """What a reader can quote: ``A beats B on 9 of 10 trials, by 0.12 m/s [0.08, 0.16]``."""
+        """What a reader can quote: ``A beats B on 9 of 10 trials, by 0.12 m/s [0.08, 0.16]``.
+
+        Where the interval reaches zero, A is only "ahead of" B.
+        """
         if self.count == 0:
             return f"{self.better} and {self.worse} have no trial in common"
         plural = "trial" if self.count == 1 else "trials"
@@ -80,8 +80,9 @@ class Pair:
         amount = f"{self.difference:.{digits}f}{' ' + unit if unit else ''}"
         interval = "" if math.isnan(self.low) else f" [{self.low:.{digits}f}, {self.high:.{digits}f}]"
         measure = f" {direction}" if direction else ""
-        text = f"{self.better} beats {self.worse} on {self.wins} of {self.count} {plural}, by {amount}{measure}"
-        return f"{text}{interval}"
+        verb, doubt = ("is ahead of", ", which may be chance") if self.low <= 0 else ("beats", "")
+        text = f"{self.better} {verb} {self.worse} on {self.wins} of {self.count} {plural}, by {amount}{measure}"
+        return f"{text}{interval}{doubt}"
 
 
 @dataclass(frozen=True)
@@ -216,7 +217,7 @@ class Comparison:
         notes = ["difference: mean over paired trials, with its 95 % interval (Student's t, uncorrected)"]
         names = [
             *(["Wilcoxon's signed ranks"] if "wilcoxon" in tests else []),
-            *([f"paired t (fewer than {FEWEST_FOR_RANKS} pairs)"] if "t" in tests else []),
+            *(["paired t (too few trials for signed ranks to reach 5 %)"] if "t" in tests else []),
         ]
         if names:
             notes.append(f"p: {' or '.join(names)}, two-sided, Holm's correction over the pairs of a setting")
@@ -269,6 +270,17 @@ def compare(frame: pd.DataFrame, facts: Facts, *, metric: str | None = None, ave
         directions.append(not lower)
     scores = pd.DataFrame(rows, index=[group.title for group in groups], columns=methods)
     return Comparison(tuple(groups), scores, tuple(directions), tuple(average))
+
+
+def fewest_for_ranks(pairs: int) -> int:
+    """The fewest trials with which signed ranks can reach 5 % after correction over so many pairs of methods.
+
+    The smallest two-sided p-value of n signed ranks is 2 / 2^n.
+
+    >>> fewest_for_ranks(1), fewest_for_ranks(6)
+    (6, 8)
+    """
+    return math.ceil(math.log2(2 * pairs / (1 - CONFIDENCE)))
 
 
 def holm(values: Sequence[float]) -> list[float]:
@@ -328,9 +340,11 @@ def _title(setting: dict[str, object], frame: pd.DataFrame) -> str:
 def _group(title: str, setting: dict[str, object], metric: str, unit: str, table: pd.DataFrame, lower: bool) -> Group:
     means = {str(name): float(table[name].mean()) for name in table if table[name].notna().any()}
     best_first = sorted(means, key=lambda name: means[name] if lower else -means[name])
+    rivals = list(itertools.combinations(best_first, 2))
+    fewest = fewest_for_ranks(max(1, len(rivals)))
     pairs = [
-        _pair(first, second, table[first].to_numpy(), table[second].to_numpy(), lower)
-        for first, second in itertools.combinations(best_first, 2)
+        _pair(first, second, table[first].to_numpy(), table[second].to_numpy(), lower, fewest)
+        for first, second in rivals
     ]
     corrected = holm([pair.p for pair in pairs])
     pairs = [replace(pair, corrected=value) for pair, value in zip(pairs, corrected, strict=True)]
@@ -339,8 +353,8 @@ def _group(title: str, setting: dict[str, object], metric: str, unit: str, table
     )
 
 
-def _pair(first: str, second: str, left: Vector, right: Vector, lower: bool) -> Pair:
-    """Compare two methods whose scores stand in the same order of trials."""
+def _pair(first: str, second: str, left: Vector, right: Vector, lower: bool, fewest: int) -> Pair:
+    """Compare two methods whose scores stand in the same order of trials; ``fewest`` of them allow ranks."""
     both = np.isfinite(left) & np.isfinite(right)
     advantage = (right - left)[both] if lower else (left - right)[both]
     missing = int((np.isfinite(left) | np.isfinite(right)).sum() - both.sum())
@@ -350,7 +364,7 @@ def _pair(first: str, second: str, left: Vector, right: Vector, lower: bool) -> 
     if advantage.mean() < 0:  # the means over common trials may differ from those over all
         first, second, advantage = second, first, -advantage
     low, high = _interval(advantage)
-    test, p = _test(advantage)
+    test, p = _test(advantage, fewest)
     return Pair(
         first,
         second,
@@ -375,12 +389,12 @@ def _interval(differences: Vector) -> tuple[float, float]:
     return float(differences.mean() - half), float(differences.mean() + half)
 
 
-def _test(differences: Vector) -> tuple[str, float]:
+def _test(differences: Vector, fewest: int) -> tuple[str, float]:
     if len(differences) < 2:
         return "none", math.nan
     from scipy import stats
 
-    ranks = len(differences) >= FEWEST_FOR_RANKS
+    ranks = len(differences) >= fewest
     name = "wilcoxon" if ranks else "t"
     if not differences.any():
         return name, 1.0

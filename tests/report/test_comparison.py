@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from fieldbench.errors import RequestError
-from fieldbench.report.comparison import compare, holm
+from fieldbench.report.comparison import compare, fewest_for_ranks, holm
 from fieldbench.report.factors import SPECS
 from fieldbench.report.facts import Facts
 
@@ -108,6 +108,20 @@ def test_one_trial_gives_a_difference_but_neither_interval_nor_test() -> None:
     assert math.isnan(pair.low)
     assert math.isnan(pair.corrected)
     assert pair.sentence("m/s") == "a beats b on 1 of 1 trial, by 0.25 m/s"
+
+
+def test_a_lead_whose_interval_reaches_zero_is_not_called_a_win() -> None:
+    (pair,) = compare(records({"a": [1.0, 1.0, 1.0], "b": [2.0, 2.5, 0.9]}), FACTS).groups[0].pairs
+    assert pair.low < 0 < pair.difference
+    assert pair.sentence("m/s").startswith("a is ahead of b on 2 of 3 trials, by 0.8")
+    assert pair.sentence("m/s").endswith(", which may be chance")
+
+
+@pytest.mark.parametrize("pairs", [1, 3, 6, 45])
+def test_ranks_are_used_only_where_they_can_reach_five_per_cent_after_correction(pairs: int) -> None:
+    enough = fewest_for_ranks(pairs)
+    best = {n: stats.wilcoxon(np.arange(1.0, n + 1), method="exact").pvalue for n in (enough - 1, enough)}
+    assert best[enough] * pairs < 0.05 < best[enough - 1] * pairs
 
 
 def test_holm_by_hand() -> None:

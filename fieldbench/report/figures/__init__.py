@@ -60,7 +60,7 @@ KINDS: dict[str, Kind] = {
 
 
 def draw(run: StoredRun, kind: str, view: View | None = None) -> dict[str, Figure]:
-    """All figures of one kind, by name: one for each setting or dataset.
+    """All figures of one kind, by name: one for each setting or dataset, which is the figure's label.
 
     Args:
         run: the run.

@@ -55,6 +55,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
         ax.set_ylabel(setting.measure)
         ax.set_title(wrapped(setting.title, COLUMN))
         figure.legend(loc="outside right center")
+        figure.set_label(setting.title)
         figures[slug("cost", setting.title)] = figure
     if not figures:
         raise RequestError("no trial of this run has both a score and seconds")

@@ -71,6 +71,7 @@ def _figure(
         ax.set_xlabel("epoch")
     figure.suptitle(wrapped(setting.title, figure.get_figwidth()), fontsize=8)
     legend(figure, axes[0], len(styles))
+    figure.set_label(setting.title)
     return figure
 
 

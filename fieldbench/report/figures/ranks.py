@@ -52,4 +52,5 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
         "bars: no difference by Nemenyi's test at 5 %)".replace("= <", "<"),
         fontsize=7,
     )
+    figure.set_label(f"{ranks.settings} settings")
     return {"ranks": figure}

@@ -36,6 +36,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
             _panel(ax, run, listed, styles)
             ax.set_title(wrapped(", ".join([dataset, *key]), 2.6))
         legend(figure, axes[0], len(styles))
+        figure.set_label(dataset)
         figures[slug("rate", dataset)] = figure
     if not figures:
         raise RequestError("there is nothing to draw against the rate: every setting has one rate only")

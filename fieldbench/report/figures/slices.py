@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError
 from fieldbench.fields import Reconstruction
@@ -70,7 +71,7 @@ def _figure(
     scale = scale_of(truth)
     errors = {method: scale.shown(item.estimate) - scale.shown(truth.values) for method, item in shown.items()}
     existing = truth.existing
-    largest = float(np.quantile(np.abs(np.concatenate([error[existing] for error in errors.values()])), COVERED)) or 1.0
+    largest = error_range([error[existing] for error in errors.values()])
 
     aspect = _aspect(truth, across, up)
     columns = 2 + len(shown)
@@ -113,8 +114,14 @@ def _figure(
         errorlike, ax=[ax for ax in bottom if ax.figure], label=f"error ({unit})" if unit else "error", aspect=15,
         extend="both", pad=0.01,
     )  # fmt: skip
+    figure.set_label(title)
     figure.suptitle(wrapped(title, figure.get_figwidth()), fontsize=8)
     return figure
+
+
+def error_range(errors: list[NDArray[np.float64]]) -> float:
+    """Where the common scale of errors ends."""
+    return float(np.quantile(np.abs(np.concatenate(errors)), COVERED)) or 1.0
 
 
 def _picture(

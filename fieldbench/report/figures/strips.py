@@ -47,6 +47,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
         ax.set_ylabel(setting.measure)
         count = f"{len(scores)} trial{'s' if len(scores) > 1 else ''}"
         ax.set_title(wrapped(f"{setting.title}, {count}", figure.get_figwidth() - 0.8))
+        figure.set_label(setting.title)
         figures[slug("strips", setting.title)] = figure
     if not figures:
         raise RequestError("no trial of this run has a score")

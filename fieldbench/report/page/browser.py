@@ -1,0 +1,173 @@
+"""The fields behind the slice browser, small enough to travel in the page."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldbench import fields
+from fieldbench.fields import Reconstruction
+from fieldbench.report.stored import Setting, StoredRun
+from fieldbench.trial import OK
+
+#: The album stops growing at this size in bytes: a page is to fit into a mail.
+LARGEST = 8_000_000
+
+#: The level that stands for an entry that is not there.
+NOTHING = 255
+
+
+@dataclass
+class Album:
+    """Fields as the page's script reads them.
+
+    Attributes:
+        entries: one for each setting and trial.
+        left_out: trials whose fields would have been too much.
+        not_kept: trials whose fields are neither kept nor to be recomputed.
+        size: bytes so far.
+    """
+
+    entries: list[dict[str, Any]] = field(default_factory=list)
+    error_colours: str = ""
+    left_out: int = 0
+    not_kept: int = 0
+    size: int = 0
+
+    @property
+    def json(self) -> str:
+        """The album as JSON that can stand in a page's script element."""
+        text = json.dumps({"entries": self.entries, "errorColours": self.error_colours}, separators=(",", ":"))
+        return text.replace("<", "\\u003c")
+
+
+def empty_album() -> Album:
+    """An album without any fields."""
+    return Album()
+
+
+def make_album(run: StoredRun, *, recompute: bool = False) -> Album:
+    """Kept fields of a run, first trials of every setting first.
+
+    Args:
+        run: the run.
+        recompute: compute the fields of each setting's first trial where none are kept.
+    """
+    album = Album()
+    try:
+        from fieldbench.report.figures.pictures import error_colours
+    except ImportError:
+        return album
+    album.error_colours = _palette(error_colours())
+    for setting, trial, rows in _trials(run):
+        shown: dict[str, Reconstruction] = {}
+        for row in rows:
+            kept = fields.find(run.path, row["key"])
+            if kept is None and recompute and trial == _first_trial(run, setting):
+                kept = run.reconstruction(row)
+            if kept is not None:
+                shown[row["method"]] = kept
+        if not shown:
+            album.not_kept += 1
+            continue
+        if album.size > LARGEST:
+            album.left_out += 1
+            continue
+        entry = _entry(run, setting, trial, shown, {row["method"]: row for row in rows})
+        album.entries.append(entry)
+        album.size += len(json.dumps(entry))
+    order = [setting.title for setting in run.settings]
+    album.entries.sort(key=lambda entry: (order.index(entry["setting"]), entry["trial"]))
+    return album
+
+
+def _trials(run: StoredRun) -> Iterator[tuple[Setting, int, list[dict[str, Any]]]]:
+    """Rows that ended well, by setting and trial: all first trials, then all second ones ..."""
+    groups: dict[tuple[int, int], list[dict[str, Any]]] = {}
+    for row in run.rows():
+        if row["status"] == OK:
+            place = next(index for index, setting in enumerate(run.settings) if setting.holds(row))
+            groups.setdefault((row["trial"], place), []).append({**row, "diagnostics": {}})
+    for (trial, place), rows in sorted(groups.items(), key=lambda item: item[0]):
+        rows.sort(key=lambda row: run.methods.index(row["method"]))
+        yield run.settings[place], trial, rows
+
+
+def _first_trial(run: StoredRun, setting: Setting) -> int:
+    part = run.part(setting)
+    return int(part.loc[part["status"] == OK, "trial"].min())
+
+
+def _entry(
+    run: StoredRun, setting: Setting, trial: int, shown: dict[str, Reconstruction], rows: dict[str, Any]
+) -> dict[str, Any]:
+    from fieldbench.report.figures.pictures import scale_of
+    from fieldbench.report.figures.slices import error_range
+    from fieldbench.report.figures.style import short_names
+
+    first = next(iter(shown.values()))
+    truth, existing = first.truth, first.truth.existing
+    scale = scale_of(truth)
+    errors = {name: scale.shown(item.estimate) - scale.shown(truth.values) for name, item in shown.items()}
+    largest = error_range([error[existing] for error in errors.values()])
+    names = short_names(run.methods)
+
+    def packed(values: NDArray[Any]) -> str:
+        return _packed(np.where(existing, scale.shown(values), np.nan), scale.low, scale.high)
+
+    return {
+        "setting": setting.title,
+        "trial": trial,
+        "shape": list(truth.shape),
+        "axes": [
+            {
+                "name": axis.name,
+                "unit": axis.unit,
+                "at": [f"{value:.6g}" for value in axis.coordinates],
+                "down": "depth" in axis.name,
+            }
+            for axis in truth.axes
+        ],
+        "label": scale.label,
+        "low": f"{scale.low:.4g}",
+        "high": f"{scale.high:.4g}",
+        "largest": f"{largest:.3g}",
+        "errorLabel": f"error ({'dB' if scale.decibel else truth.unit})" if scale.decibel or truth.unit else "error",
+        "colours": _palette(scale.colours),
+        "truth": packed(truth.values),
+        "observed": packed(first.observation.values),
+        "methods": [
+            {
+                "name": names[name],
+                "score": _score(setting, rows[name]),
+                "values": packed(item.estimate),
+                "error": _packed(np.where(existing, errors[name], np.nan), -largest, largest),
+            }
+            for name, item in shown.items()
+        ],
+    }
+
+
+def _score(setting: Setting, row: dict[str, Any]) -> str:
+    score = row["metrics"].get(setting.metric)
+    return "" if score is None else f"{setting.metric.upper()} {score:.4g} {setting.unit}".strip()
+
+
+def _packed(values: NDArray[Any], low: float, high: float) -> str:
+    """Levels 0 to 254 from low to high, deflated, in base 64; NaN is :data:`NOTHING`."""
+    missing = np.isnan(values)
+    levels = np.clip(np.round((np.where(missing, low, values) - low) / (high - low) * 254), 0, 254)
+    return base64.b64encode(zlib.compress(np.where(missing, NOTHING, levels).astype(np.uint8).tobytes(), 9)).decode()
+
+
+def _palette(colours: Any) -> str:
+    """255 colours as bytes of red, green and blue, in base 64."""
+    rgb = np.round(255 * np.asarray(colours(np.linspace(0, 1, 255)))[:, :3]).astype(np.uint8)
+    return base64.b64encode(rgb.tobytes()).decode()

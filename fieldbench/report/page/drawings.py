@@ -1,0 +1,54 @@
+"""The figures of a page, as pictures that lie within it."""
+
+from __future__ import annotations
+
+import base64
+import io
+from dataclasses import dataclass
+
+from fieldbench.errors import RequestError
+from fieldbench.report.stored import StoredRun
+
+#: Kinds that a page shows, each with a heading.
+SHOWN = {
+    "rate": "Error against sampling rate",
+    "epoch": "Error and core sparsity against epoch",
+    "cost": "Error against seconds",
+    "strips": "Every trial",
+    "ranks": "Ranks over settings",
+}
+
+#: At most so many figures of one kind; the others are drawn by `fieldbench plot`.
+MOST = 12
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """One figure: its kind's heading, what it shows, and an address that holds the picture itself."""
+
+    heading: str
+    caption: str
+    address: str
+
+
+def drawings(run: StoredRun, most: int = MOST) -> list[Drawing]:
+    """Every figure that this run has something to show of; none without matplotlib."""
+    from fieldbench.report.figures import draw
+
+    try:
+        from fieldbench.report.figures.style import printing
+    except ImportError:
+        return []
+    made = []
+    for kind, heading in SHOWN.items():
+        try:
+            figures = draw(run, kind)
+        except RequestError:
+            continue
+        for figure in list(figures.values())[:most]:
+            picture = io.BytesIO()
+            with printing():
+                figure.savefig(picture, format="svg", metadata={"Date": None})
+            address = "data:image/svg+xml;base64," + base64.b64encode(picture.getvalue()).decode()
+            made.append(Drawing(heading, str(figure.get_label()), address))
+    return made
