@@ -179,6 +179,13 @@ class Engine:
         share = self._support.nonzero / (self._design.geometry.cubes * self._row.size)
         return (np.tanh(field) if self._design.output == "tanh" else field), share
 
+    @property
+    def gradients(self) -> list[Floats]:
+        """The gradient at the last step, one array for each of ``design.parameter_shapes``."""
+        latent = self._design.latent
+        embeddings = [gradient[..., :latent] for gradient in self._weights.slopes[:2]]
+        return [*embeddings, *self._weights.factor_gradients]
+
     def _forward(self, step: int | None) -> Floats:
         """The flat field before the output activation, modes in the layout's order."""
         for source, projected, unit, inverse in zip(
@@ -281,12 +288,13 @@ class _Weights:
         self._values, self._gradients, self._means, self._squares = (
             np.zeros(sum(map(math.prod, shapes)), np.float32) for _ in range(4)
         )
-        views, slopes = (_split(vector, shapes) for vector in (self._values, self._gradients))
+        views = _split(self._values, shapes)
+        self.slopes = _split(self._gradients, shapes)
         for view, array in zip(views, design.initial(seed), strict=True):
             view[..., : array.shape[-1]] = array
-        self.factors, self.factor_gradients = views[2:], slopes[2:]
+        self.factors, self.factor_gradients = views[2:], self.slopes[2:]
         self.embeddings, self.embedding_gradients = (
-            [array.reshape(len(array), -1) for array in arrays[:2]] for arrays in (views, slopes)
+            [array.reshape(len(array), -1) for array in arrays[:2]] for arrays in (views, self.slopes)
         )
 
     def update(self, update: int, schedule: Schedule) -> None:

@@ -126,13 +126,13 @@ def spread(name: str, parameter: str, value: int | Sizes | None, order: int) -> 
     return tuple(value)
 
 
-def guideline(shape: Sizes, limit: int = 3000) -> tuple[Sizes, Sizes]:
+def guideline(shape: Sizes, limit: int) -> tuple[Sizes, Sizes]:
     """Window and stride for a field of any shape, following appendix L of the paper.
 
-    Along each axis the largest stride S is taken, with window K = min(2 S, I // 3), whose core is
+    Along each axis the largest stride S is taken, with window K = 2 S <= I // 3 (or 1), whose core is
     larger than the field (J^2 > I); the window then grows by what would stay uncovered at the far end,
     if that keeps it within I // 3. Where this gives more than ``limit`` cubes in all, the axis with most
-    cubes is thinned until it does not.
+    cubes is thinned until it does not, with windows that still leave no gap.
     """
     strides = [_largest_stride(size) for size in shape]
     while math.prod(_count(size, stride) for size, stride in zip(shape, strides, strict=True)) > limit:
@@ -147,7 +147,7 @@ def guideline(shape: Sizes, limit: int = 3000) -> tuple[Sizes, Sizes]:
 
 
 def _window(size: int, stride: int) -> int:
-    return max(1, min(2 * stride, size // 3))
+    return min(size, max(stride, min(2 * stride, size // 3)))
 
 
 def _count(size: int, stride: int) -> int:
@@ -155,4 +155,4 @@ def _count(size: int, stride: int) -> int:
 
 
 def _largest_stride(size: int) -> int:
-    return next((stride for stride in range(max(1, size // 2), 0, -1) if _count(size, stride) ** 2 > size), 1)
+    return next((stride for stride in range(max(1, size // 6), 0, -1) if _count(size, stride) ** 2 > size), 1)

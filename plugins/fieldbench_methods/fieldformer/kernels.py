@@ -305,7 +305,7 @@ def cosine_gradient(starts, columns, gradient, queries, keys, query_gradient, ke
 @_compiled()
 def densify(first_row, starts, columns, gradient, block):  # type: ignore[no-untyped-def]
     """A block of rows of a slot-wise matrix as dense matrices (h, rows, N); block starts at 0."""
-    heads, rows, count = block.shape
+    _, rows, count = block.shape
     for row in range(rows):
         for slot in range(np.uintp(starts[first_row + row]), np.uintp(starts[first_row + row + 1])):
             column = columns[slot]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
@@ -144,8 +145,9 @@ class _FieldFormer(Method):
         generator = np.random.default_rng([problem.seed, 1])
         return generator.standard_normal((geometry.cubes, geometry.cube_size), dtype=np.float32)
 
+    @abstractmethod
     def _automatic(self, shape: Sizes) -> tuple[Sizes, Sizes]:
-        return guideline(shape)
+        """Window and stride for a field of this shape."""
 
     def _automatic_latent(self, geometry: Geometry) -> int:
         return min(geometry.cube_size, 288)
@@ -164,8 +166,11 @@ class TAP(_FieldFormer):
     name: ClassVar[str] = "tap"
 
     def _automatic(self, shape: Sizes) -> tuple[Sizes, Sizes]:
-        published = {SOUND_SPEED: ((4, 4, 4), (2, 2, 2)), RADIO_MAP: ((6, 6, 8), (5, 5, 8))}
-        return published.get(shape) or guideline(shape)
+        published: dict[Sizes, tuple[Sizes, Sizes]] = {
+            SOUND_SPEED: ((4, 4, 4), (2, 2, 2)),
+            RADIO_MAP: ((6, 6, 8), (5, 5, 8)),
+        }
+        return published.get(shape) or guideline(shape, limit=3000)
 
 
 class MHTAP(_FieldFormer):
@@ -184,11 +189,14 @@ class MHTAP(_FieldFormer):
     )
 
     def _automatic(self, shape: Sizes) -> tuple[Sizes, Sizes]:
-        published = {SOUND_SPEED: ((5, 5, 5), (3, 3, 3)), RADIO_MAP: ((9, 9, 8), (7, 7, 8))}
-        return published.get(shape) or guideline(shape)
+        published: dict[Sizes, tuple[Sizes, Sizes]] = {
+            SOUND_SPEED: ((5, 5, 5), (3, 3, 3)),
+            RADIO_MAP: ((9, 9, 8), (7, 7, 8)),
+        }
+        return published.get(shape) or guideline(shape, limit=1000)
 
     def _automatic_latent(self, geometry: Geometry) -> int:
-        published = {SOUND_SPEED: 64, RADIO_MAP: 288}
+        published: dict[Sizes, int] = {SOUND_SPEED: 64, RADIO_MAP: 288}
         return published.get(geometry.shape) or super()._automatic_latent(geometry)
 
     def _heads(self, shape: Sizes) -> Sizes:

@@ -22,14 +22,16 @@ def newton_threshold(scores: Tensor, steps: int = 24) -> Tensor:
     """The threshold tau with sum(max(scores - tau, 0)) = 1 along the last axis, kept as a last axis of size 1.
 
     The sum is convex and decreasing in tau, so Newton's iteration from the left, max(scores) - 1, climbs
-    monotonously and ends exactly once the support stops shrinking. The number of steps is fixed, so that
-    a GPU need not report to its host.
+    monotonously and ends exactly once the support stops shrinking. On a GPU the number of steps is fixed,
+    so that it need not report to its host.
     """
     threshold = scores.amax(-1, keepdim=True) - 1
     for _ in range(steps):
         above = scores > threshold
         total = torch.where(above, scores, 0).sum(-1, keepdim=True)
-        threshold = torch.maximum(threshold, (total - 1) / above.sum(-1, keepdim=True))
+        previous, threshold = threshold, torch.maximum(threshold, (total - 1) / above.sum(-1, keepdim=True))
+        if not scores.is_cuda and torch.equal(previous, threshold):
+            break
     return threshold
 
 
@@ -53,4 +55,4 @@ class _SparseMax(torch.autograd.Function):
 
 def sparsemax(scores: Tensor) -> Tensor:
     """SparseMax along the last axis, shape and dtype kept; differentiable."""
-    return _SparseMax.apply(scores)  # type: ignore[no-any-return, no-untyped-call]
+    return _SparseMax.apply(scores)

@@ -89,7 +89,7 @@ class Engine:
     """
 
     def __init__(self, network: TensorNetwork, initial: Sequence[Floats], problem: Problem, schedule: Schedule) -> None:
-        self._plan = _Plan(network)
+        self._plan, self._shapes = _Plan(network), network.parameter_shapes
         self._schedule, self._problem = schedule, problem
         self._weights = np.concatenate([array.ravel() for array in initial])
         self._gradient, self._mean, self._square = (np.zeros_like(self._weights) for _ in range(3))
@@ -132,6 +132,13 @@ class Engine:
         """The scaled estimate, of the field's shape."""
         self._forward()
         return np.tanh(self._field.astype(float))
+
+    @property
+    def gradients(self) -> list[Floats]:
+        """The gradient at the last step, one array for each of the network's parameter shapes."""
+        ends = np.cumsum([math.prod(shape) for shape in self._shapes])
+        parts = np.split(self._gradient, ends[:-1])
+        return [part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)]
 
     def _forward(self) -> None:
         plan = self._plan

@@ -26,7 +26,7 @@ class TotalVariation(Modifier):
     )
     weight: float | None = parameter(None, "weight gamma in the loss; none: chosen on withheld observed entries", ge=0)
     axes: int | tuple[int, ...] | None = parameter(
-        None, "axes along which differences are taken, from 0; none: the first two (second-order) or all", ge=0
+        None, "axes along which differences are taken, from 0; none: the first two (second-order) or all"
     )
 
     def along(self, order: int) -> tuple[int, ...]:
