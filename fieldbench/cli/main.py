@@ -13,17 +13,21 @@ from typing import Annotated
 import typer
 
 from fieldbench.cli.check import check
+from fieldbench.cli.compare import compare
 from fieldbench.cli.info import info
 from fieldbench.cli.list import list_plugins
 from fieldbench.cli.merge import merge
 from fieldbench.cli.new_plugin import new_plugin
+from fieldbench.cli.plot import plot
 from fieldbench.cli.plugins import plugins
+from fieldbench.cli.report import report
 from fieldbench.cli.reproduce import reproduce
 from fieldbench.cli.run import run
 from fieldbench.cli.show import show
 from fieldbench.cli.status import status
 from fieldbench.cli.table import table
 from fieldbench.cli.train_prior import train_prior
+from fieldbench.cli.watch import watch
 from fieldbench.errors import FieldbenchError, RequestError
 
 ALL_OK, SOME_FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
@@ -69,6 +73,10 @@ def fieldbench(
 
 app.command("run", rich_help_panel="Compare")(run)
 app.command("table", rich_help_panel="Compare")(table)
+app.command("compare", rich_help_panel="Compare")(compare)
+app.command("plot", rich_help_panel="Compare")(plot)
+app.command("report", rich_help_panel="Compare")(report)
+app.command("watch", rich_help_panel="Compare")(watch)
 app.command("reproduce", rich_help_panel="Compare")(reproduce)
 app.command("status", rich_help_panel="Compare")(status)
 app.command("merge", rich_help_panel="Compare")(merge)

@@ -3,8 +3,8 @@
 The trials of a setting (dataset, sampler, noise, rate, selection) are its independent repetitions. For each
 pair of methods the differences of their scores give a mean with Student's interval, wins, and a test:
 Wilcoxon's signed ranks where there are enough trials for them to reach 5 % at all
-(:func:`fewest_for_ranks`), else a paired t. The p-values of all pairs of a setting are corrected together (Holm 1979). Ranks over settings
-are compared as Demsar 2006 does (Friedman, Nemenyi).
+(:func:`fewest_for_ranks`), else a paired t. The p-values of all pairs of a setting are corrected together
+(Holm 1979). Ranks over settings are compared as Demsar 2006 does (Friedman, Nemenyi).
 """
 
 from __future__ import annotations

@@ -1,0 +1,69 @@
+"""``fieldbench compare RUN``: methods against each other, trial by trial."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def compare(
+    run: Annotated[Path, typer.Argument(help="The folder of a run.", show_default=False)],
+    metric: Annotated[
+        str | None,
+        typer.Option(help="What is compared: a metric or seconds.", show_default="that of the dataset"),
+    ] = None,
+    average: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FACTOR,...",
+            help="Average each trial's scores over rate, noise or sampler first: one comparison for all of them.",
+            show_default=False,
+        ),
+    ] = None,
+    only: Annotated[
+        list[str],
+        typer.Option(
+            "--only",
+            metavar="FACTOR=LEVEL,...",
+            help="Compare these only: method=tap,tnn or rate=0.1. May be repeated.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006 - typer reads the default and never changes it
+    format: Annotated[str, typer.Option(help="text, or csv: one line a pair.")] = "text",
+) -> None:
+    """Compare every pair of methods on the trials that both finished.
+
+    All methods meet the same observations, so trials are compared one by one: mean difference with its 95 %
+    interval, wins, and a p-value (Wilcoxon's signed ranks, or a paired t where there are too few trials),
+    corrected by Holm's procedure; over several settings also the mean ranks. `fieldbench plot RUN --kind
+    ranks` draws their critical differences.
+
+    **Examples**
+
+        fieldbench compare runs/tap-tnn-radiomap1-1a2b3c4d
+        fieldbench compare RUN --average rate --only method=tap,tnn
+        fieldbench compare RUN --metric seconds --format csv
+    """
+    import csv
+    import sys
+
+    from fieldbench.cli.choices import levels
+    from fieldbench.errors import RequestError, nearest
+    from fieldbench.report.comparison import compare
+    from fieldbench.report.stored import StoredRun
+    from fieldbench.spec import split
+
+    if format not in ("text", "csv"):
+        raise RequestError(f"unknown format {format!r}{nearest(format, ['text', 'csv'])}")
+    stored = StoredRun(run, only=levels(only))
+    made = compare(stored.frame, stored.facts, metric=metric, average=split(average) if average else ())
+    if format == "text":
+        print(made)
+        return
+    rows = list(made.pairs())
+    if rows:
+        writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)

@@ -1,0 +1,102 @@
+"""``fieldbench plot RUN``: figures for print."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fieldbench.cli.sources import Blocked, PluginFiles, sources
+
+FIELD = "Kinds that show fields"
+
+
+def plot(
+    run: Annotated[Path, typer.Argument(help="The folder of a run.", show_default=False)],
+    kind: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND,...",
+            help="rate, epoch, slices, attention, cost, strips, ranks; or all that this run has something to show "
+            "of without computing fields again.",
+        ),
+    ] = "all",
+    format: Annotated[str, typer.Option(metavar="FORMAT,...", help="png, pdf, svg.")] = "pdf",
+    out: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Where the figures go.", show_default="figures/ in the run"),
+    ] = None,
+    only: Annotated[
+        list[str],
+        typer.Option(
+            "--only",
+            metavar="FACTOR=LEVEL,...",
+            help="Draw these only: rate=0.1 or method=tap,tnn. May be repeated.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006 - typer reads the default and never changes it
+    trial: Annotated[
+        int | None, typer.Option(help="Which trial.", rich_help_panel=FIELD, show_default="the first")
+    ] = None,
+    axis: Annotated[
+        str | None,
+        typer.Option(help="Axis that is cut, by name or number.", rich_help_panel=FIELD, show_default="the last"),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option(
+            metavar="I,J,...", help="Indices of the slices along it.", rich_help_panel=FIELD, show_default="three"
+        ),
+    ] = None,
+    plugin: PluginFiles = [],  # noqa: B006
+    no_plugin: Blocked = [],  # noqa: B006
+) -> None:
+    """Draw figures of a run and print where they are.
+
+    rate: error against sampling rate. epoch: error and core sparsity against epoch. cost: error against
+    seconds. strips: every trial. ranks: critical differences. slices: truth, observation, reconstructions
+    and errors. attention: attention maps.
+
+    slices and attention need whole fields: kept ones (`fieldbench run --save-fields`), or the trial is
+    computed again, and then kept.
+
+    **Examples**
+
+        fieldbench plot runs/tap-tnn-radiomap1-1a2b3c4d
+        fieldbench plot RUN --kind rate,strips --format pdf,svg --out figures
+        fieldbench plot RUN --kind slices --only rate=0.1 --trial 2 --at 0,5,10
+    """
+    from fieldbench.cli.choices import levels
+    from fieldbench.errors import RequestError, nearest
+    from fieldbench.report.figures import FORMATS, KINDS, View, draw, save
+    from fieldbench.report.stored import StoredRun
+    from fieldbench.spec import split
+
+    every = kind == "all"
+    kinds = [name for name in KINDS if name not in ("slices", "attention")] if every else split(kind)
+    formats = split(format)
+    for name in formats:
+        if name not in FORMATS:
+            raise RequestError(f"unknown format {name!r}{nearest(name, FORMATS)}")
+    try:
+        places = tuple(int(text) for text in split(at)) if at else ()
+    except ValueError:
+        raise RequestError(f"--at {at!r} is no list of indices; write --at 0,5,10") from None
+    stored = StoredRun(run, sources(plugin, no_plugin), levels(only))
+    folder = out or stored.path / "figures"
+    written = 0
+    for name in kinds:
+        try:
+            figures = draw(stored, name, View(trial, axis, places))
+        except RequestError as error:
+            if not every:
+                raise
+            typer.echo(f"no {name}: {error}", err=True)
+            continue
+        for title, figure in figures.items():
+            for ending in formats:
+                print(save(figure, folder / f"{title}.{ending}"))
+                written += 1
+    if not written:
+        raise RequestError(f"{run} has nothing to draw")

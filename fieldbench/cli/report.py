@@ -1,0 +1,43 @@
+"""``fieldbench report RUN``: a run as one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fieldbench.cli.sources import Blocked, PluginFiles, sources
+
+
+def report(
+    run: Annotated[Path, typer.Argument(help="The folder of a run.", show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The file to write.", show_default="report.html in the run")
+    ] = None,
+    recompute: Annotated[
+        bool,
+        typer.Option(
+            "--recompute",
+            help="Compute the first trial of every setting again where its fields were not kept, for the slice "
+            "browser. Takes as long as those trials took.",
+        ),
+    ] = False,
+    plugin: PluginFiles = [],  # noqa: B006
+    no_plugin: Blocked = [],  # noqa: B006
+) -> None:
+    """Write a run as one HTML file that opens offline: to look at, to mail, to print.
+
+    It holds the summary sentence, tables that sort and filter, the comparison, figures, a browser of
+    slices, failures, where the numbers come from, and the command that repeats them.
+
+    **Examples**
+
+        fieldbench report runs/tap-tnn-radiomap1-1a2b3c4d
+        fieldbench report RUN --recompute --out results.html
+    """
+    from fieldbench.report.page import write_page
+    from fieldbench.report.stored import StoredRun
+
+    stored = StoredRun(run, sources(plugin, no_plugin))
+    print(write_page(stored, out or stored.path / "report.html", recompute=recompute))

@@ -1,0 +1,38 @@
+"""``fieldbench watch RUN``: the page of a run, live."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def watch(
+    run: Annotated[Path, typer.Argument(help="The folder of a run.", show_default=False)],
+    port: Annotated[int, typer.Option(help="Port on this machine.", show_default="a free one")] = 0,
+    show: Annotated[bool, typer.Option("--open/--no-open", help="Open it in the browser.")] = True,
+) -> None:
+    """Show the page of a run while it runs, in a browser on this machine.
+
+    Tables and comparison follow every trial, figures a little later. Nothing is written, nobody else on
+    the network can see it, and Ctrl-C ends it; the run does not notice.
+
+    **Examples**
+
+        fieldbench watch runs/tap-tnn-radiomap1-1a2b3c4d
+        fieldbench watch RUN --port 8000 --no-open
+    """
+    import webbrowser
+
+    from fieldbench.report.watch import LOOPBACK, serve
+
+    with serve(run, port) as server:
+        address = f"http://{LOOPBACK}:{server.server_port}/"
+        print(f"{address}  (Ctrl-C ends it)", flush=True)
+        if show:
+            webbrowser.open(address)
+        try:
+            server.serve_forever()
+        except KeyboardInterrupt:
+            print()

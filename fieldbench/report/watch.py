@@ -1,0 +1,137 @@
+"""The page of a run that is still growing, served to this machine alone.
+
+The server listens on the loopback address only, answers two paths, and refuses requests that name another
+host, so that no page of the web can read it through the reader's browser.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+from fieldbench.errors import RequestError
+from fieldbench.report.page import main, page
+from fieldbench.report.page.drawings import Drawing, drawings
+from fieldbench.report.stored import StoredRun
+from fieldbench.store import MANIFEST, TRIALS, existing_run
+
+LOOPBACK = "127.0.0.1"
+
+#: Figures are drawn again at most after so many times the seconds that drawing took, and never sooner than
+#: :data:`SOONEST`: the run comes first.
+PATIENCE, SOONEST = 10.0, 15.0
+
+
+class LiveRun:
+    """What is known of a growing run: its text at once, its figures a little later."""
+
+    def __init__(self, path: Path, draw: Callable[[StoredRun], list[Drawing]] = drawings) -> None:
+        """
+        Args:
+            path: the run directory.
+            draw: makes the figures.
+
+        Raises:
+            RequestError: if there is no run at ``path``.
+        """
+        self.path = existing_run(path)
+        self._draw = draw
+        self._lock = threading.Lock()
+        self._figures: list[Drawing] = []
+        self._drawn = ""
+        self._next = 0.0
+
+    @property
+    def version(self) -> str:
+        """Changes whenever there is something new to see."""
+        sizes = [self._stamp(name) for name in (TRIALS, MANIFEST)]
+        return "-".join([*map(str, sizes), self._drawn or "plain"])
+
+    def page(self) -> str:
+        """The whole page."""
+        return page(StoredRun(self.path), self._current_figures(), live=True)
+
+    def news(self) -> str:
+        """The page's contents."""
+        return main(StoredRun(self.path), self._current_figures())
+
+    def _current_figures(self) -> list[Drawing]:
+        """The newest figures there are; newer ones are begun in the background where it is time for them."""
+        records = str(self._stamp(TRIALS))
+        if records != self._drawn and time.monotonic() >= self._next and self._lock.acquire(blocking=False):
+            threading.Thread(target=self._redraw, args=(records,), daemon=True).start()
+        return self._figures
+
+    def _redraw(self, records: str) -> None:
+        try:
+            start = time.monotonic()
+            self._figures = self._draw(StoredRun(self.path))
+            self._drawn = records
+            self._next = time.monotonic() + max(SOONEST, PATIENCE * (time.monotonic() - start))
+        except RequestError:  # nothing to draw yet
+            self._next = time.monotonic() + SOONEST
+        finally:
+            self._lock.release()
+
+    def _stamp(self, name: str) -> int:
+        try:
+            return (self.path / name).stat().st_mtime_ns
+        except FileNotFoundError:
+            return 0
+
+
+def serve(path: Path, port: int = 0) -> ThreadingHTTPServer:
+    """A server of a run's live page; call its ``serve_forever``, and find its port in ``server_port``.
+
+    Args:
+        path: the run directory.
+        port: the port to listen on; 0 takes a free one.
+
+    Raises:
+        RequestError: if there is no run at ``path`` or the port is taken.
+    """
+    live = LiveRun(path)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            if self.headers.get("Host", "").rpartition(":")[0] not in (LOOPBACK, "localhost"):
+                self.send_error(403, "this page is served to this machine alone")
+                return
+            asked = urlsplit(self.path)
+            version = live.version
+            try:
+                if asked.path == "/":
+                    self._answer(live.page(), version)
+                elif asked.path != "/news":
+                    self.send_error(404)
+                elif parse_qs(asked.query).get("have") == [version]:
+                    self.send_response(204)
+                    self.end_headers()
+                else:
+                    self._answer(live.news(), version)
+            except RequestError as error:  # the run was deleted meanwhile
+                self.send_error(410, str(error))
+
+        def _answer(self, text: str, version: str) -> None:
+            content = text.encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(content)))
+            self.send_header("Cache-Control", "no-store")
+            self.send_header("X-Version", version)
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing: the terminal is the reader's."""
+
+    try:
+        server = ThreadingHTTPServer((LOOPBACK, port), Handler)
+    except OSError as error:
+        raise RequestError(f"port {port} cannot be used ({error.strerror}); choose another with --port") from None
+    server.daemon_threads = True
+    return server
