@@ -18,10 +18,10 @@ import pydantic
 
 from fieldbench import datafile
 from fieldbench.errors import RequestError
-from fieldbench.execution import Options, Stop, execute, slots
+from fieldbench.execution import Options, Stop, check_backend, execute, slots
 from fieldbench.plan import Plan, Plannable, Request
 from fieldbench.plugin import Plugin
-from fieldbench.progress import Progress, cell_of, cells, in_words, row_counts
+from fieldbench.progress import Progress, cell_of, in_words, row_counts
 from fieldbench.registry import Registry, Sources
 from fieldbench.report.facts import Facts, gather
 from fieldbench.spec import parse
@@ -100,6 +100,7 @@ class Session:
         self.plan = request.plan(self.registry)
         self.sources = replace(self.sources, data=datafile.locations())
         self.slots = slots(self.options)
+        check_backend(self.options)
         self.path = Path(out) if out is not None else default_folder(self.plan)
         if save_fields:
             self.options = replace(self.options, save_fields=str(self.path.absolute()))
@@ -116,11 +117,16 @@ class Session:
         progress = Progress(self.plan, self.facts.headline, len(self.slots))
         if fresh or not (self.path / MANIFEST).is_file():
             return progress
-        first, wanted = self.plan.request.first_trial, set(cells(self.plan))
+        first = self.plan.request.first_trial
+        wanted = {
+            cell_of(trial): trial.identity
+            for trial in (self.plan.trial(method, at, select, first) for method, at, select in self.plan.combinations())
+        }
         for row in read_rows(self.path):
             trial, status, metrics, seconds = row_counts(row)
-            inside = first <= trial.trial < first + self.plan.request.trials and cell_of(trial) in wanted
-            if inside and not (retry_failed and progress.counts_as_failure(status)):
+            inside = first <= trial.trial < first + self.plan.request.trials
+            planned = trial.seed == self.plan.request.seed and wanted.get(cell_of(trial)) == trial.identity
+            if inside and planned and not (retry_failed and progress.counts_as_failure(status)):
                 progress.remember(trial, status, metrics, seconds)
         return progress
 
@@ -150,10 +156,11 @@ class Session:
             store.manifest["facts"] = self.facts.as_dict()
             store.begin(self._provenance())
             progress = self.progress(retry_failed=retry_failed)
+            records = self._records(store, retry_failed, stop)
             outcome = "interrupted"
             watch.start(progress)
             try:
-                for record in self._records(store, retry_failed, stop):
+                for record in records:
                     store.append(record)
                     progress.add(record.trial, record.status, record.metrics, record.seconds)
                     watch.update(progress, record)
@@ -277,6 +284,10 @@ def run(
         plugins: single-file plugins, or folders of them.
         progress: whether to print how it goes.
 
+    Returns:
+        The results, as far as there are any: interrupted once (Ctrl-C, a notebook's stop button), the run
+        finishes what is running and returns.
+
     Raises:
         RequestError: for anything wrong in the request.
     """
@@ -310,6 +321,8 @@ def run(
         out=Path(folder.name) if folder else out or None,
         save_fields=save_fields,
     )
+    for kind, given in (("method", methods), ("dataset", datasets), ("noise", noises), ("sampler", samplers)):
+        _must_read_back(kind, given, session.registry)
     stop = Stop()
     watch = Line() if progress else Unwatched()
     with interruptible(stop, watch):
@@ -398,6 +411,13 @@ def _texts(given: Named | Sequence[Named], classes: dict[type[Plugin], None]) ->
     """The specs of what was given; classes that the registry may not know are collected."""
     listed = [given] if isinstance(given, str | Plugin | type) else list(given)
     return [_text(item, classes) for item in listed]
+
+
+def _must_read_back(kind: str, given: Named | Sequence[Named], registry: Registry) -> None:
+    """Refuse an object that its text does not describe: trials are known by their text alone."""
+    for item in [given] if isinstance(given, str | Plugin | type) else given:
+        if isinstance(item, Plugin) and getattr(registry, kind)(str(item)) != item:
+            raise RequestError(f"{kind} {item!s} is read back as something else; its parameters must be plain values")
 
 
 def _text(item: Named, classes: dict[type[Plugin], None]) -> str:

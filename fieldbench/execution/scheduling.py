@@ -63,13 +63,26 @@ def parallel(tasks: Iterable[Task], backend: Any, jobs: int) -> Iterator[Outcome
     Raises:
         RequestError: if joblib has no such backend, or it cannot return results as they come.
     """
+    return _caller(backend, jobs)((task, (), {}) for task in tasks)  # type: ignore[no-any-return]
+
+
+def check_backend(options: Options) -> None:
+    """Say at once, before anything is run, that joblib has no backend of this name.
+
+    Raises:
+        RequestError: if it has none, or one that cannot return results as they come.
+    """
+    if options.backend not in ("local", "dask"):  # dask is looked for when its scheduler is
+        _caller(options.backend, 1)
+
+
+def _caller(backend: Any, jobs: int) -> Any:
     import joblib
 
     try:
-        call = joblib.Parallel(
+        return joblib.Parallel(
             n_jobs=jobs, backend=backend, return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs"
         )
-        return call((task, (), {}) for task in tasks)  # type: ignore[no-any-return]
     except ValueError as error:
         reason = "it cannot return results as they come" if "return_as" in str(error) else str(error)
         raise RequestError(f"backend {backend!r}: {reason}") from None

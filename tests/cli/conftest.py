@@ -1,0 +1,56 @@
+"""The command line, called in this process and in a folder of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from fieldbench.cli.main import main
+
+TOYS = Path(__file__).with_name("toys.py")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command left behind: exit code, standard output, standard error."""
+
+    code: int
+    out: str
+    err: str
+
+
+Command: TypeAlias = Callable[..., Outcome]
+
+
+@pytest.fixture
+def fieldbench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
+    """``fieldbench("run", "--methods", ...)`` with the toy plugins, in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FIELDBENCH_PLUGINS", str(TOYS))
+    monkeypatch.setenv("COLUMNS", "120")
+
+    def call(*arguments: str) -> Outcome:
+        monkeypatch.setattr("sys.argv", ["fieldbench", *arguments])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as exit_:
+            main()
+        out, err = capfd.readouterr()
+        assert isinstance(exit_.value.code, int)
+        return Outcome(exit_.value.code, out, err)
+
+    return call
+
+
+@pytest.fixture
+def run(fieldbench: Command) -> Command:
+    """``run("mean,flaky", ...)``: a run on ``wave`` with one slot, kept in ``kept``."""
+
+    def call(methods: str, *arguments: str) -> Outcome:
+        fixed = ("--datasets", "wave", "--device", "cpu", "--jobs", "1", "--out", "kept")
+        return fieldbench("run", "--methods", methods, *fixed, *arguments)
+
+    return call

@@ -1,0 +1,114 @@
+"""A wrong request: exit code 2, and one line on standard error that names the thing and what would be right."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+WRONG = {
+    "run --methods meen --datasets wave": ["unknown method 'meen'", "'mean'"],
+    "run --methods mean --datasets wav": ["unknown dataset 'wav'", "'wave'"],
+    "run --methods mean --datasets wave --noise gausian": ["unknown noise 'gausian'", "'gaussian'"],
+    "run --methods mean --datasets wave --samplers fibres": ["unknown sampler 'fibres'", "'fibers'"],
+    "run --methods mean --datasets wave --select orakel": ["unknown selection 'orakel'", "'oracle'"],
+    "run --methods 'mean[shfit=1]' --datasets wave": ["mean[shfit=1]", "'shfit'", "'shift'"],
+    "run --methods 'mean[shift=much]' --datasets wave": ["mean[shift=much]", "shift", "number"],
+    "run --methods 'mean[nap=-1]' --datasets wave": ["mean[nap=-1]", "greater than or equal to 0"],
+    "run --methods 'mean[shift=1' --datasets wave": ["mean[shift=1", "']' is missing"],
+    "run --methods mean+walk --datasets wave": ["mean+walk", "--methods"],
+    "run --methods mean, --datasets wave": ["'mean,'"],
+    "run --methods mean --datasets wave --rates 0": ["rate 0", "(0, 1]"],
+    "run --methods mean --datasets wave --rates 0.1,1.5": ["rate 1.5", "(0, 1]"],
+    "run --methods mean --datasets wave --rates nan": ["rate nan", "(0, 1]"],
+    "run --methods mean --datasets wave --rates ten": ["rate 'ten'", "--rates 0.1,0.2"],
+    "run --methods mean --datasets wave --rates 0.001": ["wave", "rate 0.001", "observes none"],
+    "run --methods 'windowed[window=9]' --datasets wave": ["windowed[window=9]", "wave", "larger than the field"],
+    "run --methods mean --datasets holey": ["holey", "NaN or infinite"],
+    "run --methods mean --datasets wave --device cuda:63": ["cuda:63"],
+    "run --methods mean --datasets wave --device abacus": ["abacus"],
+    "run --methods mean --datasets wave --trials 0": ["trials 0", "greater than or equal to 1"],
+    "run --methods mean --datasets wave --trials many": ["--trials", "integer"],
+    "run --methods mean --datasets wave --seed=-1": ["seed -1", "greater than or equal to 0"],
+    "run --methods mean --datasets wave --jobs 0": ["jobs", "0"],
+    "run --methods mean --datasets wave --threads 0": ["threads", "0"],
+    "run --methods mean --datasets wave --slots-per-device 0": ["slots", "0"],
+    "run --methods mean --datasets wave --timeout 0": ["timeout", "0"],
+    "run --methods mean --datasets wave --memory-limit lots": ["'lots'", "8GiB"],
+    "run --methods mean --datasets wave --backend locale": ["'locale'"],
+    "run --methods mean --datasets wave --scheduler tcp://localhost:1": ["--scheduler", "--backend dask"],
+    "run --methods mean --datasets wave --set shift=1": ["'shift=1'", "tap.epochs=500,1000"],
+    "run --methods mean --datasets wave --set meen.shift=1": ["'meen'", "'mean'"],
+    "run --methods mean --datasets wave --set mean.shfit=1": ["'shfit'", "'shift'"],
+    "run --methods 'mean[shift=2]' --datasets wave --set mean.shift=1": ["mean[shift=2]", "give it once"],
+    "run --methods mean --datasets wave --plugin nowhere.py": ["nowhere.py", "not there"],
+    "run --methods mean --datasets wave --no-plugin tosy": ["tosy"],
+    "run --methods mean --datasets wave --out a-file": ["a-file", "--out"],
+    "run --methods mean --datasets wave --out full": ["full", "--out"],
+    "run --methods mean": ["--datasets"],
+    "run --method mean --datasets wave": ["--method"],
+    "runs --methods mean": ["'runs'", "'run'"],
+    "table nowhere": ["nowhere", "not there"],
+    "table full": ["full", "no run"],
+    "table a-file": ["a-file", "no run"],
+    "show meen": ["'meen'", "'mean'"],
+    "show 'mean[shfit=1]'": ["'shfit'", "'shift'"],
+    "list method": ["'method'", "'methods'"],
+    "plugins tosy": ["'tosy'", "toys"],
+    "status nowhere": ["nowhere", "not there"],
+}
+
+
+@pytest.mark.parametrize("line", WRONG)
+def test_a_wrong_request_gets_one_line_and_code_2(fieldbench, tmp_path: Path, line: str) -> None:
+    Path("a-file").write_text("not a run")
+    Path("full").mkdir()
+    Path("full/thesis.tex").write_text("not a run")
+    outcome = fieldbench(*shlex.split(line))
+    assert outcome.code == 2, outcome
+    assert outcome.out == ""
+    (complaint,) = outcome.err.splitlines()
+    assert complaint.startswith("fieldbench: ")
+    for words in WRONG[line]:
+        assert words in complaint
+    assert not Path("runs").exists()
+
+
+def test_a_folder_of_another_plan_is_refused_and_left_alone(run) -> None:
+    assert run("mean").code == 0
+    before = Path("kept/trials.jsonl").read_bytes()
+    outcome = run("mean", "--seed", "1")
+    assert outcome.code == 2
+    (complaint,) = outcome.err.splitlines()
+    assert "kept" in complaint
+    assert "seed" in complaint
+    assert "--out" in complaint
+    assert Path("kept/trials.jsonl").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--rows", "methd"], ["'methd'", "'method'"]),
+        (["--rows", "rate"], ["'rate'", "both rows and columns"]),
+        (["--rows", "mean.shfit"], ["'mean.shfit'", "'mean.shift'"]),
+        (["--metric", "rmes"], ["'rmes'", "'rmse'"]),
+        (["--spread", "sdt"], ["'sdt'", "'std'"]),
+        (["--format", "latx"], ["'latx'", "'latex'"]),
+    ],
+)
+def test_a_wrong_table_gets_one_line_and_code_2(run, fieldbench, arguments: list[str], words: list[str]) -> None:
+    assert run("mean", "--trials", "1").code == 0
+    outcome = fieldbench("table", "kept", *arguments)
+    assert outcome.code == 2
+    (complaint,) = outcome.err.splitlines()
+    assert all(word in complaint for word in words)
+
+
+def test_missing_data_is_said_in_one_line(fieldbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIELDBENCH_DATA", str(tmp_path / "empty"))
+    outcome = fieldbench("run", "--methods", "mean", "--datasets", f"file:{tmp_path}/none.npy")
+    assert outcome.code == 2
+    (complaint,) = outcome.err.splitlines()
+    assert "none.npy" in complaint
