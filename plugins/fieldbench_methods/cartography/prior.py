@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Self
+
+from pydantic import model_validator
 
 from fieldbench import parameter
 from fieldbench.method import PriorTraining, Progress
@@ -34,6 +37,18 @@ class LossFieldPrior(PriorTraining):
     observed: tuple[float, float] = parameter((0.01, 0.2), "share of pixels observed", source=_SOURCE)
     validation: int = parameter(1024, "validation fields", ge=1)
     validate_every: int = parameter(500, "steps between validations", ge=1)
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        for key, least in (("eta", 0.0), ("decorrelation", 1e-3), ("exponent", 0.0), ("observed", 1e-3)):
+            low, high = getattr(self, key)
+            if not least <= low <= high:
+                raise ValueError(
+                    f"{key} must be a range (low,high) with {least:g} <= low <= high, not ({low:g},{high:g})"
+                )
+        if self.observed[1] > 1:
+            raise ValueError(f"observed must end at 1 at most, not {self.observed[1]:g}")
+        return self
 
     def run(self, out: Path, *, seed: int, device: str, progress: Progress, resume: bool) -> None:
         from fieldbench_methods.cartography.training import train

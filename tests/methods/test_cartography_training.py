@@ -1,0 +1,208 @@
+"""Training fields and the training of the prior."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.spatial.distance import cdist
+from scipy.stats import ks_2samp
+
+from fieldbench import RequestError
+from fieldbench.registry import Registry
+from fieldbench_datasets.propagation import spatial_losses
+from fieldbench_methods.cartography import loss_fields, training, weight_files
+from fieldbench_methods.cartography.autoencoder import initialised
+from fieldbench_methods.cartography.loss_fields import Fields, Population, Range, generator
+from fieldbench_methods.cartography.prior import LossFieldPrior
+
+CPU = torch.device("cpu")
+SHORT = LossFieldPrior(steps=6, batch=8, warmup=2, decorrelation=(50, 50), validation=16, validate_every=3)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_thread() -> Iterator[None]:
+    """Rounding depends on the number of threads, and so small a network is no faster with more."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="module")
+def factor() -> torch.Tensor:
+    return loss_fields.shadowing_factor(50.0)
+
+
+@pytest.fixture
+def small_pools(monkeypatch: pytest.MonkeyPatch, factor: torch.Tensor) -> None:
+    """Pools of four batches of 8 fields, and the one Cholesky factor computed beforehand."""
+    monkeypatch.setattr(training, "SHADOWINGS", 8)
+    monkeypatch.setattr(training, "VIEWS", 4)
+    monkeypatch.setattr(loss_fields, "shadowing_factor", lambda distance: factor)
+
+
+@pytest.fixture
+def fields(small_pools: None) -> Fields:
+    return Fields(training.population(SHORT), CPU)
+
+
+def silent(step: int, steps: int, **numbers: float) -> None:
+    return None
+
+
+def run(out: Path, settings: LossFieldPrior = SHORT, *, seed: int = 1, resume: bool = False, progress=silent) -> None:
+    settings.run(out, seed=seed, device="cpu", progress=progress, resume=resume)
+
+
+def test_the_factor_reproduces_the_covariance(factor: torch.Tensor) -> None:
+    grid = np.indices((51, 51)).reshape(2, -1).T
+    expected = np.exp(-cdist(grid, grid) / 50.0)
+    np.testing.assert_allclose(factor.numpy() @ factor.numpy().T, expected, atol=2e-5)
+
+
+def test_fields_have_unit_norm_and_are_positive(fields: Fields) -> None:
+    drawn = fields.draw(20, generator(CPU, 1), views=8)
+    assert drawn.shape == (160, 51, 51)
+    assert drawn.min() > 0
+    torch.testing.assert_close(torch.linalg.vector_norm(drawn, dim=(1, 2)), torch.ones(160))
+
+
+def test_training_fields_are_distributed_like_the_datasets(small_pools: None) -> None:
+    """Against the generator of the datasets, which was written independently of this one."""
+    population = Population(eta=Range(6, 6), decorrelation=(50.0,), exponent=Range(2, 2.5), rate=Range(0.1, 0.1))
+    ours = Fields(population, CPU).draw(600, generator(CPU, 2)).double().numpy()
+    theirs = spatial_losses(600, np.random.default_rng(3), eta=6.0, decorrelation=50.0)
+    statistics = {
+        "corner": lambda field: np.log(field[:, 0, 0]),
+        "centre": lambda field: np.log(field[:, 25, 25]),
+        "peak": lambda field: field.max(axis=(1, 2)),
+        "peak row": lambda field: field.max(axis=2).argmax(axis=1).astype(float),
+        "sum": lambda field: field.sum(axis=(1, 2)),
+        "roughness": lambda field: np.abs(np.diff(np.log(field), axis=1)).mean(axis=(1, 2)),
+        "tilt": lambda field: np.log(field[:, 0]).mean(axis=1) - np.log(field[:, :, 50]).mean(axis=1),
+    }
+    for name, statistic in statistics.items():
+        assert ks_2samp(statistic(ours), statistic(theirs)).pvalue > 1e-3, name
+
+
+def test_views_of_a_shadowing_differ_in_all_else(fields: Fields) -> None:
+    drawn = fields.draw(1, generator(CPU, 4), views=8)
+    assert len({tuple(np.unravel_index(int(field.argmax()), (51, 51))) for field in drawn}) > 4
+
+
+def test_masks_observe_between_1_and_20_percent(fields: Fields) -> None:
+    rates = fields.masks(400, generator(CPU, 5)).double().mean(dim=(1, 2))
+    assert 0.005 < float(rates.min()) < 0.02
+    assert 0.19 < float(rates.max()) < 0.23
+    assert float(rates.mean()) == pytest.approx(0.105, abs=4 * 0.055 / 20)  # sd of U(0.01, 0.2) is 0.055
+
+
+def test_lessons_depend_on_seed_and_step_alone(fields: Fields) -> None:
+    whole = list(training.lessons(fields, SHORT, 7, 0))
+    assert [step for step, _, _ in whole] == list(range(6))
+    for (step, complete, mask), (later, complete_again, mask_again) in zip(
+        whole[3:], training.lessons(fields, SHORT, 7, 3), strict=True
+    ):
+        assert step == later
+        assert torch.equal(complete, complete_again)
+        assert torch.equal(mask, mask_again)
+    _, other, _ = next(training.lessons(fields, SHORT, 8, 0))
+    assert not torch.equal(whole[0][1], other)
+
+
+def test_no_batch_meets_the_same_fields_or_masks_twice(fields: Fields) -> None:
+    settings = SHORT.model_copy(update={"steps": 12})
+    batches = list(training.lessons(fields, settings, 7, 0))
+    sums = [float(field.sum()) for _, complete, _ in batches for field in complete]
+    assert len(set(sums)) == len(sums) == 12 * 8
+    exam = training.examination(fields, 16, 7)
+    assert not set(sums) & {float(field.sum()) for field in exam.complete}
+
+
+def test_the_learning_rate_rises_stays_and_falls() -> None:
+    settings = LossFieldPrior(steps=100, warmup=9, learning_rate=1e-2, decay=0.4)
+    rates = [training.learning_rate(settings, step) for step in range(100)]
+    assert rates[:10] == pytest.approx([1e-3 * step for step in range(1, 11)])
+    assert set(rates[10:60]) == {1e-2}
+    assert rates[60:] == pytest.approx([1e-2 * left / 40 for left in range(40, 0, -1)])
+
+
+def test_training_learns_and_writes_a_card(tmp_path: Path, small_pools: None, fields: Fields) -> None:
+    settings = SHORT.model_copy(update={"steps": 40, "validate_every": 10})
+    seen = []
+    run(tmp_path / "p.safetensors", settings, progress=lambda step, steps, **numbers: seen.append((step, steps)))
+    card = json.loads((tmp_path / "p.json").read_text())
+    assert seen == [(step, 40) for step in range(1, 41)]
+    assert [entry["step"] for entry in card["losses"]] == [10, 20, 30, 40]
+    exam = training.examination(fields, 16, 1)
+    assert card["validation_loss"] < 0.9 * exam.loss(initialised(1))
+    stored = exam.loss(weight_files.load(tmp_path / "p.safetensors"))
+    assert stored == pytest.approx(card["validation_loss"], rel=1e-3)
+    assert card["sha256"] == weight_files.sha256(tmp_path / "p.safetensors")
+    assert card["settings"]["steps"] == 40
+    assert card["fields"] == 320
+    assert not (tmp_path / "p.safetensors.checkpoint").exists()
+
+
+class Interrupted(Exception):
+    pass
+
+
+def interrupted(out: Path, at: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A training that is cut short after step ``at``, a checkpoint having been written at every step."""
+
+    def progress(step: int, steps: int, **numbers: float) -> None:
+        if step == at + 1:
+            raise Interrupted
+
+    monkeypatch.setattr(training, "CHECKPOINT_INTERVAL", -1.0)
+    with pytest.raises(Interrupted):
+        run(out, progress=progress)
+
+
+@pytest.mark.usefixtures("small_pools")
+def test_a_resumed_training_ends_with_the_same_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, parts = tmp_path / "whole.safetensors", tmp_path / "parts.safetensors"
+    run(whole)
+    interrupted(parts, 3, monkeypatch)
+    steps: list[int] = []
+    run(parts, resume=True, progress=lambda step, *_, **__: steps.append(step))
+    assert steps == [4, 5, 6]
+    assert whole.read_bytes() == parts.read_bytes()
+    cards = [json.loads(path.with_suffix(".json").read_text()) for path in (whole, parts)]
+    assert cards[0]["losses"] == cards[1]["losses"]
+
+
+@pytest.mark.usefixtures("small_pools")
+def test_nothing_is_overwritten_or_mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    out = tmp_path / "p.safetensors"
+    interrupted(out, 2, monkeypatch)
+    with pytest.raises(RequestError, match="--resume"):
+        run(out)
+    with pytest.raises(RequestError, match="seed = 1, not 2"):
+        run(out, seed=2, resume=True)
+    with pytest.raises(RequestError, match=r"learning_rate = 0\.002, not 0\.1"):
+        run(out, SHORT.model_copy(update={"learning_rate": 0.1}), resume=True)
+    run(out, SHORT.model_copy(update={"steps": 4}), resume=True)
+    with pytest.raises(RequestError, match="exists"):
+        run(out, resume=True)
+
+
+@pytest.mark.parametrize(
+    "settings", [{"eta": (9, 3)}, {"observed": (0.0, 0.2)}, {"observed": (0.1, 1.5)}, {"decorrelation": (0, 50)}]
+)
+def test_impossible_settings_are_refused(settings: dict[str, tuple[float, float]]) -> None:
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        LossFieldPrior(**settings)
+
+
+def test_methods_say_how_they_are_trained() -> None:
+    registry = Registry()
+    assert {
+        name for name, entry in registry.entries("method").items() if getattr(entry.cls, "prior_training", None)
+    } == {"nasdac", "dowjons"}
