@@ -40,6 +40,7 @@ class Nasdac(fieldbench.Method):
     revision = "1"
     trained = True
     orders = (3,)
+    conformance_dataset = "radiomap[emitters=2,bins=16]"
     prior_training: ClassVar[type[LossFieldPrior]] = LossFieldPrior
 
     weights: DataPath | None = parameter(
