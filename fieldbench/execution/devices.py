@@ -20,6 +20,7 @@ class Gpu:
         model: its product name.
         memory: its memory in MiB.
         driver: version of the driver.
+        inside: what a process that sees this GPU alone calls it.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Gpu:
     model: str = ""
     memory: int | None = None
     driver: str = ""
+    inside: str = "cuda:0"
 
 
 def visible_gpus() -> list[Gpu]:

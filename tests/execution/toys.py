@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import signal
 import sys
 import threading
@@ -89,6 +90,10 @@ class Troubled(Steady):
         lock = threading.Lock()
         lock.acquire()
         lock.acquire()
+
+    def _stuck(self) -> None:
+        Path(os.environ["TOY_TROUBLE"]).with_suffix(".stuck").touch()
+        re.match(r"(a*)*b", "a" * 60)  # one call that keeps the interpreter to itself for ages
 
     def _close(self) -> None:
         os.closerange(3, 64)

@@ -1,0 +1,92 @@
+"""The order in which trials are handed out, and in what groups."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from fieldbench.execution.feed import WINDOW, Feed
+from fieldbench.registry import Registry
+from fieldbench.trial import Trial
+from tests.execution.conftest import SOURCES
+
+
+@pytest.fixture(scope="module")
+def registry() -> Registry:
+    return Registry(SOURCES)
+
+
+def trials(*methods: str, count: int = 4) -> list[Trial]:
+    """Repetition by repetition, all methods of one together, as plans have it."""
+    return [
+        Trial(method, "wave", "random", "none", "final", 0.3, number, 0, "identity")
+        for number in range(count)
+        for method in methods
+    ]
+
+
+def drain(feed: Feed, *lanes: Any) -> list[tuple[Trial, ...]]:
+    return [group.trials for group in iter(lambda: feed.take(lanes), None)]
+
+
+def test_single_trials_come_in_the_order_of_the_plan(registry: Registry) -> None:
+    given = trials("steady", "troubled")
+    assert drain(Feed(given, registry, {"cpu": 2}), "cpu") == [(trial,) for trial in given]
+
+
+def test_a_lane_gets_only_methods_for_it(registry: Registry) -> None:
+    feed = Feed(trials("probe", "steady", count=2), registry, {"gpu": 1, "cpu": 1})
+    assert [group[0].method for group in drain(feed, "cpu")] == ["steady", "steady"]
+    assert not feed.empty
+    assert [group[0].method for group in drain(feed, "gpu")] == ["probe", "probe"]
+    assert feed.empty
+
+
+def test_without_gpus_all_methods_go_to_the_cpu(registry: Registry) -> None:
+    assert len(drain(Feed(trials("probe", "steady"), registry, {"gpu": 0, "cpu": 1}), "cpu")) == 8
+
+
+def test_no_more_is_read_ahead_than_the_window(registry: Registry) -> None:
+    read = itertools.count()
+
+    def endless() -> Iterator[Trial]:
+        for number in itertools.count():
+            next(read)
+            yield Trial("steady", "wave", "random", "none", "final", 0.3, number, 0, "identity")
+
+    feed = Feed(endless(), registry, {"cpu": 1})
+    for _ in range(10):
+        assert feed.take(["cpu"]) is not None
+    assert next(read) <= WINDOW + 10
+
+
+def test_batches_are_formed_once_their_size_is_known_and_shared_among_slots(registry: Registry) -> None:
+    given = trials("batched", "steady", count=9)
+    batched = [trial for trial in given if trial.method == "batched"]
+    feed = Feed(given, registry, {"gpu": 0, "cpu": 2})
+    first = feed.take(["cpu"])
+    assert first is not None
+    assert first.trials == (batched[0],)
+    feed.learn(batched[0], 3)
+    groups = [group for group in drain(feed, "cpu") if group[0].method == "batched"]
+    assert [trial for group in groups for trial in group] == batched[1:]
+    # 8 wait for two slots: at most 3 at once, and at the end as many as leave the other slot something.
+    assert [len(group) for group in groups] == [3, 3, 1, 1]
+
+
+def test_nothing_is_grouped_where_seconds_are_to_be_compared(registry: Registry) -> None:
+    given = trials("batched")
+    feed = Feed(given, registry, {"cpu": 1}, batching=False)
+    feed.learn(given[0], 3)
+    assert {len(group) for group in drain(feed, "cpu")} == {1}
+
+
+def test_what_is_put_back_comes_first(registry: Registry) -> None:
+    given = trials("steady")
+    feed = Feed(given, registry, {"cpu": 1})
+    taken = [feed.take(["cpu"]), feed.take(["cpu"])]
+    feed.put_back(trial for group in reversed(taken) if group for trial in group.trials)
+    assert drain(feed, "cpu") == [(trial,) for trial in given]
