@@ -71,6 +71,8 @@ class Method(Plugin, ABC):
         accepts: names of the modifiers it works into its own training (``tap+tv``).
         scale_equivariant: whether values in another unit, c times as large, give an estimate c times as
             large; say False where a parameter has the field's unit.
+        conformance_dataset: spec of a dataset whose fields the conformance checks use in place of small
+            made-up ones, for a method that is made for particular fields.
         has_uncertainty: whether :meth:`predict` returns a standard deviation.
     """
 
@@ -81,6 +83,7 @@ class Method(Plugin, ABC):
     prior_training: ClassVar[type[PriorTraining] | None] = None
     has_uncertainty: ClassVar[bool] = False
     scale_equivariant: ClassVar[bool] = True
+    conformance_dataset: ClassVar[str | None] = None
 
     modifiers: tuple[SerializeAsAny[Modifier], ...] = _PydanticField((), repr=False)
 

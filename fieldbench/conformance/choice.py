@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TypeVar
 
+import numpy as np
+
 from fieldbench.conformance.check import Check
 from fieldbench.conformance.datasets import of_dataset
 from fieldbench.conformance.general import Named, expected_failures_exist, of_any
@@ -22,7 +24,7 @@ from fieldbench.metric import Metric
 from fieldbench.noise import Noise
 from fieldbench.plugin import Plugin
 from fieldbench.registry import KINDS, Registry
-from fieldbench.sensing import Sampler
+from fieldbench.sensing import Sampler, observe
 from fieldbench.spec import parse
 
 P = TypeVar("P", bound=Plugin)
@@ -107,6 +109,8 @@ def kinds_of(text: str, registry: Registry) -> list[str]:
 
 def _of_kind(plugin: Plugin, registry: Registry, observation: Observation | None) -> Iterator[Named]:
     if isinstance(plugin, Method):
+        if observation is None and plugin.conformance_dataset is not None:
+            observation = _observed(registry.dataset(plugin.conformance_dataset), registry)
         yield from of_method(plugin, observation)
     elif isinstance(plugin, Modifier):
         yield from of_modifier(plugin, _installed_methods(registry), observation)
@@ -118,6 +122,15 @@ def _of_kind(plugin: Plugin, registry: Registry, observation: Observation | None
         yield from of_sampler(plugin)
     elif isinstance(plugin, Metric):
         yield from of_metric(plugin)
+
+
+def _observed(dataset: Dataset, registry: Registry) -> Observation:
+    """A field of the dataset as it is usually observed, without noise."""
+    dataset.prepare()
+    field = dataset.draw(np.random.default_rng(1))
+    sampler = registry.sampler(dataset.default_sampler)
+    mask = sampler.draw(field.existing, field.axes, dataset.default_rates[0], np.random.default_rng(2))
+    return observe(field, mask & field.existing, np.zeros(field.shape))
 
 
 def _installed_methods(registry: Registry) -> list[Method]:

@@ -151,10 +151,10 @@ def of_method(method: Method, observation: Observation | None = None) -> Iterato
     yield "applicable-gives-reasons", partial(_applicable, bench)
     yield "elongated-field", partial(_elongated, bench)
     for order in examples.SHAPES:
-        if observation is None and order in bench.orders:
-            yield f"works-in-{order}-d", partial(_works_in, bench, order)
-        elif observation is None:
+        if method.orders is not None and order not in method.orders:
             yield f"refuses-{order}-d", partial(_refuses, bench, order)
+        elif observation is None:
+            yield f"works-in-{order}-d", partial(_works_in, bench, order)
     for name in ("one-observed-entry", "fully-observed", "fiber-mask", "block-mask"):
         yield name, partial(_mask, bench, name)
     yield "constant-field", partial(_constant_field, bench)
