@@ -40,6 +40,7 @@ class Nasdac(fieldbench.Method):
     revision = "1"
     trained = True
     orders = (3,)
+    scale_equivariant = False
     conformance_dataset = "radiomap[emitters=2,bins=16]"
     prior_training: ClassVar[type[LossFieldPrior]] = LossFieldPrior
 
@@ -74,7 +75,10 @@ class Nasdac(fieldbench.Method):
     ) -> FloatArray:
         from fieldbench_methods.cartography import nasdac
 
-        return nasdac.complete(self._network(), self._separated(observation))
+        separated = self._separated(observation)
+        if len(separated.losses) == 0:  # nothing is heard anywhere
+            return np.zeros(observation.shape)
+        return nasdac.complete(self._network(), separated)
 
     def _network(self) -> Autoencoder:
         from fieldbench_methods.cartography.weight_files import SHIPPED, load
@@ -119,7 +123,10 @@ class DowJons(Nasdac):
         from fieldbench_methods.cartography import dowjons
 
         search = dowjons.Search(self.rounds, self.steps, self.learning_rate, self.tolerance)
-        for number, state in enumerate(dowjons.rounds(self._network(), self._separated(observation), search), 1):
+        separated = self._separated(observation)
+        if len(separated.losses) == 0:
+            return np.zeros(observation.shape)
+        for number, state in enumerate(dowjons.rounds(self._network(), separated, search), 1):
             if report.due(number):
                 report(number, state.estimate, residual=state.residual)
         return state.estimate

@@ -201,10 +201,9 @@ class Checkpoint:
         return History(**content["history"])
 
     def _identity(self) -> dict[str, Any]:
-        """What must be equal for a training to go on. The number of steps may change: the descent follows."""
-        identity: dict[str, Any] = {"seed": self.seed, **self.settings.parameters()}
-        del identity["steps"]
-        return identity
+        """What must be equal for a training to go on; when it descends and ends may change."""
+        settings = {key: value for key, value in self.settings.parameters().items() if key not in ("steps", "decay")}
+        return {"seed": self.seed, **settings}
 
 
 def _card(settings: LossFieldPrior, out: Path, history: History, seed: int, device: torch.device) -> dict[str, Any]:

@@ -30,10 +30,13 @@ def load(file: Path) -> Autoencoder:
     Raises:
         RequestError: if the file is neither of the two, or holds another network.
     """
+    import torch
+
     from fieldbench_methods.cartography.autoencoder import Autoencoder
 
     state = _read_safetensors(file) if file.suffix == ".safetensors" else _read_released(file)
-    network = Autoencoder()
+    with torch.random.fork_rng(devices=[]):  # the weights it starts from are replaced; nobody's randomness is used up
+        network = Autoencoder()
     wanted = network.state_dict()
     missing = [key for key in wanted if not key.endswith("num_batches_tracked") and key not in state]
     unequal = [key for key in state if key not in wanted or state[key].shape != wanted[key].shape]
