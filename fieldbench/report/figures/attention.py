@@ -1,0 +1,85 @@
+"""Attention maps: which cubes of the observed field each cube of the core is made of (paper, section III-B)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from matplotlib.colors import PowerNorm
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from fieldbench import trial
+from fieldbench.errors import RequestError
+from fieldbench.field import Observation
+from fieldbench.report.figures import View, slug
+from fieldbench.report.figures.style import grid, looks, wrapped
+from fieldbench.report.stored import Setting, StoredRun, trial_of
+from fieldbench.trial import OK
+
+
+@runtime_checkable
+class Attentive(Protocol):
+    """What a method offers that has an attention map to show. Nothing else of fieldbench asks for it."""
+
+    def attention(self, observation: Observation, *, seed: int, device: str) -> ArrayLike:
+        """The attention map after training as :meth:`fieldbench.Method.complete` does with the same arguments.
+
+        Returns:
+            A matrix of shape (N, h N): row n holds the weights of cube n, h heads beside one another.
+        """
+
+
+def draw(run: StoredRun, view: View) -> dict[str, Figure]:
+    """One figure a setting: the map of every method that has one, for one trial, trained anew.
+
+    Raises:
+        RequestError: if no method of the run has an attention map.
+    """
+    styles = looks(run.methods)
+    able = {text: method for text in run.methods if isinstance(method := run.registry.method(text), Attentive)}
+    if not able:
+        raise RequestError("no method of this run has an attention map")
+    figures: dict[str, Figure] = {}
+    for setting in run.settings:
+        rows = _rows(run, setting, view)
+        shown = {text: _map(run, able[text], rows[text]) for text in able if text in rows}
+        if not shown:
+            continue
+        figure, axes = grid(len(shown), width=3.2, height=2.9)
+        for ax, (text, weights) in zip(axes, shown.items(), strict=True):
+            # Most weights are small or zero; the square root shows them without hiding the large ones.
+            image = ax.imshow(
+                weights, cmap="magma_r", norm=PowerNorm(0.5, 0, weights.max()), aspect="auto", interpolation="nearest"
+            )
+            ax.set_title(styles[text].name)
+            ax.set_xlabel("key cube" if weights.shape[0] == weights.shape[1] else "key cube, head by head")
+            ax.set_ylabel("query cube")
+            share = 100 * float((weights != 0).mean())
+            figure.colorbar(image, ax=ax, label=f"weight ({share:.3g} % not zero)")
+        title = f"{setting.title}, trial {next(iter(rows.values()))['trial']}"
+        figure.set_label(title)
+        figure.suptitle(wrapped(title, figure.get_figwidth()), fontsize=8)
+        figures[slug("attention", title)] = figure
+    if not figures:
+        raise RequestError("no trial that ended well is there to be shown")
+    return figures
+
+
+def _rows(run: StoredRun, setting: Setting, view: View) -> dict[str, Mapping[str, Any]]:
+    """The row of each method that is shown."""
+    part = run.part(setting)
+    good = part[part["status"] == OK]
+    wanted = good["trial"].min() if view.trial is None else view.trial
+    keys = set(good.loc[good["trial"] == wanted, "key"])
+    return {row["method"]: row for row in run.rows() if row["key"] in keys}
+
+
+def _map(
+    run: StoredRun, method: Attentive, row: Mapping[str, Any]
+) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    of = trial_of(row)
+    observation = trial.draw(of, run.registry).observation
+    weights = np.asarray(method.attention(observation, seed=trial.method_seed(of), device="cpu"), dtype=float)
+    return weights.reshape(weights.shape[0], -1)

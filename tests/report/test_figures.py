@@ -1,0 +1,189 @@
+"""Figures show the numbers of the run, and say so where they cannot."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fieldbench.errors import RequestError
+from fieldbench.field import Axis, Field
+from fieldbench.registry import Sources
+from fieldbench.report.figures import KINDS, View, draw, save
+from fieldbench.report.stored import StoredRun
+from fieldbench.report.summary import front, interval
+
+pytest.importorskip("matplotlib", reason="figures come with the extra plots")
+
+
+def scores(stored: StoredRun, method: str, rate: float) -> np.ndarray:
+    frame = stored.frame
+    return frame.loc[(frame["method"] == method) & (frame["rate"] == rate), "rmse"].dropna().to_numpy()
+
+
+def test_rate_shows_means_and_student_s_intervals(stored: StoredRun) -> None:
+    (figure,) = draw(stored, "rate").values()
+    (ax,) = figure.axes
+    lines = {line.get_label(): line for line in ax.lines}
+    assert set(lines) == {"learner", "flat", "half", "fussy"}
+    np.testing.assert_allclose(lines["learner"].get_xdata(), [20, 40])
+    expected = [scores(stored, "learner", rate).mean() for rate in (0.2, 0.4)]
+    np.testing.assert_allclose(lines["learner"].get_ydata(), expected)
+    assert len(lines["fussy"].get_xdata()) == 1  # it failed at the lower rate
+    band = ax.collections[0].get_paths()[0].vertices
+    low, high = stats.t.interval(0.95, 3, expected[0], stats.sem(scores(stored, "learner", 0.2)))
+    ends = band[np.isclose(band[:, 0], 20), 1]
+    assert (ends.min(), ends.max()) == pytest.approx((low, high))
+    assert ax.get_ylabel() == "RMSE (m/s)"
+
+
+def test_epoch_shows_error_and_sparsity_beside_it(stored: StoredRun) -> None:
+    figures = draw(stored, "epoch")
+    assert len(figures) == 2
+    left, right = next(iter(figures.values())).axes
+    curves = [row["diagnostics"]["curve"] for row in stored.rows() if row["method"] == "learner" and row["rate"] == 0.2]
+    np.testing.assert_allclose(left.lines[0].get_xdata(), [100, 200, 300])
+    np.testing.assert_allclose(left.lines[0].get_ydata(), np.mean([curve["rmse"] for curve in curves], axis=0))
+    np.testing.assert_allclose(right.lines[0].get_ydata(), [1, 0.5, 100 / 300])
+    assert right.get_ylabel() == "non-zero core entries (%)"
+    labels = {line.get_label() for line in left.lines}
+    assert "flat" in labels  # a method without a curve is a level line
+
+
+def test_cost_joins_the_methods_that_none_beats_in_both() -> None:
+    points = {"a": (1.0, 5.0), "b": (2.0, 6.0), "c": (3.0, 1.0), "d": (3.0, 0.5), "e": (9.0, 0.5)}
+    brute = [
+        name
+        for name, (x, y) in points.items()
+        if not any(u <= x and v <= y and (u, v) != (x, y) for u, v in points.values())
+    ]
+    assert front(points) == brute == ["a", "d"]
+
+
+def test_interval_is_scipy_s() -> None:
+    values = [1.0, 2.0, 4.0, 8.0]
+    assert interval(values) == pytest.approx(stats.t.interval(0.95, 3, np.mean(values), stats.sem(values)))
+
+
+def test_strips_say_which_method_lost_trials(stored: StoredRun) -> None:
+    first, second = draw(stored, "strips").values()
+    names = [label.get_text() for label in first.axes[0].get_xticklabels()]
+    assert names == ["learner", "flat", "half", "fussy\n(4 without score)"]
+    assert [label.get_text() for label in second.axes[0].get_xticklabels()] == ["learner", "flat", "half", "fussy"]
+
+
+def test_slices_share_scales_and_show_where_nothing_is_observed(stored: StoredRun) -> None:
+    figure = draw(stored, "slices", View(at=(2,)))["slices-sea-rate-40-trial-0"]
+    images = {ax.get_title().split("\n")[0]: ax.images[0] for ax in figure.axes if ax.images and ax.get_title()}
+    assert set(images) == {"truth", "observation", "learner", "flat", "half", "fussy"}
+    assert len({(image.norm.vmin, image.norm.vmax) for image in images.values()}) == 1
+    errors = [ax.images[0] for ax in figure.axes if ax.images and not ax.get_title()]
+    assert len(errors) == 4
+    ((low, high),) = {(image.norm.vmin, image.norm.vmax) for image in errors}
+    assert low == -high
+    row = next(row for row in stored.rows() if row["method"] == "learner" and row["rate"] == 0.4 and row["trial"] == 0)
+    fields = stored.reconstruction(row)
+    np.testing.assert_allclose(images["truth"].get_array(), fields.truth.values[:, :, 2].T)
+    hidden = np.ma.getmaskarray(np.ma.masked_invalid(images["observation"].get_array()))
+    np.testing.assert_array_equal(~hidden, fields.observation.mask[:, :, 2].T)
+    assert any(ax.get_ylabel().startswith("depth 20 m") for ax in figure.axes)
+    assert any(ax.get_ylabel() == "sound speed anomaly (m/s)" for ax in figure.axes)
+
+
+def test_slices_along_another_axis_and_wrong_views(stored: StoredRun) -> None:
+    figure = next(iter(draw(stored, "slices", View(axis="x", at=(0,))).values()))
+    truth = figure.axes[0]
+    assert truth.get_ylabel() == "x 0 km\ndepth (m)"
+    assert truth.yaxis_inverted()  # depth goes down
+    with pytest.raises(RequestError, match="no axis 'dept'; did you mean 'depth'"):
+        draw(stored, "slices", View(axis="dept"))
+    with pytest.raises(RequestError, match="no slice 5; the axis has 5, from 0 to 4"):
+        draw(stored, "slices", View(at=(5,)))
+    with pytest.raises(RequestError, match="no trial"):
+        draw(stored, "slices", View(trial=77))
+
+
+def test_power_is_shown_in_decibels_and_the_sea_in_its_own_colours() -> None:
+    from fieldbench.report.figures.pictures import scale_of
+
+    axes = (Axis.regular("x", 2), Axis.regular("y", 1))
+    power = scale_of(Field(np.array([[1e-3], [1e-1]]), axes, quantity="power", log_floor=1e-9))
+    assert (power.low, power.high) == pytest.approx((-30, -10), abs=1e-3)
+    np.testing.assert_allclose(power.shown(np.array([-1.0])), [-90])
+    assert power.label == "power (dB)"
+    pytest.importorskip("cmocean", reason="the sea's colours come with the extra plots")
+    speed = scale_of(Field(np.array([[1500.0], [1540.0]]), axes, unit="m/s", quantity="sound speed"))
+    assert (speed.colours.name, speed.label) == ("thermal", "sound speed (m/s)")
+    anomaly = scale_of(Field(np.array([[-2.0], [1.0]]), axes, unit="m/s", quantity="sound speed anomaly"))
+    assert (anomaly.colours.name, anomaly.low, anomaly.high) == ("balance", -2, 2)
+
+
+def test_ranks_stand_at_the_means_of_scipy_s_ranks(stored: StoredRun) -> None:
+    pytest.importorskip("scikit_posthocs", reason="rank diagrams come with the extra ranks")
+    with pytest.raises(RequestError, match="three methods and two settings"):
+        draw(stored, "ranks")  # fussy has scores at one rate only
+    chosen = StoredRun(stored.path, only={"method": ["learner", "flat", "half"]})
+    (figure,) = draw(chosen, "ranks").values()
+    names = ["learner", "flat", "half"]
+    means = [[scores(stored, name, rate).mean() for name in names] for rate in (0.2, 0.4)]
+    ranks = stats.rankdata(means, axis=1).mean(axis=0)
+    texts = " ".join(text.get_text() for text in figure.axes[0].texts)
+    for name, rank in zip(names, ranks, strict=True):
+        assert f"{name} ({rank:.2g})" in texts or f"({rank:.2g}) {name}" in texts
+
+
+def test_figures_are_written_in_three_formats_and_are_the_same_twice(stored: StoredRun, tmp_path: Path) -> None:
+    for ending, start in (("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")):
+        (figure,) = draw(stored, "rate").values()
+        (again,) = draw(stored, "rate").values()
+        first = save(figure, tmp_path / f"a.{ending}").read_bytes()
+        assert first.startswith(start)
+        if ending != "pdf":  # a PDF has its date
+            assert save(again, tmp_path / f"b.{ending}").read_bytes() == first
+    with pytest.raises(RequestError, match=r"cannot write \.jpg; use png, pdf, svg"):
+        save(figure, tmp_path / "a.jpg")
+
+
+def test_only_chooses_and_refuses(run_folder: Path) -> None:
+    chosen = StoredRun(run_folder, only={"rate": ["0.40"], "method": ["learner"]})
+    assert set(chosen.frame["rate"]) == {0.4}
+    assert chosen.methods == ["learner"]
+    with pytest.raises(RequestError, match="every setting has one rate only"):
+        draw(chosen, "rate")
+    with pytest.raises(RequestError, match="no record of method tap"):
+        _ = StoredRun(run_folder, only={"method": ["tap"]}).frame
+    with pytest.raises(RequestError, match="unknown factor 'rat'; did you mean 'rate'"):
+        _ = StoredRun(run_folder, only={"rat": ["1"]}).frame
+
+
+def test_without_matplotlib_the_extra_is_named(stored: StoredRun, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(RequestError, match=r"pip install 'fieldbench\[plots\]'"):
+        draw(stored, "rate")
+
+
+def test_every_kind_is_a_module_with_a_summary() -> None:
+    import fieldbench.report.figures as package
+
+    modules = {path.stem for path in Path(str(package.__file__)).parent.glob("*.py")} - {
+        "__init__",
+        "style",
+        "pictures",
+    }
+    assert modules == {kind.module for kind in KINDS.values()}
+
+
+def test_attention_is_drawn_where_a_method_has_it(stored: StoredRun) -> None:
+    figures = draw(StoredRun(stored.path, stored.sources, {"rate": ["0.4"]}), "attention")
+    (figure,) = figures.values()
+    np.testing.assert_allclose(figure.axes[0].images[0].get_array(), np.eye(8) / 2 + 1 / 16)
+    assert figure.axes[0].get_title() == "fussy"
+    with pytest.raises(RequestError, match="no method of this run has an attention map"):
+        draw(StoredRun(stored.path, stored.sources, {"method": ["flat"]}), "attention")
+
+
+def test_sources_of_a_stored_run_are_the_environment_s_by_default(run_folder: Path) -> None:
+    assert StoredRun(run_folder).sources == Sources.from_environment()
