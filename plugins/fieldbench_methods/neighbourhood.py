@@ -74,9 +74,7 @@ class Systems:
         return Predictor(self.targets, self.neighbours, solution[:, :k], explained)
 
 
-def nearest_points(
-    points: FloatArray, targets: FloatArray, count: int, *, skip_self: bool = False
-) -> NDArray[np.intp]:
+def nearest_points(points: FloatArray, targets: FloatArray, count: int, *, skip_self: bool = False) -> NDArray[np.intp]:
     """Indices of the ``count`` points nearest to each target, shape (m, count), nearest first.
 
     With ``skip_self`` every target is one of the points (distance 0, listed first) and is left out, which

@@ -42,9 +42,7 @@ class TuckerALS(fieldbench.Method):
         if min(np.atleast_1d(self.ranks)) < 1:
             raise ValueError("ranks must be at least 1")
 
-    def complete(
-        self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report
-    ) -> FloatArray:
+    def complete(self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report) -> FloatArray:
         self.check_shape(observation.shape)
         scaling = fit_scaling(observation)
         tensor = scaling.forward(observation.filled(1.0))

@@ -30,9 +30,7 @@ def complete(method, observation, seed=0):
 @pytest.mark.parametrize("smoothing", [0.0, 0.7])
 def test_thin_plate_is_scipys(shape, smoothing):
     observation = observe(smooth(shape))
-    spline = RBFInterpolator(
-        observation.indices, observation.observed, kernel="thin_plate_spline", smoothing=smoothing
-    )
+    spline = RBFInterpolator(observation.indices, observation.observed, kernel="thin_plate_spline", smoothing=smoothing)
     expected = spline(np.indices(shape).reshape(len(shape), -1).T.astype(float)).reshape(shape)
     np.testing.assert_allclose(complete(ThinPlate(smoothing=smoothing), observation), expected, atol=1e-8)
 

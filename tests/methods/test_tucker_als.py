@@ -47,7 +47,9 @@ def test_one_sweep_is_tensorlys(shape):
     )
 
 
-@pytest.mark.parametrize(("shape", "ranks"), [((20, 18), (2, 2)), ((12, 11, 10), (2, 3, 2)), ((8, 8, 7, 6), (2, 1, 2, 2))])
+@pytest.mark.parametrize(
+    ("shape", "ranks"), [((20, 18), (2, 2)), ((12, 11, 10), (2, 3, 2)), ((8, 8, 7, 6), (2, 1, 2, 2))]
+)
 @pytest.mark.parametrize("start", ["svd", "random"])
 def test_a_tensor_of_the_given_rank_is_recovered(shape, ranks, start):
     field = low_rank(shape, ranks)
@@ -73,7 +75,9 @@ def test_it_stops_by_itself_and_reports_on_the_way():
     assert steps == list(range(10, 10 * len(steps) + 1, 10))
     assert len(steps) < 200
     np.testing.assert_array_equal(estimate, complete(TuckerALS(ranks=2), observation))
-    misfit = np.linalg.norm((reports[0][1] - observation.values)[observation.mask]) / np.linalg.norm(observation.observed)
+    misfit = np.linalg.norm((reports[0][1] - observation.values)[observation.mask]) / np.linalg.norm(
+        observation.observed
+    )
     assert reports[0][2]["misfit"] == pytest.approx(misfit)
 
 
