@@ -154,17 +154,17 @@ def _joined(manifests: Sequence[dict[str, Any]]) -> dict[str, Any]:
     joined = {**manifests[0], "format": FORMAT, "plans": plans}
     joined["sessions"] = [session for manifest in manifests for session in manifest.get("sessions", [])]
     if "facts" in joined:
-        joined["facts"] = {**joined["facts"], "trials": len(repetitions(plans))}
+        joined["facts"] = {**joined["facts"], "trials": _trials_of_a_seed(plans)}
     return joined
 
 
-def repetitions(plans: Sequence[dict[str, Any]]) -> set[tuple[int, int]]:
-    """The repetitions, as (seed, trial number), that plans of the same cells ask for together."""
-    found: set[tuple[int, int]] = set()
+def _trials_of_a_seed(plans: Sequence[dict[str, Any]]) -> int:
+    """How many repetitions the plans ask for together, of the seed that has most: tables keep seeds apart."""
+    numbers: dict[int, set[int]] = {}
     for request in (plan["request"] for plan in plans):
         first = request.get("first_trial", 0)
-        found.update((request["seed"], number) for number in range(first, first + request["trials"]))
-    return found
+        numbers.setdefault(request["seed"], set()).update(range(first, first + request["trials"]))
+    return max(map(len, numbers.values()))
 
 
 def _write_rows(file: Path, rows: Iterable[dict[str, Any]]) -> None:
