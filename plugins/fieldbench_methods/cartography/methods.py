@@ -12,6 +12,7 @@ from fieldbench import parameter
 from fieldbench.datafile import DataPath, located
 from fieldbench.field import FloatArray
 from fieldbench.sensing import is_fiber_mask
+from fieldbench.spec import Value
 from fieldbench_methods.cartography.prior import LossFieldPrior
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ class DowJons(Nasdac):
 
     name = "dowjons"
     revision = "1"
+    conformance_parameters: ClassVar[dict[str, Value]] = {"rounds": 2, "steps": 2}
 
     rounds: int = parameter(10, "rounds at most", ge=1, source=_SOURCE)
     steps: int = parameter(10, "Adam steps in a round", ge=1, source=_SOURCE)
