@@ -175,7 +175,7 @@ def test_sparse_contraction_is_tensorlys():
         for size, rank in zip(geometry.shape, geometry.core_shape, strict=True)
     ]
     layout = engine_module.Layout.of(geometry)
-    support = engine_module._Support(geometry.cubes)
+    support = engine_module._Support(geometry.cubes, geometry.cubes)
     rows, columns = np.nonzero(attention)
     support.make_room(0, len(rows))
     support.starts[:] = np.searchsorted(rows, np.arange(geometry.cubes + 1))

@@ -138,7 +138,8 @@ class Engine:
         self._scores = np.empty((heads, self._block_rows, count), np.float32)
         self._row = np.empty(heads * count, np.float32)
         self._thresholds = np.full(count, -np.inf, np.float32)
-        self._support = _Support(count)
+        self._head_ends = np.empty((heads, count), np.int64)
+        self._support = _Support(count, heads * count)
         self._tucker = _Tucker(geometry, layout)
 
         observed = np.ascontiguousarray(np.transpose(problem.mask, layout.order))
@@ -256,13 +257,15 @@ class Engine:
         support, (queries, keys) = self._support, self._unit
         query_slope, key_slope = self._unit_gradient
         heads, count, _ = queries.shape
-        key_slope[:] = 0
         if support.used < DENSE_COSINES * heads * count * count:
-            query_slope[:] = 0
+            kernels.head_ends(support.starts, support.columns, heads, self._head_ends)
+            across = support.transposed()
             kernels.cosine_gradient(
-                support.starts, support.columns, support.gradient, queries, keys, query_slope, key_slope
-            )
+                support.starts, support.columns, support.gradient, self._head_ends, across, queries, keys,
+                query_slope, key_slope,
+            )  # fmt: skip
             return
+        key_slope[:] = 0
         for first in range(0, count, self._block_rows):
             last = min(first + self._block_rows, count)
             block = self._scores[:, : last - first]
@@ -273,7 +276,7 @@ class Engine:
                 key_slope[head] += np.dot(block[head].T, queries[head, first:last])
 
 
-DENSE_COSINES, DENSE_CORE = 0.3, 0.2
+DENSE_COSINES, DENSE_CORE = 0.35, 0.2
 """Shares of the attention map from which dense products are faster than loops over the support."""
 
 
@@ -318,11 +321,14 @@ def _split(vector: Floats, shapes: Sequence[tuple[int, ...]]) -> list[Floats]:
 class _Support:
     """The support of the attention map and its gradient; grows as it must, never to the whole map at once."""
 
-    def __init__(self, rows: int) -> None:
+    def __init__(self, rows: int, columns: int) -> None:
         self.starts = np.zeros(rows + 1, np.int64)
+        self._starts_across = np.empty(columns + 1, np.int64)
         self.columns = np.empty(0, np.uint32)
         self.weights = np.empty(0, np.float32)
         self.gradient = np.empty(0, np.float32)
+        self._rows_across = np.empty(0, np.uint32)
+        self._gradient_across = np.empty(0, np.float32)
 
     @property
     def used(self) -> int:
@@ -341,6 +347,15 @@ class _Support:
             self.columns = np.concatenate([self.columns[:used], np.empty(size - used, np.uint32)])
             self.weights = np.concatenate([self.weights[:used], np.empty(size - used, np.float32)])
             self.gradient = np.empty(size, np.float32)
+
+    def transposed(self) -> tuple[NDArray[np.int64], NDArray[np.uint32], Floats]:
+        """The gradient by columns: starts, rows and values."""
+        if len(self._rows_across) < self.used:
+            self._rows_across = np.empty(len(self.columns), np.uint32)
+            self._gradient_across = np.empty(len(self.columns), np.float32)
+        across = self._starts_across, self._rows_across, self._gradient_across
+        kernels.transpose(self.starts, self.columns, self.gradient, across[1], across[2], across[0])
+        return across
 
 
 class _Tucker:

@@ -18,7 +18,13 @@ import numba
 import numpy as np
 
 from fieldbench_methods.fieldformer.randomness import FIRST, SECOND
-from fieldbench_methods.fieldformer.vectors import axpy, axpy_both, dot_axpy
+from fieldbench_methods.fieldformer.vectors import (
+    axpy,
+    dot_axpy,
+    weighted_sum_of_1,
+    weighted_sum_of_4,
+    weighted_sum_of_8,
+)
 
 _FAST = {"reassoc", "contract", "nsz"}
 _FIRST, _SECOND = np.uint32(FIRST), np.uint32(SECOND)
@@ -278,28 +284,90 @@ def activation_gradient(  # type: ignore[no-untyped-def]
                 part[slot] = part[slot] if kept else np.float32(0.0)
 
 
+@_compiled()
+def transpose(starts, columns, values, rows_across, values_across, starts_across):  # type: ignore[no-untyped-def]
+    """A sparse matrix by columns: what stands at row n and column c of the one is at row c of the other."""
+    starts_across[:] = 0
+    for slot in range(starts[-1]):
+        starts_across[columns[slot] + np.uint32(1)] += 1
+    for column in range(starts_across.size - 1):
+        starts_across[column + 1] += starts_across[column]
+    place = starts_across[:-1].copy()
+    for n in range(starts.size - 1):
+        for slot in range(starts[n], starts[n + 1]):
+            column = columns[slot]
+            rows_across[place[column]] = n
+            values_across[place[column]] = values[slot]
+            place[column] += 1
+
+
 @_compiled(fastmath=_FAST)
-def cosine_gradient(starts, columns, gradient, queries, keys, query_gradient, key_gradient):  # type: ignore[no-untyped-def]
-    """Gradients of unit rows (h, N, M) behind the cosines at the support; both are added to. 8 divides M."""
-    heads, rows, latent = np.uintp(queries.shape[0]), np.uintp(queries.shape[1]), np.uintp(queries.shape[2])
+def strips(starts, ends, columns, values, source, target, row, begin, size, width):  # type: ignore[no-untyped-def]
+    """Rows of a sparse matrix times a strip of a dense one, both dense matrices flat and ``width`` wide.
+
+    Row n, whose slots are ``starts[n] .. ends[n]``, becomes row ``row + n`` of the target, in the columns
+    ``begin .. begin + size``.
+    """
+    for n in range(np.uintp(ends.size)):
+        t = (np.uintp(row) + n) * width + begin
+        first, last = np.uintp(starts[n]), np.uintp(ends[n])
+        done = np.uintp(0)
+        while done + np.uintp(64) <= size:
+            weighted_sum_of_8(target, t + done, values, columns, first, last, source, begin + done, width)
+            done += np.uintp(64)
+        while done + np.uintp(32) <= size:
+            weighted_sum_of_4(target, t + done, values, columns, first, last, source, begin + done, width)
+            done += np.uintp(32)
+        while done < size:
+            weighted_sum_of_1(target, t + done, values, columns, first, last, source, begin + done, width)
+            done += np.uintp(8)
+
+
+@_compiled(fastmath=_FAST)
+def head_ends(starts, columns, heads, ends):  # type: ignore[no-untyped-def]
+    """``ends[i, n]``: behind the last slot of row n that belongs to head i or one before it."""
+    rows = starts.size - 1
+    for n in range(rows):
+        slot = starts[n]
+        for head in range(heads):
+            beyond = np.uint32((head + 1) * rows)
+            while slot < starts[n + 1] and columns[slot] < beyond:
+                slot += 1
+            ends[head, n] = slot
+
+
+@_compiled(fastmath=_FAST)
+def sparse_product(starts, columns, values, dense, result):  # type: ignore[no-untyped-def]
+    """A sparse matrix, by rows, times a dense one whose width 8 divides; result is overwritten."""
+    width = np.uintp(dense.shape[1])
+    source, target = dense.ravel(), result.ravel()
+    # A strip of the dense matrix at a time stays in the cache.
+    for begin in range(np.uintp(0), width, np.uintp(64)):
+        size = min(np.uintp(64), width - begin)
+        strips(starts[:-1], starts[1:], columns, values, source, target, 0, begin, size, width)
+
+
+@_compiled(fastmath=_FAST)
+def cosine_gradient(starts, columns, gradient, ends, across, queries, keys, query_gradient, key_gradient):  # type: ignore[no-untyped-def]
+    """Gradients of unit rows (h, N, M) behind the cosines at the support; both are overwritten. 8 divides M.
+
+    ends: of :func:`head_ends`. across: starts, rows and values of :func:`transpose`.
+    """
+    heads, rows, latent = queries.shape
+    width = np.uintp(latent)
     query, key = queries.ravel(), keys.ravel()
     query_slope, key_slope = query_gradient.ravel(), key_gradient.ravel()
-    cursors = np.empty(rows, np.uintp)
-    # One head and one strip of the latent axis at a time keep keys and their gradients in the cache.
-    for begin in range(np.uintp(0), latent, np.uintp(64)):
-        eights = min(np.uintp(64), latent - begin) // np.uintp(8)
-        for n in range(rows):
-            cursors[n] = starts[n]
-        for head in range(heads):
-            beyond = (head + np.uintp(1)) * rows
-            for n in range(rows):
-                q = (head * rows + n) * latent + begin
-                slot, end = cursors[n], np.uintp(starts[n + np.uintp(1)])
-                while slot < end and columns[slot] < beyond:
-                    k = columns[slot] * latent + begin
-                    axpy_both(query_slope, query, q, gradient[slot], key_slope, key, k, eights)
-                    slot += np.uintp(1)
-                cursors[n] = slot
+    starts_across, rows_across, values_across = across
+    for head in range(heads):
+        first_row = head * rows
+        before = starts[:-1] if head == 0 else ends[head - 1]
+        part = starts_across[first_row : first_row + rows + 1]
+        own = query[np.uintp(first_row) * width : np.uintp(first_row + rows) * width]
+        for begin in range(np.uintp(0), width, np.uintp(64)):
+            size = min(np.uintp(64), width - begin)
+            # Columns count through all heads, as the flat keys do; transposed rows do not.
+            strips(before, ends[head], columns, gradient, key, query_slope, first_row, begin, size, width)
+            strips(part[:-1], part[1:], rows_across, values_across, own, key_slope, first_row, begin, size, width)
 
 
 @_compiled()
@@ -343,21 +411,6 @@ def normalise_gradient(unit, inverse, smallest, gradient, rows):  # type: ignore
                 along = np.float32(0.0)
             for m in range(latent):
                 target[m] = (slope[m] - along * direction[m]) * factor
-
-
-@_compiled(fastmath=_FAST)
-def sparse_product(starts, columns, values, dense, result):  # type: ignore[no-untyped-def]
-    """A sparse matrix, by rows, times a dense one whose width 8 divides; result is overwritten."""
-    width = np.uintp(dense.shape[1])
-    source, target = dense.ravel(), result.ravel()
-    # A strip of the dense matrix at a time stays in the cache.
-    for begin in range(np.uintp(0), width, np.uintp(128)):
-        size = min(np.uintp(128), width - begin)
-        for n in range(np.uintp(result.shape[0])):
-            t = n * width + begin
-            target[t : t + size] = np.float32(0.0)
-            for slot in range(np.uintp(starts[n]), np.uintp(starts[n + np.uintp(1)])):
-                axpy(target, t, values[slot], source, columns[slot] * width + begin, size // np.uintp(8))
 
 
 @_compiled(fastmath=_FAST)

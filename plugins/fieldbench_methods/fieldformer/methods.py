@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from fieldbench.field import FloatArray, Observation
 from fieldbench.method import Method, Report
 from fieldbench.plugin import parameter
+from fieldbench.spec import Value
 from fieldbench_methods.fieldformer.geometry import Geometry, Sizes, check_geometry, guideline, spread
 from fieldbench_methods.self_supervised import Problem, complete
 from fieldbench_methods.tv import TotalVariation
@@ -32,6 +33,7 @@ class _FieldFormer(Method):
     uses_gpu: ClassVar[bool] = True
     accepts: ClassVar[frozenset[str]] = frozenset({"tv"})
     revision: ClassVar[str | None] = "1"
+    conformance_parameters: ClassVar[dict[str, Value]] = {"epochs": 5}
 
     window: int | tuple[int, ...] | None = parameter(
         None,
@@ -140,7 +142,7 @@ class _FieldFormer(Method):
     def _cubes(self, geometry: Geometry, problem: Problem) -> NDArray[np.float32]:
         """The data matrix P in single precision; standard normal noise without ``observations``."""
         if self.observations:
-            return geometry.extract(problem.target).astype(np.float32)
+            return geometry.extract(problem.target.astype(np.float32))
         # A stream of its own: the weights are drawn from the plain seed.
         generator = np.random.default_rng([problem.seed, 1])
         return generator.standard_normal((geometry.cubes, geometry.cube_size), dtype=np.float32)

@@ -62,28 +62,50 @@ def axpy(typing_context, target, t, factor, source, s, eights):  # type: ignore[
     return types.void(target, t, factor, source, s, eights), generate
 
 
-@intrinsic
-def axpy_both(typing_context, left_target, left, l, factor, right_target, right, r, eights):  # type: ignore[no-untyped-def]  # noqa: E741
-    """left_target[l + i] += factor * right[r + i] and right_target[r + i] += factor * left[l + i]."""
+def _weighted_sum(count: int) -> Any:
+    """An intrinsic that keeps ``count`` vectors of a sum of rows in registers."""
 
-    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-        left_target, left, l, factor, right_target, right, r, eights = arguments  # noqa: E741
-        kinds = signature.args
-        left_to = _pointer(context, builder, kinds[0], left_target, l)
-        left_of = _pointer(context, builder, kinds[1], left, l)
-        right_to = _pointer(context, builder, kinds[4], right_target, r)
-        right_of = _pointer(context, builder, kinds[5], right, r)
-        lanes = _broadcast(builder, factor)
-        with cgutils.for_range(builder, eights) as loop:
-            i = [loop.index]
-            left_at, right_at = builder.gep(left_to, i), builder.gep(right_to, i)
-            left_sum = _multiply_add(builder, lanes, _load(builder, builder.gep(right_of, i)), _load(builder, left_at))
-            right_sum = _multiply_add(builder, lanes, _load(builder, builder.gep(left_of, i)), _load(builder, right_at))
-            _store(builder, left_sum, left_at)
-            _store(builder, right_sum, right_at)
-        return context.get_dummy_value()
+    @intrinsic
+    def weighted_sum(typing_context, target, t, values, columns, begin, end, source, s, stride):  # type: ignore[no-untyped-def]
+        """target[t + i] = the sum of values[k] * source[columns[k] * stride + s + i] over k, for i < 8 * count.
 
-    return types.void(left_target, left, l, factor, right_target, right, r, eights), generate
+        k runs from begin to end. ``columns`` is of type uint32 or uintp.
+        """
+
+        def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+            target, t, values, columns, begin, end, source, s, stride = arguments
+            kinds = signature.args
+            word = begin.type
+            zero = ir.Constant(_LANES, [0.0] * 8)
+            sums = [cgutils.alloca_once(builder, _LANES) for _ in range(count)]
+            for total in sums:
+                builder.store(zero, total)
+            weights = context.make_array(kinds[2])(context, builder, values).data
+            places = context.make_array(kinds[3])(context, builder, columns).data
+            with cgutils.for_range(builder, builder.sub(end, begin)) as loop:
+                slot = [builder.add(begin, loop.index)]
+                column = builder.load(builder.gep(places, slot))
+                if column.type != word:
+                    column = builder.zext(column, word)
+                start = builder.add(builder.mul(column, stride), s)
+                row = _pointer(context, builder, kinds[6], source, start)
+                lanes = _broadcast(builder, builder.load(builder.gep(weights, slot)))
+                for index, total in enumerate(sums):
+                    part = _load(builder, builder.gep(row, [ir.Constant(word, index)]))
+                    builder.store(_multiply_add(builder, lanes, part, builder.load(total)), total)
+            to = _pointer(context, builder, kinds[0], target, t)
+            for index, total in enumerate(sums):
+                _store(builder, builder.load(total), builder.gep(to, [ir.Constant(word, index)]))
+            return context.get_dummy_value()
+
+        return types.void(target, t, values, columns, begin, end, source, s, stride), generate
+
+    return weighted_sum
+
+
+weighted_sum_of_8 = _weighted_sum(8)
+weighted_sum_of_4 = _weighted_sum(4)
+weighted_sum_of_1 = _weighted_sum(1)
 
 
 @intrinsic
