@@ -14,6 +14,7 @@ import typer
 
 from fieldbench.cli.check import check
 from fieldbench.cli.compare import compare
+from fieldbench.cli.complete import complete
 from fieldbench.cli.info import info
 from fieldbench.cli.list import list_plugins
 from fieldbench.cli.merge import merge
@@ -81,6 +82,7 @@ app.command("reproduce", rich_help_panel="Compare")(reproduce)
 app.command("status", rich_help_panel="Compare")(status)
 app.command("merge", rich_help_panel="Compare")(merge)
 app.command("train-prior", rich_help_panel="Compare")(train_prior)
+app.command("complete", rich_help_panel="Fill gaps")(complete)
 app.command("list", rich_help_panel="Look")(list_plugins)
 app.command("show", rich_help_panel="Look")(show)
 app.command("plugins", rich_help_panel="Look")(plugins)

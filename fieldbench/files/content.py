@@ -88,8 +88,8 @@ class Content:
         hidden = np.isnan(self.values)
         return hidden if self.valid is None else hidden & self.valid
 
-    def observation(self, log_floor: float | None = None) -> Observation:
-        """What a method may see: the observed entries that exist.
+    def observation(self, log_floor: float | None = None, known: Mapping[str, float] | None = None) -> Observation:
+        """What a method may see: the observed entries that exist, and what else is known.
 
         Raises:
             RequestError: if there are none.

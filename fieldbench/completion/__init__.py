@@ -1,0 +1,295 @@
+"""Completing an observation without a truth: which method to trust, and how far off it will be.
+
+Observed entries are held out in holes like the gaps (:mod:`fieldbench.completion.gaps`), every candidate
+completes what is left, and the errors at the held-out entries decide.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fieldbench import datafile
+from fieldbench.completion.bench import Bench, Fit, Task
+from fieldbench.completion.gaps import withheld_like_the_gaps
+from fieldbench.errors import RequestError
+from fieldbench.execution import Options, slots
+from fieldbench.execution.slots import cores
+from fieldbench.field import FloatArray, Mask, Observation
+from fieldbench.method import Method
+from fieldbench.metric import Metric
+from fieldbench.registry import Registry, Sources
+from fieldbench.trial import stream
+
+AUTO = "auto"
+
+#: A method that needs more than this part of its even share of the budget for its first fold has to wait.
+_FIRST_TRY = 0.25
+#: But it is given so many seconds if its share has them, since the first fold may import much.
+_IMPORTS = 10.0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One method and how it did at held-out entries.
+
+    Attributes:
+        method: its spec.
+        errors: its error in each fold that it completed, in the metric.
+        expected: the error to compare by: the mean of all folds; where folds are missing, what that mean
+            would be if its lead over the best complete candidate were the same in all folds.
+        seconds: of one fit, on average.
+        note: why it is not (fully) compared: not applicable, failed, out of time.
+    """
+
+    method: str
+    errors: tuple[float, ...] = ()
+    expected: float = math.nan
+    seconds: float = math.nan
+    note: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Completed:
+    """A completed field and what is known of it.
+
+    Attributes:
+        method: spec of the method that made it.
+        values: array, in the observation's unit; NaN where the field does not exist.
+        deviation: standard deviation of each entry, or None if the method reports none.
+        comparison: the candidates, best first.
+        metric: name of the metric of their errors.
+        withheld: how many observed entries were held out in each fold.
+        seconds: of the final fit, to all that was observed.
+    """
+
+    method: str
+    values: FloatArray
+    deviation: FloatArray | None
+    comparison: tuple[Candidate, ...]
+    metric: str
+    withheld: int
+    seconds: float
+
+    @property
+    def expected_error(self) -> float:
+        """The error to expect at entries like the held-out ones, in the metric (NaN if it was not measured)."""
+        return next((item.expected for item in self.comparison if item.method == self.method), math.nan)
+
+
+def complete(
+    observation: Observation,
+    method: str = AUTO,
+    *,
+    candidates: Sequence[str] = (),
+    budget: float = 300.0,
+    folds: int = 3,
+    share: float = 0.1,
+    seed: int = 0,
+    device: str = "auto",
+    sources: Sources | None = None,
+    watch: Callable[[str], None] = lambda line: None,
+) -> Completed:
+    """Complete a field from what was observed of it.
+
+    Args:
+        observation: values with gaps.
+        method: a method's spec, or ``auto`` to choose by held-out entries.
+        candidates: specs to choose among; all installed methods with default parameters if none are given.
+        budget: seconds that the comparison may take; the final fit comes on top. 0 skips it, for one method.
+        folds: how many times entries are held out.
+        share: share of the observed entries held out each time.
+        seed: of everything random.
+        device: as in :class:`fieldbench.execution.Options`.
+        sources: plugins besides the installed ones.
+        watch: told, line by line, what is going on.
+
+    Raises:
+        RequestError: if nothing is missing, a spec is wrong or not applicable, or no method gets through.
+    """
+    if folds < 1 or not 0 < share < 1 or budget < 0:
+        raise RequestError("folds must be at least 1, the share held out between 0 and 1, the budget not negative")
+    sources = Sources.from_environment() if sources is None else sources
+    registry = Registry(sources)
+    rivals, out = _rivals(observation, method, candidates, registry)
+    sources = replace(sources, data=datafile.locations())
+    metric = _metric(registry, observation)
+    slot = slots(Options(device=device, jobs=1, threads=cores()))[0]
+    with Bench(slot, sources) as bench:
+        comparison: list[Candidate] = []
+        withheld = [
+            withheld_like_the_gaps(observation, share, stream("withhold", seed, number)) for number in range(folds)
+        ]
+        if budget > 0:
+            comparison = _Comparison(bench, observation, withheld, metric, seed, budget, watch).run(rivals)
+        elif method == AUTO:
+            raise RequestError("choosing a method needs a budget; give --budget SECONDS, or name a method")
+        ranked = sorted(comparison, key=_rank)
+        chosen, fit = _final(bench, observation, [item.method for item in ranked] or rivals, method, seed, watch)
+    values = np.array(fit.estimate)
+    deviation = None if fit.deviation is None else np.array(fit.deviation)
+    if observation.valid is not None:
+        for array in (values, deviation):
+            if array is not None:
+                array[~observation.valid] = np.nan
+    return Completed(chosen, values, deviation, (*ranked, *out), metric.name, int(withheld[0].sum()), fit.seconds)
+
+
+class _Comparison:
+    """Cross-validation within a budget: what is quick gets all folds, what is slow the time that is left.
+
+    Every rival first gets a part of its even share of the budget for one fold. Those that make it do all
+    folds. Those that do not are given the time that is left, each its even share, and more folds if it lasts.
+    """
+
+    def __init__(
+        self,
+        bench: Bench,
+        observation: Observation,
+        withheld: list[Mask],
+        metric: Metric,
+        seed: int,
+        budget: float,
+        watch: Callable[[str], None],
+    ) -> None:
+        self._bench, self._metric, self._seed, self._watch = bench, metric, seed, watch
+        self._observation, self._withheld = observation, withheld
+        self._left = budget
+        self._errors: dict[str, list[float]] = {}
+        self._seconds: dict[str, list[float]] = {}
+        self._notes: dict[str, str] = {}
+
+    def run(self, rivals: Sequence[str]) -> list[Candidate]:
+        even = self._left / len(rivals)
+        first = even if len(rivals) == 1 else max(_FIRST_TRY * even, min(_IMPORTS, even))
+        late = [method for method in rivals if not self._fold(method, 0, first) and self._notes[method] == ""]
+        self._complete_folds([method for method in rivals if method in self._errors])
+        for index, method in enumerate(late):
+            self._fold(method, 0, self._left / (len(late) - index))
+        tried = [item.method for item in sorted(self._candidates(rivals), key=_rank) if item.errors]
+        self._complete_folds([method for method in tried if method in late])
+        for method in rivals:
+            done = len(self._errors.get(method, ()))
+            if self._notes[method] == "" and done < len(self._withheld):
+                self._notes[method] = f"{done} of {len(self._withheld)} folds in the time given" if done else "too slow"
+        return self._candidates(rivals)
+
+    def _complete_folds(self, methods: Sequence[str]) -> None:
+        """Run the folds that are missing, as far as they should end in time."""
+        for number in range(1, len(self._withheld)):
+            for method in methods:
+                if self._notes[method] == "" and max(self._seconds[method]) < self._left:
+                    self._fold(method, number, self._left)
+
+    def _fold(self, method: str, number: int, limit: float) -> bool:
+        """Fit one fold; whether it came to an end. One that runs out of time gets no note, as it may come again."""
+        self._notes.setdefault(method, "")
+        if limit <= 0:
+            return False
+        held = self._withheld[number]
+        task = Task(method, self._observation.without(held), _seed(self._seed, method))
+        start = time.monotonic()
+        fit = self._bench.fit(task, limit)
+        self._left -= time.monotonic() - start
+        if fit.estimate is None:
+            if not fit.late:
+                self._notes[method] = fit.error
+                self._watch(f"{method}: {fit.error}")
+            return False
+        error = self._metric.score(fit.estimate[held], np.asarray(self._observation.values[held], dtype=float))
+        self._errors.setdefault(method, []).append(error)
+        self._seconds.setdefault(method, []).append(fit.seconds)
+        place = f"fold {number + 1} of {len(self._withheld)}"
+        self._watch(f"{method}: {place}, {self._metric.name} {error:.4g}, {fit.seconds:.1f} s")
+        return True
+
+    def _candidates(self, rivals: Sequence[str]) -> list[Candidate]:
+        whole = {method: errors for method, errors in self._errors.items() if len(errors) == len(self._withheld)}
+        best = min(whole, key=lambda method: float(np.mean(whole[method])), default=None)
+        made = []
+        for method in rivals:
+            errors = tuple(self._errors.get(method, ()))
+            expected = float(np.mean(errors)) if errors else math.nan
+            if errors and best is not None and method not in whole:
+                same = float(np.mean(whole[best][: len(errors)]))
+                if same > 0:
+                    expected *= float(np.mean(whole[best])) / same
+            seconds = float(np.mean(self._seconds[method])) if errors else math.nan
+            made.append(Candidate(method, errors, expected, seconds, self._notes[method]))
+        return made
+
+
+def _rivals(
+    observation: Observation, method: str, candidates: Sequence[str], registry: Registry
+) -> tuple[list[str], list[Candidate]]:
+    """The methods to compare, and those that cannot work on such an observation, with the reason."""
+    if method != AUTO:
+        wanted = registry.method(method)
+        reason = _unsuited(wanted, observation)
+        if reason:
+            raise RequestError(reason)
+        return [str(wanted)], []
+    if candidates:
+        methods = [registry.method(text) for text in candidates]
+    else:
+        classes = [entry.cls for entry in registry.entries("method").values()]
+        methods = [registry.method(cls.name) for cls in classes if issubclass(cls, Method)]
+    reasons = {str(item): _unsuited(item, observation) for item in methods}
+    rivals = [text for text, reason in reasons.items() if reason is None]
+    if not rivals:
+        raise RequestError("no method works on this field: " + "; ".join(filter(None, reasons.values())))
+    return rivals, [Candidate(text, note=reason) for text, reason in reasons.items() if reason is not None]
+
+
+def _unsuited(method: Method, observation: Observation) -> str | None:
+    reason = method.applicable(observation)
+    if reason is None:
+        try:
+            method.check_shape(observation.shape)
+        except ValueError as error:
+            return str(error)
+    return reason
+
+
+def _metric(registry: Registry, observation: Observation) -> Metric:
+    """RMSE, or for a field that is compared by its logarithm SLNRE with the field's floor."""
+    if observation.log_floor is None:
+        return registry.metric("rmse")
+    return registry.metric(f"slnre[floor={observation.log_floor!r}]")
+
+
+def _final(
+    bench: Bench,
+    observation: Observation,
+    ranked: Sequence[str],
+    method: str,
+    seed: int,
+    watch: Callable[[str], None],
+) -> tuple[str, Fit]:
+    """Fit the best method to everything; if it fails on that, the next."""
+    error = ""
+    for text in ranked:
+        watch(f"completing with {text}")
+        fit = bench.fit(Task(text, observation, _seed(seed, text), uncertainty=True))
+        if fit.estimate is not None:
+            return text, fit
+        error = f"{text}: {fit.error}"
+        watch(error)
+        if method != AUTO:
+            break
+    raise RequestError(f"no method completed the field; {error}")
+
+
+def _rank(candidate: Candidate) -> tuple[bool, float, float]:
+    """Best first, the quicker of two equal ones; last those that were not compared."""
+    if math.isnan(candidate.expected):
+        return True, 0.0, 0.0
+    return False, candidate.expected, candidate.seconds
+
+
+def _seed(seed: int, method: str) -> int:
+    return int(stream("complete", seed, method).integers(2**62))

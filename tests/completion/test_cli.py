@@ -1,0 +1,106 @@
+"""``fieldbench complete`` as a user types it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fieldbench.cli.main import main
+
+PLUGIN = ["--plugin", str(Path(__file__).with_name("rivals.py"))]
+TRUTH = 3.0 + 0.5 * np.indices((12, 10))[0] - 0.25 * np.indices((12, 10))[1]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "survey.npz"
+    observed = np.random.default_rng(0).random(TRUTH.shape) < 0.4
+    sea = np.ones(TRUTH.shape)
+    sea[:2] = 0
+    np.savez(path, temp=np.where(observed & (sea == 1), TRUTH, np.nan), sea=sea, lat=np.arange(12.0))
+    return path
+
+
+def run(*arguments: object) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main([str(argument) for argument in arguments])
+    return int(ended.value.code or 0)
+
+
+def test_auto_fills_the_gaps_and_says_why(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = run("complete", file, "--variable", "temp", "--valid", "sea", "--among", "zero,plane,picky", *PLUGIN)
+    assert code == 0
+    shown = capsys.readouterr().out
+    assert "20 not valid" in shown
+    assert shown.index("plane") < shown.index("zero")
+    assert "picky works on 7-D" in shown
+    target = file.with_name("survey_completed.npz")
+    with np.load(target) as made, np.load(file) as source:
+        sea = source["sea"] == 1
+        np.testing.assert_allclose(made["temp"][sea], TRUTH[sea])
+        assert np.isnan(made["temp"][~sea]).all()
+        seen = ~np.isnan(source["temp"])
+        np.testing.assert_array_equal(made["temp"][seen], source["temp"][seen])  # as measured, to the last bit
+        np.testing.assert_array_equal(made["temp_std"][sea], np.where(seen, 0, 0.25)[sea])
+        np.testing.assert_array_equal(made["lat"], source["lat"])
+        note = json.loads(str(made["fieldbench"]))
+    assert note["method"] == "plane"
+    assert note["estimated_rmse"] < 1e-9
+    assert note["chosen_among"].startswith("plane ")
+    assert note["budget_seconds"] == 300
+
+
+def test_it_never_overwrites_unasked(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["complete", file, "--variable", "temp", "--method", "zero", "--budget", "0", *PLUGIN]
+    assert run(*arguments) == 0
+    target = file.with_name("survey_completed.npz")
+    before = target.read_bytes()
+    assert run(*arguments) == 2
+    assert "use --force" in capsys.readouterr().err
+    assert target.read_bytes() == before
+    assert run(*arguments, "--force") == 0
+
+
+def test_denoise_replaces_what_was_observed(file: Path) -> None:
+    out = file.with_name("out.npz")
+    arguments = ["--variable", "temp", "--method", "zero", "--budget", "0", "--out", out, "--denoise", *PLUGIN]
+    assert run("complete", file, *arguments) == 0
+    assert (np.load(out)["temp"] == 0).all()
+
+
+def test_facts_and_grids_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    rows = "\n".join(f"{x},{y},{1 + x}" for x, y in rng.random((300, 2)))
+    (tmp_path / "casts.csv").write_text(f"x,y,temp\n{rows}\n")
+    place = ["complete", tmp_path / "casts.csv", "--coordinates", "x,y", "--grid", "30x20"]
+    assert run(*place, "--method", "plane", "--known", "emitters=7", *PLUGIN) == 0
+    assert "temp: x 30 x y 20" in capsys.readouterr().out
+    made = np.genfromtxt(tmp_path / "casts_completed.csv", delimiter=",", names=True)
+    assert len(made) == 600
+    np.testing.assert_allclose(made["temp"], 1 + made["x"], atol=0.05)  # gridding moves points by half a step
+    note = json.loads((tmp_path / "casts_completed.csv.json").read_text())
+    assert note["method"] == "plane"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--variable", "tempo"], "did you mean 'temp'"),
+        (["--variable", "temp", "--method", "plain"], "did you mean 'plane'"),
+        (["--variable", "temp", "--known", "emitters"], "write NAME=NUMBER"),
+        (["--variable", "temp", "--grid", "ten"], "is no shape; write 20x20x10"),
+        (["--variable", "temp", "--out", "nowhere/out.npz"], "is no folder"),
+        (["--variable", "lat"], "has no gap to fill"),
+    ],
+)
+def test_a_wrong_request_is_one_clear_line_and_exit_code_2(
+    file: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("complete", file, *arguments, *PLUGIN) == 2
+    error = capsys.readouterr().err.strip()
+    assert message in error
+    assert len(error.splitlines()) == 1
+    assert [path.name for path in file.parent.iterdir()] == ["survey.npz"]

@@ -1,0 +1,109 @@
+"""Choosing a method by held-out entries: the best wins, and the failing, slow and unsuited are told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fieldbench.completion import Candidate, complete
+from fieldbench.errors import RequestError
+from fieldbench.field import Observation
+from fieldbench.registry import Sources
+
+SOURCES = Sources.from_environment([str(Path(__file__).with_name("rivals.py"))])
+SHAPE = (12, 10)
+TRUTH = 3.0 + 0.5 * np.indices(SHAPE)[0] - 0.25 * np.indices(SHAPE)[1]
+
+
+@pytest.fixture
+def observation() -> Observation:
+    return Observation(TRUTH, np.random.default_rng(0).random(SHAPE) < 0.4, unit="K")
+
+
+def by_name(candidates: tuple[Candidate, ...]) -> dict[str, Candidate]:
+    return {item.method: item for item in candidates}
+
+
+def test_the_method_that_is_right_is_chosen_and_its_error_known(observation: Observation) -> None:
+    made = complete(observation, candidates=["zero", "plane", "noisy"], budget=60, sources=SOURCES, device="cpu")
+    assert made.method == "plane"
+    assert made.expected_error < 1e-9
+    np.testing.assert_allclose(made.values, TRUTH)
+    assert made.comparison[0].method == "plane"
+    assert all(len(item.errors) == 3 for item in made.comparison)
+    # What `zero` is off by is the size of the field itself.
+    assert by_name(made.comparison)["zero"].expected == pytest.approx(np.sqrt(np.mean(TRUTH**2)), rel=0.3)
+    assert made.withheld == round(0.1 * observation.mask.sum())
+
+
+def test_the_uncertainty_of_a_method_that_has_it_is_reported(observation: Observation) -> None:
+    made = complete(observation, "plane", budget=0, sources=SOURCES, device="cpu")
+    assert made.deviation is not None
+    np.testing.assert_array_equal(made.deviation, np.where(observation.mask, 0.0, 0.25))
+    assert complete(observation, "zero", budget=0, sources=SOURCES, device="cpu").deviation is None
+
+
+def test_failing_slow_and_unsuited_methods_are_told_and_do_no_harm(observation: Observation) -> None:
+    said: list[str] = []
+    names = ["broken", "deadly", "sleeper", "gaps", "picky", "zero"]
+    made = complete(observation, candidates=names, budget=6, sources=SOURCES, device="cpu", watch=said.append)
+    assert made.method == "zero"
+    notes = {item.method: item.note for item in made.comparison}
+    assert "it cannot count" in notes["broken"]
+    assert "SIGABRT" in notes["deadly"]
+    assert notes["sleeper"] == "too slow"
+    assert "NaN" in notes["gaps"]
+    assert notes["picky"] == "picky works on 7-D fields; this one is 2-D"
+    assert any("broken" in line and "count" in line for line in said)
+
+
+def test_the_same_seed_gives_the_same_comparison(observation: Observation) -> None:
+    first, again, other = (
+        complete(observation, "noisy", budget=60, seed=seed, sources=SOURCES, device="cpu") for seed in (1, 1, 2)
+    )
+    np.testing.assert_array_equal(first.values, again.values)
+    assert first.comparison[0].errors == again.comparison[0].errors
+    assert first.comparison[0].errors != other.comparison[0].errors
+
+
+def test_what_must_stay_missing_stays_missing(observation: Observation) -> None:
+    valid = np.ones(SHAPE, dtype=bool)
+    valid[:3] = False
+    sea = Observation(TRUTH, observation.mask & valid, valid=valid)
+    made = complete(sea, "plane", budget=0, sources=SOURCES, device="cpu")
+    assert np.isnan(made.values[~valid]).all()
+    assert made.deviation is not None
+    assert np.isnan(made.deviation[~valid]).all()
+    np.testing.assert_allclose(made.values[valid], TRUTH[valid])
+
+
+def test_power_is_compared_by_its_logarithm() -> None:
+    power = Observation(10.0 ** (-TRUTH), np.random.default_rng(0).random(SHAPE) < 0.4, log_floor=1e-6)
+    made = complete(power, "zero", budget=60, sources=SOURCES, device="cpu")
+    assert made.metric == "slnre"
+
+
+def test_a_field_without_gaps_is_refused() -> None:
+    with pytest.raises(RequestError, match="nothing is missing"):
+        complete(Observation(TRUTH, np.ones(SHAPE, dtype=bool)), "zero", sources=SOURCES, device="cpu")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": "plain"}, "did you mean 'plane'"),
+        ({"method": "picky"}, "picky works on 7-D fields"),
+        ({"candidates": ["picky"]}, "no method works on this field: picky works on 7-D"),
+        ({"budget": 0}, "needs a budget"),
+        ({"folds": 0}, "at least 1"),
+        ({"share": 1.0}, "between 0 and 1"),
+        ({"method": "broken", "budget": 0}, "no method completed the field; broken: ArithmeticError: it cannot count"),
+    ],
+)
+def test_a_wrong_request_is_one_clear_line(
+    observation: Observation, arguments: dict[str, object], message: str
+) -> None:
+    with pytest.raises(RequestError, match=message):
+        complete(observation, sources=SOURCES, device="cpu", **arguments)  # type: ignore[arg-type]

@@ -1,0 +1,94 @@
+"""Held-out entries imitate the gaps: in number, in depth, and fiber by fiber."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.ndimage import distance_transform_edt
+
+from fieldbench.completion.gaps import withheld_like_the_gaps
+from fieldbench.errors import RequestError
+from fieldbench.field import Observation
+from fieldbench.sensing import is_fiber_mask
+
+
+def rng(seed: int = 0) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+def scattered(shape: tuple[int, ...] = (20, 20, 10), rate: float = 0.2) -> Observation:
+    return Observation(np.zeros(shape), rng().random(shape) < rate)
+
+
+def with_a_hole(width: int) -> Observation:
+    mask = np.ones((60, 60), dtype=bool)
+    mask[20 : 20 + width, 20 : 20 + width] = False
+    return Observation(np.zeros((60, 60)), mask)
+
+
+@pytest.mark.parametrize("share", [0.05, 0.1, 0.5])
+def test_exactly_the_share_is_withheld_and_only_what_is_observed(share: float) -> None:
+    observation = scattered()
+    held = withheld_like_the_gaps(observation, share, rng())
+    assert held.sum() == round(share * observation.mask.sum())
+    assert not (held & ~observation.mask).any()
+
+
+def test_wide_gaps_make_wide_holes() -> None:
+    # Distance from held-out entries to what is left, against that from missing entries to what is observed.
+    depths = {}
+    for width in (1, 4, 20):
+        observation = with_a_hole(width)
+        held = withheld_like_the_gaps(observation, 0.1, rng())
+        left = observation.mask & ~held
+        depths[width] = distance_transform_edt(~left)[held].mean()
+        missing = distance_transform_edt(~observation.mask)[~observation.mask].mean()
+        assert 0.4 * missing < depths[width] < 2 * missing
+    assert depths[1] < depths[4] < depths[20]
+
+
+def test_scattered_observations_lose_scattered_entries() -> None:
+    observation = scattered(rate=0.2)
+    held = withheld_like_the_gaps(observation, 0.1, rng())
+    left = observation.mask & ~held
+    missing = distance_transform_edt(~observation.mask)[~observation.mask].mean()
+    assert distance_transform_edt(~left)[held].mean() == pytest.approx(missing, rel=0.35)
+
+
+def test_whole_fibers_are_withheld_where_fibers_are_observed() -> None:
+    mask = np.zeros((20, 20, 8), dtype=bool)
+    mask[rng().random((20, 20)) < 0.2] = True
+    held = withheld_like_the_gaps(Observation(np.zeros(mask.shape), mask), 0.2, rng())
+    assert is_fiber_mask(held)
+    assert held[..., 0].sum() == round(0.2 * mask[..., 0].sum())
+
+
+def test_land_is_no_gap() -> None:
+    valid = np.ones((30, 30), dtype=bool)
+    valid[:, :15] = False  # deep land must make no deep holes
+    mask = valid & (rng().random((30, 30)) < 0.7)
+    held = withheld_like_the_gaps(Observation(np.zeros((30, 30)), mask, valid=valid), 0.1, rng())
+    left = mask & ~held
+    assert distance_transform_edt(~left)[held].max() < 4
+
+
+def test_the_generator_alone_decides() -> None:
+    observation = scattered()
+    first, again, other = (withheld_like_the_gaps(observation, 0.1, rng(seed)) for seed in (1, 1, 2))
+    assert np.array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_something_is_always_left() -> None:
+    mask = np.zeros((5, 5), dtype=bool)
+    mask[0, 0] = mask[4, 4] = True
+    assert withheld_like_the_gaps(Observation(np.zeros((5, 5)), mask), 0.9, rng()).sum() == 1
+
+
+def test_without_gaps_or_with_one_observation_it_says_so() -> None:
+    with pytest.raises(RequestError, match="nothing is missing"):
+        withheld_like_the_gaps(Observation(np.zeros((3, 3)), np.ones((3, 3), dtype=bool)), 0.1, rng())
+    mask = np.zeros((3, 3), dtype=bool)
+    mask[1, 1] = True
+    with pytest.raises(RequestError, match="only one position"):
+        withheld_like_the_gaps(Observation(np.zeros((3, 3)), mask), 0.1, rng())
