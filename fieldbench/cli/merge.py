@@ -33,10 +33,10 @@ def merge(
     merged = join(runs, out)
     print(f"{merged.trials} trials from {len(runs)} runs are in {out}")
     if merged.alike:
-        print(f"{merged.alike} trials were in several of them, with nothing to choose between")
+        print(f"In several of them, with nothing to choose between: {merged.alike}")
     if not merged.conflicts:
         return 0
-    print(f"{len(merged.conflicts)} trials have different scores:", file=sys.stderr)
+    print(f"Trials with different scores: {len(merged.conflicts)}", file=sys.stderr)
     for conflict in merged.conflicts[:SHOWN]:
         row = conflict.row
         print(
