@@ -65,5 +65,6 @@ def list_plugins(
     if registry.broken:
         console.print(Text("Broken plugins", style="bold red"))
         for item in registry.broken:
-            console.print(Text.assemble(("  " + item.name, "red"), f" ({item.source}): {item.reason}"))
+            line = Text.assemble(("  " + item.name, "red"), f" ({item.source}): {item.reason}")
+            console.print(line, soft_wrap=True)
         console.print(Text("`fieldbench plugins NAME` shows where it broke.", style="dim"))

@@ -48,6 +48,7 @@ def plugins(
             console.print(f"  {thing}", markup=False)
     for item in registry.broken:
         if name in (None, item.name):
-            console.print(Text.assemble((f"{item.name} is broken", "bold red"), f" ({item.source}): {item.reason}"))
+            line = Text.assemble((f"{item.name} is broken", "bold red"), f" ({item.source}): {item.reason}")
+            console.print(line, soft_wrap=True)
             if name is not None and item.details:
-                console.print(item.details, markup=False, end="")
+                console.print(item.details, markup=False, end="", soft_wrap=True)

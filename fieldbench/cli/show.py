@@ -39,7 +39,7 @@ def show(
     for index, (kind, part, source) in enumerate(_found(name, registry)):
         if index:
             console.print()
-        for piece in _pages(kind, part, source):
+        for piece in pages(kind, part, source):
             console.print(piece)
 
 
@@ -93,7 +93,8 @@ def _needs_parameters(cls: type[Plugin]) -> bool:
     return any(cls.model_fields[name].is_required() for name in cls.parameter_names())
 
 
-def _pages(kind: str, item: Plugin | type[Plugin], source: str) -> list[RenderableType]:
+def pages(kind: str, item: Plugin | type[Plugin], source: str) -> list[RenderableType]:
+    """Title, description, facts and parameters of a plugin, to be printed one below the other."""
     import inspect
 
     from rich.padding import Padding
@@ -105,7 +106,7 @@ def _pages(kind: str, item: Plugin | type[Plugin], source: str) -> list[Renderab
         Text.assemble((title, "bold cyan"), f"  {kind}", (f"  from {source}", "dim")),
         Padding(Text(inspect.cleandoc(cls.__doc__ or "It has no description.")), (1, 0, 0, 2)),
     ]
-    facts = _facts(cls)
+    facts = _facts(cls, item)
     if facts:
         lines = Text("\n").join(Text.assemble((f"{name}: ", "bold"), value) for name, value in facts.items())
         pages.append(Padding(lines, (1, 0, 0, 2)))
@@ -117,8 +118,8 @@ def _pages(kind: str, item: Plugin | type[Plugin], source: str) -> list[Renderab
     return pages
 
 
-def _facts(cls: type[Plugin]) -> dict[str, str]:
-    """What a class declares about itself, in words."""
+def _facts(cls: type[Plugin], item: Plugin | type[Plugin]) -> dict[str, str]:
+    """What a class declares about itself, or the object where that depends on its parameters, in words."""
     from fieldbench.dataset import Dataset
     from fieldbench.method import Method
     from fieldbench.metric import Metric
@@ -136,7 +137,8 @@ def _facts(cls: type[Plugin]) -> dict[str, str]:
     if issubclass(cls, Dataset):
         facts["Sampled by"] = cls.default_sampler
         facts["Rates"] = ", ".join(f"{rate:g}" for rate in cls.default_rates)
-        facts["Metric"] = cls.metric
+        metric = getattr(item, "metric", None)
+        facts["Metric"] = metric if isinstance(metric, str) else "depends on its parameters"
     if issubclass(cls, Metric):
         facts["Better"] = "less" if cls.lower_is_better else "more"
         facts["Unit"] = "that of the field" if cls.has_unit else "none"

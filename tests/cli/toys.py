@@ -41,6 +41,7 @@ class Mean(fieldbench.Method):
     """The mean of what is observed."""
 
     name = "mean"
+    accepts = frozenset({"hat"})
 
     shift: float = fieldbench.parameter(0.0, "added to the mean", unit="m/s")
     nap: float = fieldbench.parameter(0.0, "how long it sleeps", unit="s", ge=0)
@@ -48,6 +49,14 @@ class Mean(fieldbench.Method):
     def complete(self, observation: fieldbench.Observation, *, seed: int, device: str, report: Report) -> Any:
         time.sleep(self.nap)
         return np.full(observation.shape, observation.observed.mean() + self.shift)
+
+
+class Hat(fieldbench.Modifier):
+    """Puts a hat on the mean, which changes nothing."""
+
+    name = "hat"
+
+    height: float = fieldbench.parameter(1.0, "height of the hat", unit="m", gt=0)
 
 
 class Windowed(Mean):
@@ -94,7 +103,7 @@ class Walk(Mean):
 
 @fieldbench.hookimpl
 def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbench.Modifier]]:
-    return [Mean, Windowed, Flaky, Cubic, Walk]
+    return [Mean, Hat, Windowed, Flaky, Cubic, Walk]
 
 
 @fieldbench.hookimpl
