@@ -137,3 +137,21 @@ def test_failed_trials_and_those_of_other_plans_do_not_count(own: tuple[suite.Su
     rows = [stored(trial, 1.0), stored(trial, 9.0) | {"key": "other"}, stored(trial, 9.0) | {"status": "failed"}]
     a, _ = reproduction.compare(table, plan, rows)
     assert (a.mean, a.done) == (1.0, 1)
+
+
+@pytest.mark.parametrize("format", reproduction.FORMATS)
+def test_every_format_shows_ours_and_the_published_number(own: tuple[suite.Suite, Plan], format: str) -> None:
+    table, plan = own
+    rows = [stored(trial, 1.25) for trial in plan]
+    text = reproduction.written(table, reproduction.compare(table, plan, rows), format)
+    assert "1.25" in text
+    assert "0.62" in text  # the ratio of 1.25 to the second published number, 2
+
+
+def test_latex_comments_what_is_no_table(own: tuple[suite.Suite, Plan]) -> None:
+    table, plan = own
+    text = reproduction.written(table, reproduction.compare(table, plan, [stored(t, 1.25) for t in plan]), "latex")
+    after = text.split("\\end{tabular}")[1].strip().splitlines()
+    assert after
+    assert all(line.startswith("%") for line in after)
+    assert "±" not in text

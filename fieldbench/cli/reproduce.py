@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
-
-if TYPE_CHECKING:
-    from fieldbench.suite import Suite
 
 
 def reproduce(
@@ -52,9 +49,11 @@ def reproduce(
         fieldbench reproduce my-suite.toml
     """
     from fieldbench import suite as suites
+    from fieldbench.cli.run import perform, preview, read_suite
     from fieldbench.errors import RequestError, nearest
+    from fieldbench.execution import Options
     from fieldbench.report.reproduction import FORMATS
-    from fieldbench.spec import split
+    from fieldbench.session import Session
 
     if list_:
         for shipped in suites.built_in():
@@ -66,62 +65,9 @@ def reproduce(
         raise RequestError("name a table; `fieldbench reproduce --list` lists them")
     if format not in FORMATS:
         raise RequestError(f"unknown format {format!r}{nearest(format, FORMATS)}")
-    suite = suites.load(name).narrowed(split(methods) if methods else [])
-    if trials is not None:
-        suite = suite.model_copy(update={"trials": trials})
-    return perform(
-        suite,
-        format=format,
-        jobs=jobs,
-        device=device,
-        out=out,
-        dry_run=dry_run,
-        retry_failed=retry_failed,
-        plugin=plugin,
-        no_plugin=no_plugin,
-    )
-
-
-def perform(
-    suite: Suite,
-    *,
-    format: str,
-    jobs: int | None,
-    device: str,
-    out: Path | None,
-    dry_run: bool,
-    retry_failed: bool,
-    plugin: list[str],
-    no_plugin: list[str],
-) -> int:
-    """Run what is missing of a suite and print its table; the exit code."""
-    import shlex
-    import sys
-
-    from rich.console import Console
-
-    from fieldbench.cli.display import display
-    from fieldbench.cli.run import preview
-    from fieldbench.execution import Options, Stop
-    from fieldbench.report import reproduction
-    from fieldbench.session import Session, interruptible
-    from fieldbench.store import read_rows
-
+    suite = read_suite(name, methods, trials)
     session = Session(suite, sources=sources(plugin, no_plugin), options=Options(device=device, jobs=jobs), out=out)
     if dry_run:
         preview(session, session.progress(retry_failed=retry_failed))
         return 0
-    stop = Stop()
-    watch = display(Console(stderr=True, highlight=False), stop)
-    with interruptible(stop, watch):
-        progress = session.run(retry_failed=retry_failed, watch=watch, stop=stop)
-    cells = reproduction.compare(suite, session.plan, read_rows(session.path))
-    print(reproduction.written(suite, cells, format))
-    print(f"Run: {shlex.quote(str(session.path))}", file=sys.stderr)
-    if progress.left:
-        print(f"Stopped after {progress.done} of {progress.total} trials; the same command goes on.", file=sys.stderr)
-        return 130
-    if progress.failed:
-        print(f"{progress.failed} of {progress.total} trials failed: fieldbench status {session.path}", file=sys.stderr)
-        return 1
-    return 0
+    return perform(session, suite=suite, format=format, retry_failed=retry_failed)

@@ -13,24 +13,34 @@ if TYPE_CHECKING:
     from fieldbench.plan import Request
     from fieldbench.progress import Progress
     from fieldbench.session import Session
+    from fieldbench.suite import Suite
 
 WHAT, HOW, WHERE = "What to compare", "How to run it", "Where to keep it"
 
 
 def run(
+    suite: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[SUITE]",
+            help="A suite file (TOML) that lists what to compare, or table1 to table7; then --methods and "
+            "--trials narrow it, and nothing else of What to compare applies.",
+            show_default=False,
+        ),
+    ] = None,
     methods: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="A,B,...",
             help="Methods, with parameters in brackets: tap,'tnn[epochs=500]'.",
             rich_help_panel=WHAT,
             show_default=False,
         ),
-    ],
+    ] = None,
     datasets: Annotated[
-        str,
+        str | None,
         typer.Option(metavar="A,B,...", help="Datasets, likewise.", rich_help_panel=WHAT, show_default=False),
-    ],
+    ] = None,
     rates: Annotated[
         str | None,
         typer.Option(
@@ -41,8 +51,14 @@ def run(
         ),
     ] = None,
     noise: Annotated[
-        str, typer.Option(metavar="A,B,...", help="Measurement noise: 'gaussian[sigma=0.1]'.", rich_help_panel=WHAT)
-    ] = "none",
+        str | None,
+        typer.Option(
+            metavar="A,B,...",
+            help="Measurement noise: 'gaussian[sigma=0.1]'.",
+            rich_help_panel=WHAT,
+            show_default="none",
+        ),
+    ] = None,
     samplers: Annotated[
         str | None,
         typer.Option(
@@ -53,19 +69,28 @@ def run(
         ),
     ] = None,
     select: Annotated[
-        str,
+        str | None,
         typer.Option(
             metavar="RULE,...",
             help="Which estimate of an iterative method counts: final, the last; holdout, the best on observed "
             "entries withheld from it; oracle, the best against the truth (marked in tables).",
             rich_help_panel=WHAT,
+            show_default="final",
         ),
-    ] = "final",
-    trials: Annotated[int, typer.Option(help="Repetitions of every cell.", rich_help_panel=WHAT)] = 3,
-    seed: Annotated[int, typer.Option(help="Base seed.", rich_help_panel=WHAT)] = 0,
+    ] = None,
+    trials: Annotated[
+        int | None,
+        typer.Option(help="Repetitions of every cell.", rich_help_panel=WHAT, show_default="3, or the suite's"),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="Base seed.", rich_help_panel=WHAT, show_default="0")] = None,
     first_trial: Annotated[
-        int, typer.Option(help="Number of the first repetition, to spread a run over machines.", rich_help_panel=WHAT)
-    ] = 0,
+        int | None,
+        typer.Option(
+            help="Number of the first repetition, to spread a run over machines.",
+            rich_help_panel=WHAT,
+            show_default="0",
+        ),
+    ] = None,
     set_: Annotated[
         list[str],
         typer.Option(
@@ -162,24 +187,34 @@ def run(
     """
     from fieldbench.errors import RequestError
     from fieldbench.execution import Options
-    from fieldbench.grid import expand, read_assignment
     from fieldbench.session import Session
-    from fieldbench.spec import split
 
-    specs = {
-        "methods": split(methods),
-        "datasets": split(datasets),
-        "noises": split(noise),
-        "samplers": split(samplers) if samplers else [],
-        "select": split(select),
+    what = {
+        "datasets": datasets,
+        "rates": rates,
+        "noise": noise,
+        "samplers": samplers,
+        "select": select,
+        "seed": seed,
+        "first-trial": first_trial,
+        "set": set_ or None,
     }
-    request = _request(
-        expand(specs, [read_assignment(text) for text in set_]),
-        rates=[_number(text) for text in split(rates)] if rates else [],
-        trials=trials,
-        seed=seed,
-        first_trial=first_trial,
-    )
+    request: Request | Suite
+    table: Suite | None = None
+    if suite is not None:
+        given = [name for name, value in what.items() if value is not None]
+        if given:
+            raise RequestError(f"--{given[0]} does not go with a suite; change it in the file, or leave the file out")
+        request = table = read_suite(suite, methods, trials)
+    elif methods is None or datasets is None:
+        missing = "methods" if methods is None else "datasets"
+        raise RequestError(f"--{missing} is missing; `fieldbench list` shows what there is")
+    else:
+        request = _read_request(
+            {"methods": methods, "datasets": datasets, "noises": noise, "samplers": samplers, "select": select},
+            set_,
+            {"rates": rates, "trials": trials, "seed": seed, "first_trial": first_trial},
+        )
     if scheduler is not None and backend != "dask":
         raise RequestError("--scheduler needs --backend dask")
     options = Options(
@@ -197,39 +232,69 @@ def run(
     if dry_run:
         preview(session, session.progress(fresh=fresh, retry_failed=retry_failed))
         return 0
-    return _perform(session, fresh=fresh, retry_failed=retry_failed)
+    return perform(session, suite=table, fresh=fresh, retry_failed=retry_failed)
 
 
-def _perform(session: Session, *, fresh: bool, retry_failed: bool) -> int:
+def read_suite(name: str, methods: str | None, trials: int | None) -> Suite:
+    """A suite by name or file, narrowed to some methods and another number of trials where these are given."""
+    from fieldbench import suite as suites
+    from fieldbench.spec import split
+
+    suite = suites.load(name).narrowed(split(methods) if methods else [])
+    return suite if trials is None else suite.model_copy(update={"trials": trials})
+
+
+def perform(
+    session: Session,
+    *,
+    suite: Suite | None = None,
+    format: str = "text",
+    fresh: bool = False,
+    retry_failed: bool = False,
+) -> int:
+    """Run what is missing, print the table (a suite's beside the published numbers); the exit code."""
     import shlex
     import sys
 
     from rich.console import Console
 
     from fieldbench.cli.display import display
-    from fieldbench.cli.table import styled
     from fieldbench.execution import Stop
-    from fieldbench.session import Results, interruptible
+    from fieldbench.session import interruptible
 
     stop = Stop()
     watch = display(Console(stderr=True, highlight=False), stop)
     with interruptible(stop, watch):
         progress = session.run(fresh=fresh, retry_failed=retry_failed, watch=watch, stop=stop)
     if progress.done:
-        print(Results(session.path).table().to("text", styled=styled(sys.stdout.isatty())))
-        print()
+        print(_table(session, suite, format))
+    # Where the table is meant for a file, what is said about the run stays out of it.
+    said = sys.stdout if format == "text" else sys.stderr
     folder = shlex.quote(str(session.path))
     if progress.left:
         again = [argument for argument in sys.argv[1:] if argument not in ("--fresh", "--retry-failed")]
-        print(f"Stopped after {progress.done} of {progress.total} trials, kept in {folder}")
-        print(f"Go on with: fieldbench {shlex.join(again)}")
+        print(f"\nStopped after {progress.done} of {progress.total} trials, kept in {folder}", file=said)
+        print(f"Go on with: fieldbench {shlex.join(again)}", file=said)
         return 130
-    print(f"Run:  {folder}")
-    print(f"Show: fieldbench table {folder}")
+    print(f"\nRun:  {folder}", file=said)
+    print(f"Show: fieldbench table {folder}", file=said)
     if progress.failed:
         print(f"{progress.failed} of {progress.total} trials failed: fieldbench status {folder}", file=sys.stderr)
         return 1
     return 0
+
+
+def _table(session: Session, suite: Suite | None, format: str) -> str:
+    import sys
+
+    from fieldbench.cli.table import styled
+    from fieldbench.report import reproduction
+    from fieldbench.session import Results
+    from fieldbench.store import read_rows
+
+    if suite is None:
+        return Results(session.path).table().to(format, styled=styled(sys.stdout.isatty()))
+    return reproduction.written(suite, reproduction.compare(suite, session.plan, read_rows(session.path)), format)
 
 
 def preview(session: Session, progress: Progress) -> None:
@@ -261,13 +326,25 @@ def preview(session: Session, progress: Progress) -> None:
     line("folder", str(session.path))
 
 
-def _request(specs: dict[str, list[str]], **rest: object) -> Request:
+def _read_request(
+    texts: dict[str, str | None], assignments: list[str], numbers: dict[str, str | int | None]
+) -> Request:
+    """The request that the options describe; what is not given has the request's own default."""
     import pydantic
 
     from fieldbench.errors import RequestError
+    from fieldbench.grid import expand, read_assignment
     from fieldbench.plan import Request
     from fieldbench.session import first_problem
+    from fieldbench.spec import split
 
+    specs = expand(
+        {name: split(text) for name, text in texts.items() if text},
+        [read_assignment(text) for text in assignments],
+    )
+    rest: dict[str, object] = {name: value for name, value in numbers.items() if value is not None}
+    if isinstance(rates := rest.get("rates"), str):
+        rest["rates"] = [_number(text) for text in split(rates)]
     try:
         return Request.model_validate({**specs, **rest})
     except pydantic.ValidationError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import math
 import statistics
 from collections.abc import Iterable, Mapping
@@ -168,7 +169,12 @@ def written(suite: Suite, cells: list[Cell], format: str) -> str:
             body.append(["", "published", *(_number(cell.published) for cell in line)])
             body.append(["", "ratio", *("" if cell.ratio is None else f"{cell.ratio:.2f}" for cell in line)])
     table = tabulate(body, headers=head, tablefmt=FORMATS[format], disable_numparse=True, stralign="left")
-    return "\n".join([table, "", *_closing(suite, cells)])
+    closing = _closing(suite, cells)
+    if format == "latex":
+        return "\n".join([table.replace("±", r"$\pm$"), *(f"% {line}" for line in closing)])
+    if format == "html":
+        return "\n".join([table, *(f"<p>{html.escape(line.strip())}</p>" for line in closing)])
+    return "\n".join([table, "", *closing])
 
 
 def _closing(suite: Suite, cells: list[Cell]) -> list[str]:
