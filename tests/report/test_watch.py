@@ -1,0 +1,107 @@
+"""The live page is for this machine alone, and follows the run."""
+
+from __future__ import annotations
+
+import http.client
+import shutil
+import socket
+import threading
+from collections.abc import Iterator
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from fieldbench.errors import RequestError
+from fieldbench.report.page.drawings import Drawing
+from fieldbench.report.watch import LiveRun, serve
+
+
+@pytest.fixture
+def growing(run_folder: Path, tmp_path: Path) -> Path:
+    copy = tmp_path / "growing"
+    shutil.copytree(run_folder, copy)
+    return copy
+
+
+@pytest.fixture
+def server(growing: Path) -> Iterator[ThreadingHTTPServer]:
+    with serve(growing) as started:
+        threading.Thread(target=started.serve_forever, daemon=True).start()
+        yield started
+        started.shutdown()
+
+
+def get(server: ThreadingHTTPServer, path: str, host: str | None = None) -> tuple[int, str, str]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    connection.request("GET", path, headers={"Host": host or f"127.0.0.1:{server.server_port}"})
+    answer = connection.getresponse()
+    return answer.status, answer.read().decode(), answer.getheader("X-Version", "")
+
+
+def test_it_listens_on_the_loopback_address_only(server: ThreadingHTTPServer) -> None:
+    assert server.server_address[0] == "127.0.0.1"
+    others = {str(entry[4][0]) for entry in socket.getaddrinfo(socket.gethostname(), None, socket.AF_INET)}
+    for address in others - {"127.0.0.1"}:
+        if address.startswith("127."):
+            continue
+        with pytest.raises(OSError, match=r"refused|unreachable|timed out"):
+            socket.create_connection((address, server.server_port), timeout=2)
+
+
+def test_a_name_that_only_points_here_is_refused(server: ThreadingHTTPServer) -> None:
+    status, text, _ = get(server, "/", host=f"evil.example:{server.server_port}")
+    assert status == 403
+    assert "sea" not in text
+
+
+def test_news_come_once(server: ThreadingHTTPServer) -> None:
+    status, text, version = get(server, "/news?have=")
+    assert status == 200
+    assert text.startswith("<h1>")
+    # Figures that were drawn meanwhile are news of their own.
+    statuses = []
+    for _ in range(2):
+        status, _, newer = get(server, f"/news?have={version}")
+        statuses.append(status)
+        version = newer or version
+    assert 204 in statuses
+    assert get(server, "/other")[0] == 404
+
+
+def test_a_new_record_is_news(growing: Path) -> None:
+    live = LiveRun(growing, draw=lambda run: [])
+    before = live.version
+    lines = (growing / "trials.jsonl").read_bytes().splitlines(keepends=True)
+    (growing / "trials.jsonl").write_bytes(b"".join(lines[:-1]) + b'{"key": "torn')
+    assert live.version != before
+    assert "31 of 32 trials are done" in live.news()
+
+
+def test_a_run_without_a_record_says_so(growing: Path) -> None:
+    (growing / "trials.jsonl").write_bytes(b"")
+    assert "No trial has ended yet." in LiveRun(growing, draw=lambda run: []).page()
+
+
+def test_figures_are_drawn_beside_and_not_too_often(growing: Path) -> None:
+    drawn = threading.Semaphore(0)
+
+    def draw(run: object) -> list[Drawing]:
+        drawn.release()
+        return [Drawing("Heading of a figure", "caption", "data:,")]
+
+    live = LiveRun(growing, draw)
+    live.news()
+    assert drawn.acquire(timeout=20)
+    while "Heading of a figure" not in live.news():
+        pass
+    (growing / "trials.jsonl").touch()
+    assert "Heading of a figure" in live.news()
+    assert not drawn.acquire(timeout=0.3)  # the last drawing was a moment ago
+
+
+def test_wrong_requests_are_refused(growing: Path, server: ThreadingHTTPServer) -> None:
+    with pytest.raises(RequestError, match="is no run"):
+        serve(growing / "nowhere")
+    with pytest.raises(RequestError, match="choose another with --port"):
+        serve(growing, server.server_port)
