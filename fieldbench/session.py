@@ -8,7 +8,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -30,7 +30,10 @@ from fieldbench.trial import Record, Trial
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
+    from fieldbench.report.comparison import Comparison
+    from fieldbench.report.stored import StoredRun
     from fieldbench.report.tables import Table
 
 #: What a method, dataset, ... can be given as: a spec, an object, or a class (its default parameters).
@@ -189,11 +192,14 @@ class Session:
 class Results:
     """The results of a run, for a notebook."""
 
-    def __init__(self, path: str | Path, *, facts: Facts | None = None, keep: object = None) -> None:
+    def __init__(
+        self, path: str | Path, *, facts: Facts | None = None, sources: Sources | None = None, keep: object = None
+    ) -> None:
         """
         Args:
             path: a run directory.
             facts: what is known of its specs; by default what its manifest says.
+            sources: plugins besides the installed ones, for fields that have to be computed again.
             keep: anything that must live as long as the results, such as a temporary folder.
 
         Raises:
@@ -201,6 +207,7 @@ class Results:
         """
         self.path = Path(path)
         self._facts = facts or read_facts(self.path)
+        self._sources = sources
         self._keep = keep
 
     @cached_property
@@ -231,6 +238,73 @@ class Results:
         rows = [rows] if isinstance(rows, str) else rows
         columns = [columns] if isinstance(columns, str) else columns
         return make_table(self._frame, self._facts, rows=rows, columns=columns, metric=metric, spread=spread)
+
+    def compare(
+        self,
+        *,
+        metric: str | None = None,
+        average: str | Sequence[str] = (),
+        only: Mapping[str, Sequence[object]] | None = None,
+    ) -> Comparison:
+        """Every pair of methods, trial by trial, as :func:`fieldbench.report.comparison.compare` describes it.
+
+        Args:
+            metric: what is compared; by default the headline metric of each dataset.
+            average: factors over which each trial's scores are averaged first.
+            only: levels of factors: ``{"method": ["tap", "tnn"], "rate": [0.1]}``.
+
+        Raises:
+            RequestError: for an unknown factor or metric, or fewer than two methods.
+        """
+        from fieldbench.report.comparison import compare
+
+        stored = self._stored(only)
+        average = [average] if isinstance(average, str) else average
+        return compare(stored.frame, stored.facts, metric=metric, average=average)
+
+    def plot(
+        self,
+        kind: str,
+        *,
+        only: Mapping[str, Sequence[object]] | None = None,
+        trial: int | None = None,
+        axis: str | int | None = None,
+        at: Sequence[int] = (),
+    ) -> dict[str, Figure]:
+        """Figures of one kind, by name.
+
+        Args:
+            kind: ``rate``, ``epoch``, ``slices``, ``attention``, ``cost``, ``strips`` or ``ranks``.
+            only: levels of factors, as in :meth:`compare`.
+            trial, axis, at: for the kinds that show fields: which trial, the axis that is cut, indices along it.
+
+        Raises:
+            RequestError: if this run has nothing to show of that kind.
+        """
+        from fieldbench.report.figures import View, draw
+
+        return draw(self._stored(only), kind, View(trial, None if axis is None else str(axis), tuple(at)))
+
+    def report(self, path: str | Path | None = None, *, recompute: bool = False) -> Path:
+        """Write the run as one HTML file (``report.html`` in its folder by default), and return where it is.
+
+        Args:
+            path: the file.
+            recompute: compute fields again that were not kept, for the slice browser.
+        """
+        from fieldbench.report.page import write_page
+
+        stored = self._stored(None)
+        return write_page(stored, Path(path) if path else stored.path / "report.html", recompute=recompute)
+
+    def _stored(self, only: Mapping[str, Sequence[object]] | None) -> StoredRun:
+        from fieldbench.report.stored import StoredRun
+
+        chosen = {
+            factor: [str(level) for level in ([levels] if isinstance(levels, str) else levels)]
+            for factor, levels in (only or {}).items()
+        }
+        return StoredRun(self.path, self._sources or Sources.from_environment(), chosen)
 
     def __repr__(self) -> str:
         return f"Results of {self.path}\n\n{self.table()}" if len(self._frame) else f"Results of {self.path}: no trials"
@@ -327,7 +401,7 @@ def run(
     watch = Line() if progress else Unwatched()
     with interruptible(stop, watch):
         session.run(fresh=fresh, retry_failed=retry_failed, stop=stop, watch=watch)
-    return Results(session.path, facts=session.facts, keep=folder)
+    return Results(session.path, facts=session.facts, sources=session.sources, keep=folder)
 
 
 class Line:
