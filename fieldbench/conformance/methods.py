@@ -167,6 +167,8 @@ def of_method(method: Method, observation: Observation | None = None) -> Iterato
         yield "scale-equivariant", partial(_scale_equivariant, bench)
     if type(method).complete_batch is not Method.complete_batch or type(method).batch_size is not Method.batch_size:
         yield "batch-equals-single", partial(_batch, bench)
+    if method.has_uncertainty:
+        yield "uncertainty", partial(_uncertainty, bench)
     if method.uses_gpu:
         yield "cpu-and-gpu-agree", partial(_gpu, bench)
 
@@ -398,6 +400,25 @@ def _batch(bench: Bench) -> None:
             f"completing {example.words} in the batch and alone",
             "gives each trial the numbers that it has alone, whatever it is batched with",
         )
+
+
+def _uncertainty(bench: Bench) -> None:
+    example, right = bench.example, "returns the estimate of complete() and a standard deviation of every entry"
+    done = f"calling predict() for {example.words}"
+    try:
+        estimate, deviation = bench.method.predict(
+            copied(example.observation), seed=SEED, device="cpu", report=Silent()
+        )
+    except Exception as error:
+        fail(done, one_line(error), right)
+    _same(bench.estimate, bench.inspected(estimate, example), f"{done} and complete()", right)
+    if deviation is None:
+        fail(done, "the standard deviation is None", f"{right}, or declares has_uncertainty = False")
+    array = as_field_array(deviation)
+    if array.shape != example.observation.shape:
+        fail(done, f"the standard deviation has shape {array.shape}", right)
+    if not (array >= 0).all() or not np.isfinite(array).all():
+        fail(done, "a standard deviation is negative, NaN or infinite", right)
 
 
 def _gpu(bench: Bench) -> None:

@@ -246,6 +246,43 @@ class NoBatch(Right):
         return 0
 
 
+class Unsure(Right):
+    """It knows how sure it is."""
+
+    has_uncertainty = True
+
+    def predict(self, observation, **rest):
+        return self.complete(observation, **rest), np.ones(observation.shape)
+
+
+class SureOfNothing(Unsure):
+    """It declares what it does not give."""
+
+    def predict(self, observation, **rest):
+        return self.complete(observation, **rest), None
+
+
+class OneDeviation(Unsure):
+    """It has a single standard deviation."""
+
+    def predict(self, observation, **rest):
+        return self.complete(observation, **rest), 1.0
+
+
+class NegativeDeviation(Unsure):
+    """It is surer than sure."""
+
+    def predict(self, observation, **rest):
+        return self.complete(observation, **rest), -np.ones(observation.shape)
+
+
+class OtherPrediction(Unsure):
+    """It predicts another field than it completes."""
+
+    def predict(self, observation, **rest):
+        return self.complete(observation, **rest) + 1, np.ones(observation.shape)
+
+
 class NeedsMany(Right):
     """It cannot do with a single entry."""
 
@@ -332,6 +369,10 @@ MISTAKES = [
     (BatchDependent, "batch-equals-single", "whatever it is batched with"),
     (ShortBatch, "batch-equals-single", "2 estimates came back"),
     (NoBatch, "batch-equals-single", "returned 0"),
+    (SureOfNothing, "uncertainty", "None"),
+    (OneDeviation, "uncertainty", "has shape ()"),
+    (NegativeDeviation, "uncertainty", "negative"),
+    (OtherPrediction, "uncertainty", "entries differ"),
     (NeedsMany, "one-observed-entry", "at least two entries"),
     (OnlyGaps, "fully-observed", "AssertionError"),
     (DoublesOnly, "single-precision", "single precision"),
@@ -348,7 +389,7 @@ def outcomes(method: Any, **options: Any) -> dict[str, conformance.Outcome]:
 
 
 def test_a_right_method_passes_every_check() -> None:
-    found = outcomes(Right)
+    found = outcomes(Unsure)
     assert {name: outcome for name, outcome in found.items() if outcome.status != "passed"} == {}
     caught = {name for _, name, _ in MISTAKES}
     not_tried = {"pickles", "fiber-mask", "block-mask", "tiny-scale", "field-with-gaps", "works-in-3-d", "works-in-4-d"}
