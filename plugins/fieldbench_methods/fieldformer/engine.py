@@ -48,7 +48,9 @@ class Layout:
     @classmethod
     def of(cls, geometry: Geometry) -> Layout:
         """The layout in whose order the contractions cost least."""
-        order = min(itertools.permutations(range(len(geometry.shape))), key=lambda order: _cost(geometry, order))
+        # Among equals the last mode leads: neighbouring slots then meet the same row of the result.
+        orders = itertools.permutations(reversed(range(len(geometry.shape))))
+        order = min(orders, key=lambda order: _cost(geometry, order))
         rows, columns = geometry.row_digits, geometry.column_digits
         sizes = [geometry.core_shape[mode] for mode in order[1:]]
         steps = [math.prod(sizes[index + 1 :]) for index in range(len(sizes))]
