@@ -202,7 +202,7 @@ def encode_row(row: dict[str, Any]) -> bytes:
     first = {name: row[name] for name in ("key", "status")}
     last = {"diagnostics": row.get("diagnostics", {})}
     ordered = {**first, **{name: value for name, value in row.items() if name not in (*first, *last)}, **last}
-    return json.dumps(ordered, separators=(",", ":"), default=_plain).encode() + b"\n"
+    return _ROWS.encode(ordered).encode() + b"\n"
 
 
 _KEY_START = b'{"key":"'
@@ -375,3 +375,6 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "tolist"):
         return value.tolist()
     return str(value)
+
+
+_ROWS = json.JSONEncoder(separators=(",", ":"), default=_plain)

@@ -7,13 +7,13 @@ import json
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields
-from functools import lru_cache
+from dataclasses import dataclass, field, fields
+from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from fieldbench.errors import RequestError
+from fieldbench.errors import RequestError, one_line
 from fieldbench.field import Field, FloatArray, Mask, Observation
 from fieldbench.method import Method, as_field_array
 from fieldbench.metric import score_all
@@ -51,10 +51,10 @@ class Trial:
     seed: int
     identity: str
 
-    @property
+    @cached_property
     def key(self) -> str:
         """24 hex digits that are equal for equal results; no path, device or execution option enters."""
-        return _digest(asdict(self))[:24]
+        return _digest(self.as_dict())[:24]
 
     @property
     def cell(self) -> tuple[Any, ...]:
@@ -62,6 +62,10 @@ class Trial:
         return (
             self.method, self.dataset, self.sampler, self.noise, self.select, self.rate, self.seed, self.identity,
         )  # fmt: skip
+
+    def as_dict(self) -> dict[str, Any]:
+        """The fields by name, in order."""
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,7 @@ class Record:
 
     def as_row(self) -> dict[str, Any]:
         """The flat form that is stored, one JSON object a line."""
-        row = {"key": self.trial.key, **asdict(self.trial)}
+        row = {"key": self.trial.key, **self.trial.as_dict()}
         row.update({item.name: getattr(self, item.name) for item in fields(self) if item.name != "trial"})
         return row
 
@@ -235,9 +239,7 @@ def _checked(estimate: Any, truth: Field) -> FloatArray:
 
 
 def _failure(trial: Trial, error: Exception, device: str) -> Record:
-    line = traceback.format_exception_only(error)[-1].strip()
-    if isinstance(error, RequestError):
-        line = str(error)
+    line = str(error) if isinstance(error, RequestError) else one_line(error)
     exhausted = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     status = OUT_OF_MEMORY if exhausted else FAILED
     diagnostics = {"traceback": "".join(traceback.format_exception(error))}
@@ -265,5 +267,8 @@ def _cached_dataset(registry: Registry, text: str) -> Any:
     return registry.dataset(text)
 
 
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
+
+
 def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return hashlib.sha256(_CANONICAL.encode(value).encode()).hexdigest()

@@ -20,8 +20,8 @@ def reset_peak() -> None:
 def peak_memory() -> int:
     """Largest resident memory since :func:`reset_peak`, in bytes (since the start where it cannot be reset)."""
     with contextlib.suppress(OSError):
-        for line in Path("/proc/self/status").read_text().splitlines():
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
+        _, found, rest = Path("/proc/self/status").read_bytes().partition(b"VmHWM:")
+        if found:
+            return int(rest.split(maxsplit=1)[0]) * 1024
     unit = 1 if sys.platform == "darwin" else 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
