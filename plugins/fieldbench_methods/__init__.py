@@ -18,5 +18,6 @@ def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbe
     from fieldbench_methods.splines import RadialBasis, ThinPlate
     from fieldbench_methods.tnn import TNN
     from fieldbench_methods.tucker_als import TuckerALS
+    from fieldbench_methods.tv import TotalVariation
 
-    return [TAP, MHTAP, TNN, TuckerALS, LRTC, Nearest, ThinPlate, RadialBasis, Nasdac, DowJons]
+    return [TAP, MHTAP, TNN, TotalVariation, TuckerALS, LRTC, Nearest, ThinPlate, RadialBasis, Nasdac, DowJons]
