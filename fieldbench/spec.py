@@ -24,6 +24,7 @@ _CROSS = re.compile(r"\d+(?:x\d+)+\Z")
 _INTEGER = re.compile(r"[+-]?\d+\Z")
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
 _NEEDS_QUOTES = re.compile(r"""[][(),"\\]|^\s|\s$|^$""")
+_NOT_BEHIND_A_COLON = re.compile(r"""[][(),"+]|^\s|\s$|^$""")
 _CLOSING = {"[": "]", "(": ")"}
 
 
@@ -83,7 +84,8 @@ def split(text: str, separator: str = ",") -> list[str]:
 def format_part(name: str, parameters: dict[str, Value]) -> str:
     """The inverse of reading one part; parameters keep their order."""
     rest = dict(parameters)
-    if "path" in rest:
+    path = rest.get("path")
+    if isinstance(path, str) and not _NOT_BEHIND_A_COLON.search(path):
         name = f"{name}:{rest.pop('path')}"
     if not rest:
         return name

@@ -50,7 +50,10 @@ def test_every_value_reads_back_unchanged(value) -> None:
     assert repr(read) == repr(value)  # tells 1 from 1.0 and from True, also inside a tuple
 
 
-@given(st.dictionaries(st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True), values, max_size=4))
+names = st.one_of(st.just("path"), st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True))
+
+
+@given(st.dictionaries(names, values, max_size=4))
 def test_every_part_reads_back_unchanged(parameters) -> None:
     assert parse(format_part("tap", parameters)) == (Part("tap", parameters),)
 
@@ -63,6 +66,12 @@ def test_an_argument_behind_a_colon_is_the_path() -> None:
     assert parse("file:/data/ocean.v2.nc[variable=temp]") == (
         Part("file", {"path": "/data/ocean.v2.nc", "variable": "temp"}),
     )
+
+
+def test_a_path_is_written_behind_the_colon_where_it_can_be() -> None:
+    assert format_part("file", {"path": "/data/a.nc", "variable": "temp"}) == "file:/data/a.nc[variable=temp]"
+    assert format_part("file", {"path": "/data/a+b.nc"}) == "file[path=/data/a+b.nc]"
+    assert format_part("file", {"path": "/data/a[1].nc"}) == 'file[path="/data/a[1].nc"]'
 
 
 def test_lists_split_outside_brackets_and_quotes() -> None:
