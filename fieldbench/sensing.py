@@ -10,6 +10,7 @@ import numpy as np
 
 from fieldbench.errors import RequestError
 from fieldbench.field import Axis, Field, FloatArray, Mask, Observation
+from fieldbench.holes import holes_like_the_gaps
 from fieldbench.hookspecs import hookimpl
 from fieldbench.plugin import Plugin, parameter
 
@@ -95,6 +96,12 @@ class Blocks(Sampler):
         mask = existing.copy()
         mask[tuple(slice(start, start + edge) for start, edge in zip(corner, edges, strict=True))] = False
         return mask
+
+    def withhold(self, mask: Mask, share: float, rng: np.random.Generator) -> Mask:
+        """Entries in holes as deep as the missing block, since scattered ones would be far easier to predict."""
+        if mask.all():
+            return super().withhold(mask, share, rng)
+        return holes_like_the_gaps(mask, ~mask, share, rng)
 
 
 def observe(field: Field, mask: Mask, noise: FloatArray) -> Observation:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scipy import stats
+from scipy.ndimage import distance_transform_edt
 
 from fieldbench.errors import RequestError
 from fieldbench.field import Field, grid_axes
@@ -123,6 +124,17 @@ def test_whole_fibers_are_withheld() -> None:
     assert withheld.any(axis=-1).sum() == round(0.25 * 36)
     assert is_fiber_mask(withheld)
     assert is_fiber_mask(mask & ~withheld)
+
+
+def test_a_missing_block_is_imitated_by_holes_not_by_scattered_entries() -> None:
+    mask = draw(Blocks(), np.ones((40, 40), dtype=bool), 0.7)
+    held = Blocks().withhold(mask, 0.1, np.random.default_rng(0))
+    assert held.sum() == round(0.1 * mask.sum())
+    depth = distance_transform_edt(~(mask & ~held))[held].mean()
+    scattered = RandomEntries().withhold(mask, 0.1, np.random.default_rng(0))
+    assert depth > 1.5 * distance_transform_edt(~(mask & ~scattered))[scattered].mean()
+    everything = np.ones((5, 5), dtype=bool)
+    assert Blocks().withhold(everything, 0.2, np.random.default_rng(0)).sum() == 5
 
 
 @pytest.mark.parametrize("share", [0.001, 0.999])

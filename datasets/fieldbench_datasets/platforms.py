@@ -13,6 +13,7 @@ import fieldbench
 from fieldbench import parameter
 from fieldbench.datafile import DataPath, located
 from fieldbench.field import Axis, FloatArray, Mask
+from fieldbench.holes import holes_like_the_gaps
 from fieldbench.sensing import Fibers, is_fiber_mask
 
 
@@ -98,9 +99,12 @@ class Tracks(fieldbench.Sampler):
         return np.asarray(visited.reshape(visited.shape + (1,) * (existing.ndim - levels)) & existing)
 
     def withhold(self, mask: Mask, share: float, rng: np.random.Generator) -> Mask:
+        """Entries in holes as deep as the gaps between the tracks; whole fibers where fibers were measured."""
         if is_fiber_mask(mask):
             return Fibers().withhold(mask, share, rng)
-        return super().withhold(mask, share, rng)
+        if mask.all():
+            return super().withhold(mask, share, rng)
+        return holes_like_the_gaps(mask, ~mask, share, rng)
 
     def _travel(self, places: Mask, wanted: int, rng: np.random.Generator) -> Mask:
         """A mask of exactly ``wanted`` of the places, visited one after the other by the vehicles in turn."""
