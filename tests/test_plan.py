@@ -1,0 +1,214 @@
+"""From a request to trials: what is combined, in which order, under which names, and what is refused."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pydantic
+import pytest
+
+import fieldbench
+from fieldbench.errors import RequestError
+from fieldbench.field import Field
+from fieldbench.plan import Plan, Request, Setting
+from fieldbench.registry import Registry, Sources
+
+
+class Waves(fieldbench.Dataset):
+    """A random field."""
+
+    name = "waves"
+    default_sampler = "fibers"
+    default_rates = (0.2, 0.4)
+    size: int = fieldbench.parameter(6, "grid points along each axis")
+
+    def draw(self, rng: np.random.Generator) -> Field:
+        return Field(rng.normal(size=(self.size,) * 3), quantity="height", unit="m")
+
+
+class Holes(Waves):
+    """It has a hole that it does not declare."""
+
+    name = "holes"
+
+    def draw(self, rng):
+        return Field(np.where(np.arange(5) == 2, np.nan, 1.0), quantity="height")
+
+
+class Elsewhere(Waves):
+    """Its file is elsewhere."""
+
+    name = "elsewhere"
+
+    def prepare(self):
+        raise fieldbench.DataUnavailable("put waves.npy into FIELDBENCH_DATA")
+
+
+class Window(fieldbench.Method):
+    """It has a window."""
+
+    name = "window"
+    window: int = fieldbench.parameter(3, "edge", ge=1)
+
+    def check_shape(self, shape: Any) -> None:
+        if self.window > min(shape):
+            raise ValueError(f"a window of {self.window} does not fit into {min(shape)}")
+
+    def complete(self, observation, *, seed, device, report):
+        return np.zeros(observation.shape)
+
+
+class Choosy(Window):
+    """It works on nothing, whatever the window."""
+
+    name = "choosy"
+
+    def applicable(self, observation):
+        return "it works on nothing"
+
+
+@pytest.fixture(scope="module")
+def registry() -> Registry:
+    return Registry(Sources(classes=(Waves, Holes, Elsewhere, Window, Choosy)))
+
+
+def plan(registry: Registry, **request: Any) -> Plan:
+    return Plan(Request(**{"methods": "window", "datasets": "waves", **request}), registry)
+
+
+def test_everything_is_combined_with_everything_once(registry) -> None:
+    request = {
+        "methods": ["window", "nearest"],
+        "datasets": ["waves", "waves[size=4]"],
+        "rates": [0.2, 0.5],
+        "noises": ["none", "gaussian"],
+        "samplers": ["random", "fibers"],
+        "select": ["final", "oracle"],
+        "trials": 3,
+    }
+    asked = plan(registry, **request)
+    trials = list(asked)
+    assert asked.size == len(trials) == 2 * 2 * 2 * 2 * 2 * 2 * 3
+    assert asked.cells == 64
+    combined = {(t.method, t.dataset, t.rate, t.noise, t.sampler, t.select, t.trial) for t in trials}
+    assert combined == set(
+        itertools.product(
+            ["window", "nearest"], ["waves", "waves[size=4]"], [0.2, 0.5], ["none", "gaussian"],
+            ["random", "fibers"], ["final", "oracle"], [0, 1, 2],
+        )
+    )  # fmt: skip
+    assert len({trial.key for trial in trials}) == len(trials)
+    assert list(asked) == trials
+
+
+def test_methods_of_one_repetition_come_together(registry) -> None:
+    trials = list(plan(registry, methods=["window", "nearest", "choosy"], rates=0.3, trials=2))
+    assert [(trial.trial, trial.method) for trial in trials] == [
+        (0, "window"), (0, "nearest"), (0, "choosy"), (1, "window"), (1, "nearest"), (1, "choosy"),
+    ]  # fmt: skip
+
+
+def test_a_dataset_says_what_it_is_usually_observed_with(registry) -> None:
+    assert {(t.sampler, t.rate, t.noise, t.select) for t in plan(registry)} == {
+        ("fibers", 0.2, "none", "final"),
+        ("fibers", 0.4, "none", "final"),
+    }
+
+
+def test_the_same_thing_spelt_twice_counts_once(registry) -> None:
+    spelt = plan(registry, methods=["window", "window[window=3]"], rates=[0.3, 0.30], samplers=["random", "random[ ]"])
+    assert spelt.size == 3
+
+
+def test_more_trials_and_other_machines_extend_a_plan(registry) -> None:
+    few, many = plan(registry, trials=2), plan(registry, trials=5)
+    assert few.identity == many.identity
+    assert {trial.key for trial in few} < {trial.key for trial in many}
+    rest = plan(registry, trials=3, first_trial=2)
+    assert {trial.key for trial in few} | {trial.key for trial in rest} == {trial.key for trial in many}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"methods": "window[window=2]"}, {"methods": ["window", "nearest"]}, {"datasets": "waves[size=5]"},
+        {"rates": 0.3}, {"noises": "gaussian"}, {"noises": "gaussian[sigma=2]"}, {"samplers": "random"},
+        {"select": "oracle"}, {"seed": 1},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_any_other_change_is_another_plan(registry, change) -> None:
+    assert plan(registry).identity != plan(registry, **change).identity
+
+
+def test_pairs_are_taken_as_they_are_listed(registry) -> None:
+    pairs = [
+        ("window", Setting("waves", "", "none", 0.2)),
+        ("nearest", Setting("waves", "random", "none", 0.4)),
+        ("window[window=3]", Setting("waves", "fibers", "none", 0.2)),
+    ]
+    listed = Plan(Request(methods="window", datasets="waves", trials=1), registry, pairs)
+    assert [(t.method, t.sampler, t.rate) for t in listed] == [("window", "fibers", 0.2), ("nearest", "random", 0.4)]
+
+
+@pytest.mark.parametrize(
+    ("request_", "complaint"),
+    [
+        ({"methods": "windw"}, "unknown method 'windw'; did you mean 'window'"),
+        ({"methods": "window[widow=3]"}, "window has no parameter 'widow'; did you mean 'window'"),
+        ({"methods": "window[window=0]"}, "window = 0 of window: input should be greater than or equal to 1"),
+        ({"methods": "window[window=x]"}, "window = 'x' of window: input should be a valid integer"),
+        ({"methods": "window+nearest"}, "nearest is a method of its own"),
+        ({"datasets": "wave"}, "unknown dataset 'wave'; did you mean 'waves'"),
+        ({"datasets": "waves+window"}, "only methods can be composed"),
+        ({"noises": "gausian"}, "unknown noise 'gausian'; did you mean 'gaussian'"),
+        ({"samplers": "fibres"}, "unknown sampler 'fibres'; did you mean 'fibers'"),
+        ({"select": "orcale"}, "unknown selection 'orcale'; did you mean 'oracle'"),
+        ({"rates": 0.0}, "rate 0 is outside (0, 1]"),
+        ({"rates": 10}, "rate 10 is outside (0, 1]"),
+        ({"rates": float("nan")}, "rate nan is outside (0, 1]"),
+    ],
+)
+def test_what_is_wrong_is_said_when_the_plan_is_made(registry, request_, complaint) -> None:
+    with pytest.raises(RequestError) as raised:
+        plan(registry, **request_)
+    assert complaint in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("request_", "complaint"),
+    [
+        ({"rates": 1e-6}, "fibers sampling of waves at rate 1e-06: "),
+        ({"methods": ["nearest", "window[window=9]"]}, "window[window=9] on waves: a window of 9 does not fit into 6"),
+        ({"datasets": "holes"}, "dataset holes: the field has 1 NaN or infinite entries"),
+        ({"datasets": "elsewhere"}, "put waves.npy into FIELDBENCH_DATA"),
+    ],
+)
+def test_what_only_data_can_tell_is_said_before_any_trial(registry, request_, complaint) -> None:
+    asked = plan(registry, **request_)
+    with pytest.raises(RequestError) as raised:
+        asked.prepare()
+    assert complaint in str(raised.value)
+
+
+def test_a_method_that_is_not_applicable_is_no_wrong_request(registry) -> None:
+    plan(registry, methods="choosy[window=9]").prepare()
+
+
+def test_preparing_learns_the_unit(registry) -> None:
+    asked = plan(registry)
+    asked.prepare()
+    assert asked.units == {"waves": "m"}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"methods": []}, {"datasets": []}, {"trials": 0}, {"seed": -1}, {"first_trial": -1}, {"trails": 3}],
+    ids=str,
+)
+def test_a_request_is_validated(wrong) -> None:
+    with pytest.raises(pydantic.ValidationError):
+        Request(**{"methods": "window", "datasets": "waves", **wrong})
