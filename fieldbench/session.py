@@ -498,8 +498,10 @@ def _text(item: Named, classes: dict[type[Plugin], None]) -> str:
     if isinstance(item, str):
         return item
     if isinstance(item, type):
+        if not isinstance(getattr(item, "name", None), str):
+            raise RequestError(f"{item.__name__} needs a name to be called by: name = {item.__name__.lower()!r}")
         classes[item] = None
-        return str(getattr(item, "name", item.__name__))
+        return str(item.name)
     for part in (item, *getattr(item, "modifiers", ())):
         classes[type(part)] = None
     return str(item)

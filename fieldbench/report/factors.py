@@ -72,8 +72,15 @@ def ordered(values: Sequence[object], factor: str, facts: Facts) -> list[object]
         pass
     if factor not in SPECS:
         return sorted(distinct, key=str)
-    asked = [*facts.order, *(_name(text) for text in facts.order)]
-    return sorted(distinct, key=lambda value: asked.index(str(value)) if value in asked else len(asked))
+    names = [_name(text) for text in facts.order]
+
+    def place(value: object) -> tuple[int, str]:
+        text = str(value)
+        if text in facts.order:
+            return facts.order.index(text), text
+        return names.index(_name(text)) if _name(text) in names else len(names), text
+
+    return sorted(distinct, key=place)
 
 
 def label(value: object, factor: str) -> str:

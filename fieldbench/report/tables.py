@@ -214,10 +214,10 @@ def make_table(
         raise RequestError("there are no records to tabulate; run some trials first")
     row_factors, column_factors = _arrangement(frame, rows, columns)
     used = (*row_factors, *column_factors)
-    rivals = {"method", "select", *(factor for factor in used if is_of_methods(factor, frame, facts))}
-    for factor in used:
-        if factor not in FACTORS:
-            frame = with_parameter(frame, factor, facts)
+    parameters = [factor for factor in used if factor not in FACTORS]
+    rivals = {"method", "select", *(name for name in parameters if is_of_methods(name, frame, facts))}
+    for name in parameters:
+        frame = with_parameter(frame, name, facts)
     frame = _scored(frame, metric, facts)
     others = [name for name in (*FACTORS, "metric") if name not in used and name != "device"]
     varying = [name for name in others if frame[name].nunique() > 1]

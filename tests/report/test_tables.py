@@ -1,0 +1,345 @@
+"""Tables: their numbers against numpy and scipy, their marks, and every format read back by a parser of it."""
+
+from __future__ import annotations
+
+import csv
+import html.parser
+import io
+import math
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+from fieldbench.errors import RequestError
+from fieldbench.report.facts import Facts
+from fieldbench.report.tables import Table, make_table
+
+TEXTS = ("method", "dataset", "sampler", "noise", "select", "status", "device")
+
+
+def frame(*rows: dict[str, Any]) -> pd.DataFrame:
+    """Records with the given values, everything else plain."""
+    plain = {
+        "method": "tap", "dataset": "ssf", "sampler": "random", "noise": "none", "select": "final", "rate": 0.1,
+        "trial": 0, "seed": 0, "status": "ok", "error": "", "seconds": 1.0, "device": "cpu", "peak_memory": 1.0,
+        "rmse": math.nan,
+    }  # fmt: skip
+    made = pd.DataFrame([{**plain, **row, "key": str(index)} for index, row in enumerate(rows)])
+    return made.astype(dict.fromkeys(TEXTS, "category"))
+
+
+def trials(scores: list[float], **rest: Any) -> list[dict[str, Any]]:
+    return [{"rmse": score, "trial": number, **rest} for number, score in enumerate(scores)]
+
+
+TAP, TNN, NEAREST = [0.5, 0.6, 0.7, 0.4], [0.9, 0.8, 0.95, 0.7], [2.0, 2.5, 1.5, 2.2]
+
+
+@pytest.fixture
+def three() -> pd.DataFrame:
+    """Three methods at one rate, four trials each."""
+    return frame(*trials(TAP), *trials(TNN, method="tnn"), *trials(NEAREST, method="nearest"))
+
+
+def cells(table: Table, **levels: Any) -> list[dict[str, Any]]:
+    return [cell for cell in table.cells() if all(cell[key] == value for key, value in levels.items())]
+
+
+def only(table: Table, **levels: Any) -> dict[str, Any]:
+    (cell,) = cells(table, **levels)
+    return cell
+
+
+def places(table: Table) -> dict[str, int]:
+    (block,) = table.blocks
+    return {row.text: block.cells[i, 0].place for i, row in enumerate(block.rows)}
+
+
+@pytest.mark.parametrize(
+    ("spread", "expected"),
+    [
+        ("std", np.std(TAP, ddof=1)),
+        ("stderr", stats.sem(TAP)),
+        ("interval", np.ptp(stats.t.interval(0.95, 3, loc=np.mean(TAP), scale=stats.sem(TAP))) / 2),
+    ],
+)
+def test_mean_and_spread(three: pd.DataFrame, spread: str, expected: float) -> None:
+    cell = only(make_table(three, Facts(), spread=spread), method="tap")
+    assert cell["mean"] == pytest.approx(np.mean(TAP))
+    assert cell[spread] == pytest.approx(expected)
+    assert cell["count"] == cell["planned"] == 4
+
+
+def test_one_trial_has_no_spread() -> None:
+    table = make_table(frame(*trials([0.5])), Facts())
+    assert math.isnan(only(table)["std"])
+    assert "±" not in str(table)
+
+
+def test_best_and_second_best(three: pd.DataFrame) -> None:
+    assert places(make_table(three, Facts())) == {"tap": 1, "tnn": 2, "nearest": 0}
+
+
+def test_more_is_better_where_the_metric_says_so(three: pd.DataFrame) -> None:
+    facts = Facts(higher_is_better=("rmse",))
+    assert places(make_table(three, facts)) == {"tap": 0, "tnn": 2, "nearest": 1}
+
+
+def test_equals_share_a_place() -> None:
+    table = make_table(
+        frame(*trials([1.0], method="a"), *trials([1.0], method="b"), *trials([2.0], method="c")), Facts()
+    )
+    assert places(table) == {"a": 1, "b": 1, "c": 2}
+
+
+def test_a_method_alone_is_not_the_best() -> None:
+    assert places(make_table(frame(*trials([1.0, 2.0])), Facts())) == {"tap": 0}
+
+
+def test_failed_trials_are_neither_averaged_in_nor_hidden(three: pd.DataFrame) -> None:
+    lost = frame(*trials([0.1, 0.2], method="lucky"), *trials([math.nan] * 2, method="lucky", status="timeout"))
+    table = make_table(frame(*three.to_dict("records"), *lost.to_dict("records")), Facts())
+    cell = only(table, method="lucky")
+    assert (cell["mean"], cell["count"], cell["planned"], cell["failed"]) == (pytest.approx(0.15), 2, 4, 2)
+    assert places(table) == {"tap": 1, "tnn": 2, "nearest": 0, "lucky": 0}, "an incomplete cell is not ranked"
+    assert "(2/4)" in str(table)
+    assert "2 failed" in str(table)
+
+
+def test_trials_that_are_not_there_yet_are_counted(three: pd.DataFrame) -> None:
+    table = make_table(three, Facts(trials=10))
+    assert only(table, method="tap")["planned"] == 10
+    assert "(4/10)" in str(table)
+    assert "18 not there yet" in str(table)
+
+
+def test_a_cell_of_failures_says_failed_and_one_that_does_not_apply_says_so(three: pd.DataFrame) -> None:
+    more = frame(
+        *trials([math.nan] * 4, method="broken", status="crashed"),
+        *trials([math.nan] * 4, method="cubic", status="not-applicable"),
+    )
+    text = str(make_table(frame(*three.to_dict("records"), *more.to_dict("records")), Facts()))
+    assert re.search(r"^broken +failed$", text, re.MULTILINE)
+    assert re.search(r"^cubic +n/a$", text, re.MULTILINE)
+
+
+def test_oracles_are_rows_of_their_own_marked_and_not_ranked(three: pd.DataFrame) -> None:
+    oracle = frame(*trials([0.1, 0.1, 0.1, 0.1], select="oracle[every=10]"))
+    table = make_table(frame(*three.to_dict("records"), *oracle.to_dict("records")), Facts())
+    assert places(table) == {
+        "tap, final": 1, "tap, oracle[every=10]": 0, "tnn, final": 2, "nearest, final": 0,
+    }  # fmt: skip
+    text = str(table)
+    assert "tap, oracle[every=10] †" in text
+    assert "† oracle" in text
+    assert only(table, select="oracle[every=10]")["oracle"]
+
+
+def test_oracles_among_themselves_are_ranked(three: pd.DataFrame) -> None:
+    table = make_table(frame(*({**row, "select": "oracle"} for row in three.to_dict("records"))), Facts())
+    assert places(table) == {"tap": 1, "tnn": 2, "nearest": 0}
+    assert "tap †" in str(table)
+
+
+def test_trained_methods_are_marked(three: pd.DataFrame) -> None:
+    text = str(make_table(three, Facts(trained=("tnn",))))
+    assert "tnn ‡" in text
+    assert "‡ trained" in text
+    assert "tap ‡" not in text
+
+
+def test_blocks_for_what_else_varies_and_each_dataset_its_metric() -> None:
+    made = frame(
+        *trials([1.0, 2.0], noise="none"),
+        *trials([3.0, 4.0], noise="gaussian"),
+        *({"dataset": "radiomap1", "sampler": "fibers", "slnre": 0.2, "trial": number} for number in range(2)),
+    )
+    facts = Facts(headline={"ssf": "rmse", "radiomap1": "slnre"}, units={"ssf": "m/s"}, order=("ssf", "radiomap1"))
+    table = make_table(made, facts)
+    assert [block.title for block in table.blocks] == [
+        "ssf, noise gaussian: rmse (m/s)",
+        "ssf, noise none: rmse (m/s)",
+        "radiomap1, noise none: slnre",
+    ]
+    assert [only(table, noise="gaussian")["mean"], only(table, metric="slnre")["mean"]] == [3.5, pytest.approx(0.2)]
+
+
+def test_rows_and_columns_by_any_factor() -> None:
+    made = frame(
+        *(
+            {"noise": noise, "rate": rate, "rmse": rate + index, "method": method}
+            for index, noise in enumerate(["none", "gaussian"])
+            for rate in (0.2, 0.1)
+            for method in ("tap", "tnn")
+        )
+    )
+    table = make_table(made, Facts(order=("none", "gaussian")), rows=["noise"], columns=["rate"])
+    assert [block.title for block in table.blocks] == ["ssf, method tap: rmse", "ssf, method tnn: rmse"]
+    block = table.blocks[0]
+    assert [head.text for head in block.rows] == ["none", "gaussian"]
+    assert [head.text for head in block.columns] == ["10 %", "20 %"], "rates are in order"
+    assert [[block.cells[i, j].mean for j in (0, 1)] for i in (0, 1)] == [[0.1, 0.2], [1.1, 1.2]]
+    assert {cell.place for cell in block.cells.values()} == {0}, "noises are no rivals"
+    across = make_table(made, Facts(), rows=["rate"], columns=["method"])
+    assert {cell.place for block in across.blocks for cell in block.cells.values()} == {1}, (
+        "equal methods share a place"
+    )
+
+
+def test_parameters_are_factors() -> None:
+    made = frame(
+        *trials([1.0, 1.2], method="tap[epochs=500]"),
+        *trials([0.5, 0.7], method="tap"),
+        *trials([3.0, 3.0], method="nearest"),
+    )
+    facts = Facts(parameters={"tap[epochs=500]": {"tap.epochs": "500"}, "tap": {"tap.epochs": "1000"}})
+    for factor in ("epochs", "tap.epochs"):
+        table = make_table(made, facts, columns=[factor])
+        (block,) = table.blocks
+        assert [head.text for head in block.rows] == ["nearest", "tap"]
+        assert [head.text for head in block.columns] == ["-", "1000", "500"]
+        assert only(table, method="tap", **{factor: "500"})["mean"] == pytest.approx(1.1)
+        assert only(table, method="tap", **{factor: "1000"})["mean"] == pytest.approx(0.6)
+
+
+def test_parameters_of_datasets_are_factors_but_no_rivals() -> None:
+    made = frame(*({"dataset": f"radiomap[eta={eta}]", "rmse": float(eta)} for eta in (12, 6, 9)))
+    (block,) = make_table(made, Facts(), rows=["eta"], columns=["method"]).blocks
+    assert [head.text for head in block.rows] == ["6", "9", "12"]
+    assert {cell.place for cell in block.cells.values()} == {0}
+
+
+def test_other_metrics_and_measures(three: pd.DataFrame) -> None:
+    table = make_table(three, Facts(), metric="seconds")
+    assert only(table, method="tnn")["mean"] == 1.0
+    assert only(table, method="tnn")["unit"] == "s"
+
+
+@pytest.mark.parametrize(
+    ("means", "expected"),
+    [
+        ([0.5678, 12.3456], ["0.568", "12.346"]),
+        ([0.012345, 0.5], ["0.0123", "0.5000"]),
+        ([123.4, 456.7], ["123", "457"]),
+        ([1.5e-9, 2.5e-9], ["1.50e-09", "2.50e-09"]),
+    ],
+)
+def test_three_figures_of_the_smallest_mean(means: list[float], expected: list[str]) -> None:
+    made = frame(*({"rmse": mean, "method": f"m{index}"} for index, mean in enumerate(means)))
+    text = make_table(made, Facts()).to("text")
+    assert [line.split()[1] for line in text.splitlines()[3:5]] == expected
+
+
+def test_text_in_a_terminal_is_bold_and_underlined(three: pd.DataFrame) -> None:
+    text = make_table(three, Facts()).to("text", styled=True)
+    assert "\x1b[1m0.550\x1b[22m" in text
+    assert "\x1b[4m0.838\x1b[24m" in text
+    plain = re.sub(r"\x1b\[\d+m", "", text)
+    assert plain == make_table(three, Facts()).to("text"), "styles do not move columns"
+
+
+def test_csv_is_read_back_by_a_csv_reader(three: pd.DataFrame) -> None:
+    read = list(csv.DictReader(io.StringIO(make_table(three, Facts()).to("csv"))))
+    means = {row["method"]: float(row["mean"]) for row in read}
+    assert means == pytest.approx({"tap": np.mean(TAP), "tnn": np.mean(TNN), "nearest": np.mean(NEAREST)}, rel=1e-12)
+
+
+def test_markdown_is_read_back_by_a_markdown_parser() -> None:
+    from markdown_it import MarkdownIt
+
+    made = frame(*trials(TAP), *trials(TNN, method="tnn[a_b=1]"), *trials(NEAREST, method="nearest"))
+    page = MarkdownIt("commonmark").enable("table").render(make_table(made, Facts()).to("markdown"))
+    assert page.count("<tr>") == 4
+    assert "<strong>0.550</strong>" in page
+    assert '<td style="text-align:left">tnn[a_b=1]</td>' in page
+
+
+class Cells(html.parser.HTMLParser):
+    """Collects the texts of table cells, and checks that tags are closed in order."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.rows: list[list[str]] = []
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        if tag == "br":
+            return
+        self.open.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        if tag in ("td", "th"):
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if {"td", "th"} & set(self.open):
+            self.rows[-1][-1] += data
+
+
+def test_html_is_read_back_by_an_html_parser(three: pd.DataFrame) -> None:
+    page = make_table(three, Facts(units={"ssf": "<m/s>"})).to("html")
+    parser = Cells()
+    parser.feed(page)
+    assert parser.open == []
+    assert parser.rows[0] == ["method", "10 %"]
+    assert parser.rows[1] == ["nearest", "2.050 ± 0.420"]
+    assert "<strong>0.550</strong>" in page
+    assert "&lt;m/s&gt;" in page
+
+
+def latex(table: Table) -> str:
+    return table.to("latex")
+
+
+def test_latex_has_the_parts_of_booktabs(three: pd.DataFrame) -> None:
+    oracle = frame(*trials([0.1] * 4, method="tap[a_b=50]", select="oracle"))
+    text = latex(make_table(frame(*three.to_dict("records"), *oracle.to_dict("records")), Facts(trained=("tnn",))))
+    for part in (r"\toprule", r"\midrule", r"\bottomrule", r"\textbf{0.550}", r"\underline{0.838}", r"10 \%"):
+        assert part in text
+    assert r"tap{[}a\_b=50{]}, oracle $\dagger$" in text
+    assert r"$\ddagger$" in text
+    body = [line for line in text.splitlines() if line.endswith(r"\\") and "&" in line]
+    assert {line.count("&") for line in body} == {1}
+    assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 1
+    assert text.isascii()
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="no TeX is installed")
+def test_latex_compiles(three: pd.DataFrame, tmp_path: Path) -> None:
+    (tmp_path / "table.tex").write_text(latex(make_table(three, Facts(trials=5, trained=("tnn",)))))
+    (tmp_path / "paper.tex").write_text(
+        r"\documentclass{article}\usepackage{booktabs}\begin{document}"
+        r"\begin{table}\centering\input{table}\caption{A table}\end{table}\end{document}"
+    )
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout[-2000:]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"rows": ["metod"]}, "'method'"),
+        ({"columns": ["method"], "rows": ["method"]}, "both rows and columns"),
+        ({"metric": "rsme"}, "'rmse'"),
+        ({"spread": "sdt"}, "'std'"),
+    ],
+)
+def test_a_wrong_request_names_what_would_be_right(three: pd.DataFrame, arguments: dict[str, Any], words: str) -> None:
+    with pytest.raises(RequestError, match=re.escape(words)):
+        make_table(three, Facts(), **arguments)
+
+
+def test_no_records_make_no_table(three: pd.DataFrame) -> None:
+    with pytest.raises(RequestError, match="no records"):
+        make_table(three.iloc[:0], Facts())
