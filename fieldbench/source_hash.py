@@ -19,7 +19,8 @@ def source_hash(cls: type[Plugin]) -> str:
 
     For a class of a package these are all Python files of the whole top-level package, so that no helper is
     missed; for a class of a single file, the file; for a class typed at a prompt or in a notebook, its
-    compiled code and all that it uses from the same place.
+    compiled code and all that it uses from the same place. Its own name is part of it: two classes of one
+    file may be registered under the same name, one after the other.
     """
     digest = hashlib.sha256()
     for piece in _pieces(cls):
@@ -28,6 +29,7 @@ def source_hash(cls: type[Plugin]) -> str:
 
 
 def _pieces(cls: type[Plugin]) -> Iterator[bytes]:
+    yield cls.__qualname__.encode()
     module = sys.modules.get(cls.__module__)
     top = sys.modules.get(cls.__module__.partition(".")[0])
     file = getattr(module, "__file__", None)
