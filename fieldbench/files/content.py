@@ -99,7 +99,8 @@ class Content:
             mask &= self.valid
         if not mask.any():
             raise RequestError(f"{self.name} has no observed entry (all are missing or not valid)")
-        return Observation(self.values, mask, self.axes, self.variable.unit, self.quantity, self.valid, log_floor)
+        unit, facts = self.variable.unit, dict(known or {})
+        return Observation(self.values, mask, self.axes, unit, self.quantity, self.valid, log_floor, facts)
 
     def field(self, log_floor: float | None = None) -> Field:
         """The field as a truth: missing entries are taken as places where it does not exist.

@@ -38,6 +38,16 @@ class Zero(fieldbench.Method):
         return np.zeros(observation.shape)
 
 
+class Told(fieldbench.Method):
+    """The number of emitters that it was told, everywhere."""
+
+    name = "told"
+    revision = "1"
+
+    def complete(self, observation, *, seed, device, report):
+        return np.full(observation.shape, float(observation.known["emitters"]))
+
+
 class Noisy(fieldbench.Method):
     """Random numbers from its seed."""
 
@@ -101,4 +111,4 @@ class Picky(fieldbench.Method):
 
 @fieldbench.hookimpl
 def fieldbench_register_methods():
-    return [Plane, Zero, Noisy, Broken, Deadly, Sleeper, Gaps, Picky]
+    return [Plane, Zero, Told, Noisy, Broken, Deadly, Sleeper, Gaps, Picky]

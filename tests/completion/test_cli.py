@@ -71,12 +71,18 @@ def test_denoise_replaces_what_was_observed(file: Path) -> None:
     assert (np.load(out)["temp"] == 0).all()
 
 
-def test_facts_and_grids_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_facts_reach_the_method(file: Path) -> None:
+    arguments = ["--variable", "temp", "--method", "told", "--known", "emitters=7", "--budget", "0", *PLUGIN]
+    assert run("complete", file, *arguments, "--denoise") == 0
+    assert (np.load(file.with_name("survey_completed.npz"))["temp"] == 7).all()
+
+
+def test_scattered_points_are_gridded_and_completed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
     rows = "\n".join(f"{x},{y},{1 + x}" for x, y in rng.random((300, 2)))
     (tmp_path / "casts.csv").write_text(f"x,y,temp\n{rows}\n")
     place = ["complete", tmp_path / "casts.csv", "--coordinates", "x,y", "--grid", "30x20"]
-    assert run(*place, "--method", "plane", "--known", "emitters=7", *PLUGIN) == 0
+    assert run(*place, "--method", "plane", *PLUGIN) == 0
     assert "temp: x 30 x y 20" in capsys.readouterr().out
     made = np.genfromtxt(tmp_path / "casts_completed.csv", delimiter=",", names=True)
     assert len(made) == 600
