@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+
 from fieldbench.field import Mask
 from fieldbench.sensing import Fibers, RandomEntries, is_fiber_mask
 

@@ -12,8 +12,9 @@ from itertools import combinations_with_replacement
 from typing import TypeAlias
 
 import numpy as np
-from fieldbench.field import FloatArray
 from numpy.typing import NDArray
+
+from fieldbench.field import FloatArray
 
 #: A function of distance, applied elementwise.
 Kernel: TypeAlias = Callable[[FloatArray], FloatArray]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from fieldbench.field import FloatArray, Observation
 from numpy.typing import NDArray
 
+from fieldbench.field import FloatArray, Observation
 from fieldbench_methods.neighbourhood import Kernel, nearest_points, systems
 from fieldbench_methods.scattered import scatter, within_hull
 
@@ -73,7 +73,7 @@ def choose(
             for kernel in kernels
         ]
     )
-    best, smoothest = np.unravel_index(np.argmin(errors), errors.shape)
+    best, smoothest = divmod(int(np.argmin(errors)), len(smoothings))
     return kernels[best], smoothings[smoothest]
 
 

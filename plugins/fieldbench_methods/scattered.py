@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from fieldbench.field import Axis, FloatArray, Mask, Observation
-from fieldbench.sensing import is_fiber_mask
 from numpy.typing import NDArray
 
+from fieldbench.field import Axis, FloatArray, Mask, Observation
+from fieldbench.sensing import is_fiber_mask
 from fieldbench_methods.scaling import Scaling, fit_scaling
 
 
@@ -52,7 +52,7 @@ def scatter(observation: Observation) -> Scattered:
     """The scattered form of an observation; only its observed entries are read."""
     scaling = fit_scaling(observation)
     fibers = observation.ndim > 1 and is_fiber_mask(observation.mask)
-    observed = observation.mask.any(axis=-1) if fibers else observation.mask
+    observed = np.asarray(observation.mask.any(axis=-1) if fibers else observation.mask)
     values = scaling.forward(observation.observed).reshape(int(observed.sum()), -1)
     grid = positions(observation.axes[:-1] if fibers else observation.axes)
     at = observed.ravel()

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import tensorly
+from tensorly.tenalg.proximal import svd_thresholding
+
 from fieldbench import Observation, RequestError, Silent
 from fieldbench_methods.lrtc import LRTC
 from fieldbench_methods.lrtc.solve import shrink_tubes, shrink_unfolding
-from tensorly.tenalg.proximal import svd_thresholding
 
 VARIANTS = [LRTC(tube=0), LRTC(variant="silrtc"), LRTC(variant="halrtc")]
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.interpolate import RBFInterpolator
+
 from fieldbench import Axis, Observation, Silent
 from fieldbench_methods.polyharmonic import choose, leave_one_out, predict
 from fieldbench_methods.splines import RadialBasis, ThinPlate
-from scipy.interpolate import RBFInterpolator
 
 SHAPE = (7, 6, 5)
 

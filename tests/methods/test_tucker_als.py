@@ -7,6 +7,7 @@ from itertools import islice
 import numpy as np
 import pytest
 import tensorly
+
 from fieldbench import Observation, Silent
 from fieldbench_methods.tucker_als import TuckerALS, expand, expectation_maximisation, possible_ranks, sweep
 

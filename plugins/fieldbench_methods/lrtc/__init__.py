@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 from typing import Literal
 
@@ -35,7 +36,7 @@ class LRTC(fieldbench.Method):
         1e-5, "stop when an iteration changes the estimate by less than this share of the observed norm", ge=0
     )
 
-    def check_shape(self, shape: tuple[int, ...]) -> None:
+    def check_shape(self, shape: Sequence[int]) -> None:
         if self.variant == "tsvd" and self.tube is not None and self._tubes(len(shape))[0] not in _choices(len(shape)):
             wanted = max(len(shape) - 2, 0)
             raise ValueError(f"tube must name {wanted} different axes of 0 to {len(shape) - 1}, all but two")

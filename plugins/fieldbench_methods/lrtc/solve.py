@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
-from fieldbench.field import FloatArray, Mask, Observation
-from fieldbench.method import Report, Silent
 from numpy.typing import NDArray
 
+from fieldbench.field import FloatArray, Mask, Observation
+from fieldbench.method import Report, Silent
 from fieldbench_methods.holdout import hold_out
 from fieldbench_methods.scaling import fit_scaling
 
@@ -141,6 +141,6 @@ def shrink_tubes(tensor: FloatArray, tube: tuple[int, ...], threshold: float) ->
     return np.fft.irfftn(shrunk, s=[tensor.shape[axis] for axis in tube], axes=tube)
 
 
-def _shrink(matrices: NDArray[np.inexact], threshold: float) -> NDArray[np.inexact]:
+def _shrink(matrices: NDArray[Any], threshold: float) -> NDArray[Any]:
     left, values, right = np.linalg.svd(matrices, full_matrices=False)
     return (left * np.maximum(values - threshold, 0)[..., np.newaxis, :]) @ right

@@ -1,0 +1,252 @@
+"""A Gaussian process of unknown mean: its likelihood, its fit, and its predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from fieldbench.field import FloatArray, Observation
+from fieldbench_methods.neighbourhood import nearest_points, systems
+from fieldbench_methods.scattered import Scattered, scatter
+
+#: Length scales are sought between these, in grid steps and in extents of the observed positions.
+SHORTEST_STEPS, LONGEST_EXTENTS = 0.3, 20.0
+#: Nuggets are sought between these, relative to the variance; the least one keeps systems well-conditioned.
+LEAST_NUGGET, LARGEST_NUGGET = 1e-8, 10.0
+#: Positions on which several starting points of the fit are compared before the best is refined.
+_COARSE = 300
+_CHUNK = 2**22
+
+
+@dataclass(frozen=True)
+class Correlation:
+    """A correlation function of distance r in length scales.
+
+    Attributes:
+        value: the correlation, 1 at r = 0.
+        slope: -value'(r) / r, from which derivatives with respect to length scales follow.
+    """
+
+    value: Callable[[FloatArray], FloatArray]
+    slope: Callable[[FloatArray], FloatArray]
+
+
+_ROOT3, _ROOT5 = np.sqrt(3.0), np.sqrt(5.0)
+
+CORRELATIONS = {
+    "exponential": Correlation(
+        lambda r: np.exp(-r),
+        # At r = 0 it is only ever multiplied by a squared distance of 0.
+        lambda r: np.exp(-r) / np.where(r > 0, r, 1.0),
+    ),
+    "matern-3/2": Correlation(lambda r: (1 + _ROOT3 * r) * np.exp(-_ROOT3 * r), lambda r: 3 * np.exp(-_ROOT3 * r)),
+    "matern-5/2": Correlation(
+        lambda r: (1 + _ROOT5 * r + 5 / 3 * r**2) * np.exp(-_ROOT5 * r),
+        lambda r: 5 / 3 * (1 + _ROOT5 * r) * np.exp(-_ROOT5 * r),
+    ),
+    "squared-exponential": Correlation(lambda r: np.exp(-(r**2) / 2), lambda r: np.exp(-(r**2) / 2)),
+}
+
+
+@dataclass(frozen=True)
+class Covariance:
+    """A fitted covariance: variance times (correlation + nugget at distance 0).
+
+    Attributes:
+        kernel: name of the correlation function.
+        lengths: length scales in grid steps, shape (d,).
+        nugget: variance of the noise over that of the field.
+        variances: variance of the field, one a column of values, shape (c,).
+    """
+
+    kernel: str
+    lengths: FloatArray
+    nugget: float
+    variances: FloatArray
+
+    def correlate(self, one: FloatArray, other: FloatArray) -> FloatArray:
+        """Correlation of the field between positions (n, d) and (m, d), shape (n, m), without the nugget."""
+        from scipy.spatial.distance import cdist
+
+        return CORRELATIONS[self.kernel].value(cdist(one / self.lengths, other / self.lengths))
+
+
+def restricted_likelihood(
+    logarithms: FloatArray, kernel: str, squares: FloatArray, values: FloatArray
+) -> tuple[float, FloatArray]:
+    """The negative restricted log likelihood (up to a constant), means and variances profiled out.
+
+    Args:
+        logarithms: of the d length scales and the nugget.
+        kernel: name of the correlation function.
+        squares: squared distances along each axis, shape (d, n, n).
+        values: shape (n, c); columns are independent, each with its own mean and variance.
+
+    Returns:
+        The value, and its gradient with respect to ``logarithms``.
+    """
+    from scipy.linalg import cho_factor, cho_solve
+    from scipy.linalg.lapack import dpotri
+
+    lengths, nugget = np.exp(logarithms[:-1]), float(np.exp(logarithms[-1]))
+    n, columns = values.shape
+    scaled = squares / (lengths**2)[:, np.newaxis, np.newaxis]
+    distance = np.sqrt(scaled.sum(axis=0))
+    correlation = CORRELATIONS[kernel]
+    factor = cho_factor(correlation.value(distance) + nugget * np.eye(n), lower=True)
+    inverse, _ = dpotri(factor[0], lower=True)
+    inverse = np.tril(inverse) + np.tril(inverse, -1).T
+
+    weights = cho_solve(factor, np.ones(n))
+    residuals, total = values - (weights @ values) / weights.sum(), float(weights.sum())
+    solved = cho_solve(factor, residuals)
+    variances = np.einsum("nc,nc->c", residuals, solved) / (n - 1)
+    log_determinant = 2 * float(np.log(np.diag(factor[0])).sum())
+    value = 0.5 * columns * (log_determinant + np.log(total)) + 0.5 * (n - 1) * float(np.log(variances).sum())
+
+    sensitivity = columns * (inverse - np.outer(weights, weights) / total) - (solved / variances) @ solved.T
+    along = sensitivity * correlation.slope(distance)
+    gradient = [0.5 * float(np.vdot(along, axis)) for axis in scaled]
+    return value, np.array([*gradient, 0.5 * nugget * float(np.trace(sensitivity))])
+
+
+def fit(kernel: str, points: FloatArray, values: FloatArray, most: int, rng: np.random.Generator) -> Covariance:
+    """The covariance of largest restricted likelihood on at most ``most`` of the points, chosen at random.
+
+    Starts from three length scales on few points, then refines the best of them on all that are allowed.
+
+    Args:
+        kernel: name of the correlation function.
+        points: shape (n, d), n >= 3.
+        values: shape (n, c), none of the columns constant.
+        most: largest number of points to use.
+        rng: chooses the points.
+    """
+    from scipy.optimize import minimize
+
+    order = rng.permutation(len(points))
+    extents = np.maximum(np.ptp(points, axis=0), 1.0)
+    bounds = [(np.log(SHORTEST_STEPS), np.log(LONGEST_EXTENTS * extent)) for extent in extents]
+    bounds.append((np.log(LEAST_NUGGET), np.log(LARGEST_NUGGET)))
+
+    def best_of(starts: list[FloatArray], count: int) -> FloatArray:
+        chosen = np.sort(order[:count])
+        squares = (points[chosen].T[:, :, np.newaxis] - points[chosen].T[:, np.newaxis]) ** 2
+        inside = [np.clip(start, *np.transpose(bounds)) for start in starts]
+        found = [
+            minimize(
+                restricted_likelihood,
+                start,
+                args=(kernel, squares, values[chosen]),
+                jac=True,
+                bounds=bounds,
+                method="L-BFGS-B",
+                options={"maxiter": 60, "ftol": 1e-6},
+            )
+            for start in inside
+        ]
+        return min(found, key=lambda result: result.fun).x
+
+    starts = [np.log([*(share * extents), nugget]) for share, nugget in ((0.5, 1e-4), (0.2, 1e-2), (0.05, 1e-1))]
+    found = best_of(starts, _COARSE)
+    if len(points) > _COARSE:
+        found = best_of([found], most)
+    lengths, nugget = np.exp(found[:-1]), float(np.exp(found[-1]))
+    return Covariance(kernel, lengths, nugget, _variances(kernel, lengths, nugget, points, values, order[:most]))
+
+
+def predict(
+    covariance: Covariance,
+    points: FloatArray,
+    values: FloatArray,
+    targets: FloatArray,
+    *,
+    exact: int,
+    neighbours: int,
+    spread: bool,
+) -> tuple[FloatArray, FloatArray]:
+    """Ordinary kriging.
+
+    Returns:
+        Predictions at the targets, shape (m, c), and their variances over the field's, shape (m,); the
+        latter are only computed where ``spread`` is asked for, and 0 otherwise.
+    """
+    estimate, unexplained = np.empty((len(targets), values.shape[1])), np.zeros(len(targets))
+    if len(points) > exact:
+        stretched, wanted = points / covariance.lengths, targets / covariance.lengths
+        found = nearest_points(stretched, wanted, neighbours)
+        for batch in systems(stretched, wanted, found, CORRELATIONS[covariance.kernel].value, 0):
+            part = batch.solve(covariance.nugget)
+            estimate[part.targets] = part.apply(values)
+            unexplained[part.targets] = np.maximum(1 - part.explained, 0)
+        return estimate, unexplained
+
+    from scipy.linalg import cho_factor, cho_solve, solve_triangular
+
+    factor = cho_factor(covariance.correlate(points, points) + covariance.nugget * np.eye(len(points)), lower=True)
+    weights = cho_solve(factor, np.ones(len(points)))
+    mean = weights @ values / weights.sum()
+    solved = cho_solve(factor, values - mean)
+    step = max(1, _CHUNK // len(points))
+    for start in range(0, len(targets), step):
+        towards = covariance.correlate(points, targets[start : start + step])
+        estimate[start : start + step] = mean + towards.T @ solved
+        if spread:
+            explained = (solve_triangular(factor[0], towards, lower=True) ** 2).sum(axis=0)
+            unknown_mean = (1 - weights @ towards) ** 2 / weights.sum()
+            unexplained[start : start + step] = np.maximum(1 - explained + unknown_mean, 0)
+    return estimate, unexplained
+
+
+def complete(
+    observation: Observation, kernel: str, most: int, exact: int, neighbours: int, seed: int, *, spread: bool
+) -> tuple[FloatArray, FloatArray | None]:
+    """Complete a field; with ``spread`` also its predictive standard deviation, both in the field's unit.
+
+    On the log scale the standard deviation is half the width of the interval between one deviation below
+    and one above. Where fewer than 3 positions or nothing but one value is observed no covariance can be
+    fitted: the field is the mean, of unknown deviation (None).
+    """
+    data = scatter(observation)
+    varying = np.ptp(data.values, axis=0) > 1e-12
+    if len(data.points) < 3 or not varying.any():
+        flat = np.repeat(data.values.mean(axis=0, keepdims=True), len(data.targets), axis=0)
+        return data.complete(flat), None
+    values = data.values[:, varying]
+    covariance = fit(kernel, data.points, values, most, np.random.default_rng(seed))
+
+    everywhere = np.concatenate([data.points, data.targets])
+    found, unexplained = predict(
+        covariance, data.points, values, everywhere, exact=exact, neighbours=neighbours, spread=spread
+    )
+    columns = np.repeat(data.values[:1], len(everywhere), axis=0)
+    columns[:, varying] = found
+    estimate = _laid_out(data, columns)
+    if not spread:
+        return data.scaling.inverse(estimate), None
+    columns = np.zeros_like(columns)
+    columns[:, varying] = np.sqrt(unexplained[:, np.newaxis] * covariance.variances)
+    deviation = _laid_out(data, columns)
+    above, below = (data.scaling.inverse(estimate + sign * deviation) for sign in (1, -1))
+    return data.scaling.inverse(estimate), (above - below) / 2
+
+
+def _laid_out(data: Scattered, columns: FloatArray) -> FloatArray:
+    """Columns at observed, then at hidden positions, as an array of the field's shape."""
+    return data.everywhere(columns[: len(data.points)], columns[len(data.points) :])
+
+
+def _variances(
+    kernel: str, lengths: FloatArray, nugget: float, points: FloatArray, values: FloatArray, chosen: FloatArray
+) -> FloatArray:
+    """The restricted estimate of each column's variance, shape (c,)."""
+    from scipy.linalg import cho_factor, cho_solve
+
+    covariance = Covariance(kernel, lengths, nugget, np.ones(values.shape[1]))
+    points, values = points[chosen], values[chosen]
+    factor = cho_factor(covariance.correlate(points, points) + nugget * np.eye(len(points)), lower=True)
+    weights = cho_solve(factor, np.ones(len(points)))
+    residuals = values - weights @ values / weights.sum()
+    return np.einsum("nc,nc->c", residuals, cho_solve(factor, residuals)) / (len(points) - 1)

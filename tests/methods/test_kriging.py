@@ -1,0 +1,200 @@
+"""Kriging against scikit-learn and against the kriging equations written out, its likelihood, its spread."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.optimize import check_grad
+from scipy.stats import multivariate_normal
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, Matern
+
+from fieldbench import Observation, Silent
+from fieldbench_methods.gaussian_process import CORRELATIONS, Covariance, fit, predict, restricted_likelihood
+from fieldbench_methods.kriging import Kriging
+
+SKLEARN = {
+    "exponential": lambda lengths: Matern(lengths, nu=0.5),
+    "matern-3/2": lambda lengths: Matern(lengths, nu=1.5),
+    "matern-5/2": lambda lengths: Matern(lengths, nu=2.5),
+    "squared-exponential": RBF,
+}
+SHAPE = (8, 7, 5)
+
+
+def smooth(shape=SHAPE):
+    grids = np.meshgrid(*(np.linspace(0, 1, size) for size in shape), indexing="ij")
+    return sum(np.sin((2 + axis) * grid) for axis, grid in enumerate(grids)) + grids[0] * grids[-1]
+
+
+def observe(field, rate=0.4, seed=0):
+    mask = np.random.default_rng(seed).random(field.shape) < rate
+    return Observation(np.where(mask, field, np.nan), mask)
+
+
+def run(method, observation, seed=0):
+    return method.complete(observation, seed=seed, device="cpu", report=Silent())
+
+
+@pytest.fixture
+def scene():
+    rng = np.random.default_rng(0)
+    return rng.random((30, 3)) * 6, rng.normal(size=(30, 2)), rng.random((12, 3)) * 6
+
+
+@pytest.mark.parametrize("kernel", CORRELATIONS)
+def test_correlations_are_scikit_learns(kernel, scene):
+    points, _, targets = scene
+    lengths = np.array([1.5, 3.0, 0.7])
+    ours = Covariance(kernel, lengths, 0.1, np.ones(1)).correlate(points, targets)
+    np.testing.assert_allclose(ours, SKLEARN[kernel](lengths)(points, targets), atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", CORRELATIONS)
+def test_with_its_mean_known_the_prediction_is_scikit_learns(kernel, scene):
+    """scikit-learn knows no unknown mean: it is given ours, and must then predict the same."""
+    points, values, targets = scene
+    lengths, nugget = np.array([1.5, 3.0, 0.7]), 0.05
+    ours, _ = predict(
+        Covariance(kernel, lengths, nugget, np.ones(2)), points, values, targets, exact=99, neighbours=8, spread=False
+    )
+    correlation = SKLEARN[kernel](lengths)(points) + nugget * np.eye(30)
+    weights = np.linalg.solve(correlation, np.ones(30))
+    mean = weights @ values / weights.sum()
+    model = GaussianProcessRegressor(SKLEARN[kernel](lengths), alpha=nugget, optimizer=None).fit(points, values - mean)
+    np.testing.assert_allclose(ours, model.predict(targets) + mean, atol=1e-8)
+
+
+@pytest.mark.parametrize(("exact", "neighbours"), [(99, 8), (1, 30)])
+def test_prediction_and_variance_solve_the_ordinary_kriging_system(exact, neighbours, scene):
+    points, values, targets = scene
+    lengths, nugget = np.array([1.5, 3.0, 0.7]), 0.05
+    covariance = Covariance("matern-3/2", lengths, nugget, np.ones(2))
+    ours, unexplained = predict(covariance, points, values, targets, exact=exact, neighbours=neighbours, spread=True)
+    kernel = SKLEARN["matern-3/2"](lengths)
+    system = np.ones((31, 31))
+    system[:30, :30], system[30, 30] = kernel(points) + nugget * np.eye(30), 0
+    right = np.vstack([kernel(points, targets), np.ones(12)])
+    solution = np.linalg.solve(system, right)
+    np.testing.assert_allclose(ours, solution[:30].T @ values, atol=1e-6)
+    np.testing.assert_allclose(unexplained, 1 - np.sum(solution * right, axis=0), atol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", CORRELATIONS)
+def test_the_gradient_of_the_likelihood(kernel, scene):
+    points, values, _ = scene
+    squares = (points.T[:, :, np.newaxis] - points.T[:, np.newaxis]) ** 2
+    at = np.log([1.5, 3.0, 0.7, 0.05])
+    args = (kernel, squares, values)
+    error = check_grad(
+        lambda x: restricted_likelihood(x, *args)[0], lambda x: restricted_likelihood(x, *args)[1], at, epsilon=1e-6
+    )
+    assert error < 1e-3 * np.linalg.norm(restricted_likelihood(at, *args)[1])
+
+
+def test_the_restricted_likelihood_is_that_of_contrasts(scene):
+    """By definition: the Gaussian likelihood of n - 1 contrasts that do not see the mean, at the best variance."""
+    points, values, _ = scene
+    contrasts = np.linalg.svd(np.ones((30, 1)))[0][:, 1:]
+    squares = (points.T[:, :, np.newaxis] - points.T[:, np.newaxis]) ** 2
+
+    def by_definition(lengths, nugget):
+        covariance = contrasts.T @ (SKLEARN["matern-3/2"](lengths)(points) + nugget * np.eye(30)) @ contrasts
+        total = 0.0
+        for column in (contrasts.T @ values).T:
+            variance = column @ np.linalg.solve(covariance, column) / 29
+            total -= multivariate_normal(cov=variance * covariance).logpdf(column)
+        return total
+
+    one, other = ([1.5, 3.0, 0.7], 0.05), ([4.0, 1.0, 2.0], 0.3)
+    ours = [
+        restricted_likelihood(np.log([*lengths, nugget]), "matern-3/2", squares, values)[0]
+        for lengths, nugget in (one, other)
+    ]
+    assert ours[0] - ours[1] == pytest.approx(by_definition(*one) - by_definition(*other), rel=1e-8)
+
+
+def test_the_fit_finds_the_covariance_that_drew_the_values():
+    rng = np.random.default_rng(1)
+    points = np.argwhere(rng.random((18, 18)) < 0.8).astype(float)
+    lengths, nugget, variance = np.array([2.0, 6.0]), 0.05, 9.0
+    covariance = variance * (Matern(lengths, nu=1.5)(points) + nugget * np.eye(len(points)))
+    values = 40 + np.linalg.cholesky(covariance) @ rng.normal(size=(len(points), 30))
+    found = fit("matern-3/2", points, values, 1000, rng)
+    np.testing.assert_allclose(found.lengths, lengths, rtol=0.1)
+    assert found.nugget == pytest.approx(nugget, rel=0.2)
+    assert np.mean(found.variances) == pytest.approx(variance, rel=0.2)
+
+
+def test_the_spread_covers_the_truth_as_often_as_it_says():
+    rng = np.random.default_rng(2)
+    grid = np.indices((22, 22)).reshape(2, -1).T.astype(float)
+    field = (np.linalg.cholesky(Matern([3.0, 5.0], nu=1.5)(grid) + 1e-9 * np.eye(484)) @ rng.normal(size=484)) * 5
+    field = field.reshape(22, 22)
+    observation = observe(field, 0.25)
+    estimate, deviation = Kriging().predict(observation, seed=0, device="cpu", report=Silent())
+    standardised = ((estimate - field) / deviation)[~observation.mask]
+    assert 0.8 < np.sqrt(np.mean(standardised**2)) < 1.25
+    assert deviation[observation.mask].max() < np.median(deviation[~observation.mask])
+    np.testing.assert_array_equal(estimate, run(Kriging(), observation))
+
+
+def test_local_kriging_approaches_the_exact_one():
+    observation = observe(smooth((14, 12, 8)), 0.3)
+    exact, local = run(Kriging(), observation), run(Kriging(exact=1), observation)
+    assert np.sqrt(np.mean((exact - local) ** 2)) < 0.02 * np.std(exact)
+
+
+def test_fibers_share_geometry_in_the_log_domain():
+    power = 10 ** (smooth((9, 8, 4)) - 4)
+    mask = np.zeros(power.shape, dtype=bool)
+    mask[np.random.default_rng(3).random((9, 8)) < 0.4] = True
+    observation = Observation(np.where(mask, power, np.nan), mask, log_floor=1e-6)
+    estimate, deviation = Kriging().predict(observation, seed=0, device="cpu", report=Silent())
+    positions = np.argwhere(mask[..., 0]).astype(float)
+    logs = np.log10(power[mask[..., 0]] + 1e-6)
+    found = fit("matern-3/2", positions, logs, 1500, np.random.default_rng(0))
+    grid = np.indices((9, 8)).reshape(2, -1).T.astype(float)
+    expected, _ = predict(found, positions, logs, grid, exact=4000, neighbours=64, spread=False)
+    np.testing.assert_allclose(np.log10(estimate + 1e-6), expected.reshape(power.shape), atol=1e-3)
+    assert (deviation >= 0).all()
+    assert (deviation[~mask] > 0).all()
+
+
+@pytest.mark.parametrize("exact", [4000, 1])
+@pytest.mark.parametrize("observed", [np.s_[2, 3, 1], np.s_[2, :2, 1], np.s_[2, :, 1], np.s_[:, 3, :]])
+def test_degenerate_geometry(observed, exact):
+    mask = np.zeros(SHAPE, dtype=bool)
+    mask[observed] = True
+    field = smooth()
+    estimate, deviation = Kriging(exact=exact).predict(Observation(field, mask), seed=0, device="cpu", report=Silent())
+    assert np.isfinite(estimate).all()
+    np.testing.assert_allclose(estimate[mask], field[mask], atol=0.02)
+    assert (deviation is None) == (mask.sum() < 3)
+
+
+def test_a_constant_field_stays_constant():
+    constant = np.full(SHAPE, -3.25)
+    estimate, deviation = Kriging().predict(observe(constant), seed=0, device="cpu", report=Silent())
+    np.testing.assert_allclose(estimate, constant)
+    assert deviation is None
+
+
+@pytest.mark.parametrize("scale", [1e-250, 1e250])
+def test_scale_equivariance(scale):
+    one, other = (run(Kriging(), observe(factor * smooth((6, 5, 4)))) for factor in (1.0, scale))
+    np.testing.assert_allclose(other / scale, one, atol=1e-6)
+
+
+@pytest.mark.parametrize("garbage", [np.nan, 1e6])
+def test_what_stands_in_hidden_entries_is_never_read(garbage):
+    clean = observe(smooth((6, 5, 4)))
+    dirty = Observation(np.where(clean.mask, clean.values, garbage), clean.mask)
+    np.testing.assert_array_equal(run(Kriging(), dirty), run(Kriging(), clean))
+
+
+@pytest.mark.parametrize("shape", [(40,), (12, 11), (5, 4, 4, 3)])
+def test_any_order(shape):
+    field = smooth(shape)
+    estimate = run(Kriging(), observe(field, 0.5))
+    assert np.sqrt(np.mean((estimate - field) ** 2)) < 0.2 * np.std(field)
