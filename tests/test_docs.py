@@ -1,0 +1,185 @@
+"""Every code block of the documentation runs, and the pages made from the code say what the code says.
+
+Blocks of ``bash`` run their ``fieldbench`` commands, made small: fewer epochs and trials, coarser radio maps.
+Blocks of ``python`` run one after the other, a page sharing its names; a block with a ``title`` is a file. A
+block that cannot run here says why in a comment before it: ``<!-- not run: reason -->``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import io
+import re
+import shlex
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from fieldbench.cli.main import main
+from fieldbench.spec import parse, split
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = sorted([*DOCS.glob("*.md"), ROOT / "README.md"])
+
+#: Parameters that make a plugin cheap.
+SMALL = {
+    "tap": ["epochs=3"],
+    "mhtap": ["epochs=3"],
+    "tnn": ["epochs=60"],
+    "radiomap1": ["grid=12x12", "bins=12", "emitters=2"],
+    "radiomap2": ["grid=12x12", "bins=12", "emitters=2"],
+}
+
+_FENCE = re.compile(
+    r"(?:<!-- not run: (?P<reason>[^>]*) -->\s*\n)?^(?P<indent> *)```(?P<info>[^\n`]*)\n(?P<code>.*?)^ *```$",
+    re.MULTILINE | re.DOTALL,
+)
+
+
+@dataclass(frozen=True)
+class Block:
+    """One fenced block: its language, the file it is, why it does not run."""
+
+    language: str
+    title: str
+    code: str
+    reason: str
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    for found in _FENCE.finditer(page.read_text(encoding="utf-8")):
+        language, _, rest = found["info"].strip().partition(" ")
+        title = re.search(r'title="([^"]+)"', rest)
+        yield Block(language, title[1] if title else "", found["code"], (found["reason"] or "").strip())
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MPLBACKEND", "agg")
+    return tmp_path
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_block_runs(page: Path, elsewhere: Path) -> None:
+    names: dict[str, object] = {"__name__": f"page_{page.stem.replace('-', '_')}"}
+    module = ModuleType(str(names["__name__"]))
+    sys.modules[module.__name__] = module
+    try:
+        for block in blocks(page):
+            if block.reason:
+                continue
+            if block.title:
+                Path(block.title).write_text(block.code, encoding="utf-8")
+            elif block.language == "python":
+                exec(compile(block.code, str(page), "exec"), vars(module))
+            elif block.language in ("bash", "console", "sh", "shell"):
+                for line in block.code.replace("\\\n", " ").splitlines():
+                    run_line(line, page)
+    finally:
+        del sys.modules[module.__name__]
+
+
+def run_line(line: str, page: Path) -> None:
+    words = shlex.split(line, comments=True)
+    if not words:
+        return
+    assert words[0] == "fieldbench", f"{page.name}: {line!r} cannot run here; mark its block <!-- not run: reason -->"
+    output: Path | None = None
+    if ">" in words:
+        output, words = Path(words[-1]), words[: words.index(">")]
+    printed, complaints = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(complaints), pytest.raises(SystemExit) as end:
+        main(made_small(words[1:]))
+    assert end.value.code == 0, f"{page.name}: {line}\n{complaints.getvalue()}"
+    assert printed.getvalue().strip()
+    if output is not None:
+        output.write_text(printed.getvalue(), encoding="utf-8")
+
+
+def made_small(words: list[str]) -> list[str]:
+    """A command with fewer trials and epochs, where it runs any."""
+    if words[0] not in ("run", "complete"):
+        return words
+    words = list(words)
+    if words[0] == "run":
+        words = with_option(words, "--trials", "2")
+        specs = [spec for name in ("--methods", "--datasets") if name in words for spec in split(after(words, name))]
+        for name in dict.fromkeys(part.name for spec in specs for part in parse(spec)):
+            given = {key for spec in specs for part in parse(spec) if part.name == name for key in part.parameters}
+            for setting in SMALL.get(name, []):
+                if setting.partition("=")[0] not in given:
+                    words += ["--set", f"{name}.{setting}"]
+    return words
+
+
+def after(words: list[str], option: str) -> str:
+    return words[words.index(option) + 1]
+
+
+def with_option(words: list[str], option: str, value: str) -> list[str]:
+    if option not in words:
+        return [*words, option, value]
+    place = words.index(option) + 1
+    return [*words[:place], value, *words[place + 1 :]]
+
+
+def test_blocks_are_found_with_what_is_written_about_them(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        '<!-- not run: slow -->\n```bash\na\n```\n\n```python title="b.py"\nc\n```\n\n    ```text\n    d\n    ```\n'
+    )
+    assert list(blocks(page)) == [
+        Block("bash", "", "a\n", "slow"),
+        Block("python", "b.py", "c\n", ""),
+        Block("text", "", "    d\n", ""),
+    ]
+
+
+def test_blocks_that_do_not_run_say_why() -> None:
+    reasons = {page.name: [block.reason for block in blocks(page) if block.reason] for page in PAGES}
+    assert all(len(reason.split()) >= 2 for listed in reasons.values() for reason in listed), reasons
+
+
+@pytest.fixture(scope="module")
+def site() -> ModuleType:
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed; the docs environment builds the site")
+    spec = importlib.util.spec_from_file_location("docs_site_pages", DOCS / "making" / "pages.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_command_and_option_is_in_the_reference(site: ModuleType) -> None:
+    from typer.main import get_command
+
+    from fieldbench.cli.main import app
+
+    page = site.commands_page()
+    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+        _, found, rest = page.partition(f"\n## fieldbench {name}\n")
+        assert found, name
+        section = rest.partition("\n## ")[0]
+        for parameter in command.params:
+            if parameter.param_type_name == "option" and "--help" not in parameter.opts:
+                assert all(f"`{option}`" in section for option in parameter.opts), (name, parameter.opts)
+
+
+def test_every_built_in_plugin_and_parameter_is_in_the_reference(site: ModuleType) -> None:
+    from fieldbench.registry import KINDS, Registry, Sources
+
+    page, registry = site.built_in_page(), Registry(Sources())
+    for kind in KINDS:
+        for name, entry in registry.entries(kind).items():
+            _, found, rest = page.partition(f"\n### {name}\n")
+            assert found, name
+            section = re.split(r"\n##+ ", rest)[0]
+            assert all(f"| `{parameter}` |" in section for parameter in entry.cls.parameter_names()), name
