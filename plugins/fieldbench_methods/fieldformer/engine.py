@@ -183,6 +183,20 @@ class Engine:
         return (np.tanh(field) if self._design.output == "tanh" else field), share
 
     @property
+    def attention(self) -> Floats:
+        """The attention map of the last evaluation, shape (N, h N), heads beside one another."""
+        support, rows = self._support, self._design.geometry.cubes
+        dense = np.zeros((rows, self._row.size), np.float32)
+        row_of = np.repeat(np.arange(rows), np.diff(support.starts))
+        dense[row_of, support.columns[: support.used]] = support.weights[: support.used]
+        return dense
+
+    @property
+    def density(self) -> float:
+        """The share of the attention map in the support at the last evaluation, dropped core entries included."""
+        return self._support.used / (self._design.geometry.cubes * self._row.size)
+
+    @property
     def gradients(self) -> list[Floats]:
         """The gradient at the last step, one array for each of ``design.parameter_shapes``."""
         latent = self._design.latent

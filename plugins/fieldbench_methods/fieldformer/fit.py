@@ -56,6 +56,13 @@ def fit_plain(
 
 def fit_fast(design: Design, cubes: NDArray[np.float32], problem: Problem, schedule: Schedule) -> FloatArray:
     """One problem on one CPU thread, by numpy and numba."""
+    return fit_attentive(design, cubes, problem, schedule)[0]
+
+
+def fit_attentive(
+    design: Design, cubes: NDArray[np.float32], problem: Problem, schedule: Schedule
+) -> tuple[FloatArray, NDArray[np.float32]]:
+    """The same, with the attention map behind the estimate, shape (N, h N)."""
     from fieldbench_methods.fieldformer.engine import Engine
 
     engine = Engine(design, cubes, problem, schedule)
@@ -63,4 +70,4 @@ def fit_fast(design: Design, cubes: NDArray[np.float32], problem: Problem, sched
         engine.step()
         if problem.listener.due(step):
             problem.listener(step, *engine.estimate())
-    return engine.estimate()[0]
+    return engine.estimate()[0], engine.attention

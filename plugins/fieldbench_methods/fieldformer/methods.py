@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fieldbench.field import FloatArray, Observation
-from fieldbench.method import Method, Report
+from fieldbench.method import Method, Report, Silent
 from fieldbench.plugin import parameter
 from fieldbench.spec import Value
 from fieldbench_methods.fieldformer.geometry import Geometry, Sizes, check_geometry, guideline, spread
@@ -130,6 +130,31 @@ class _FieldFormer(Method):
         variation = self.modifier("tv")
         assert variation is None or isinstance(variation, TotalVariation)
         return complete(train, observations, seeds, device, reports, self.transform, variation)
+
+    def attention(self, observation: Observation, *, seed: int, device: str) -> ArrayLike:
+        """The attention map behind the estimate of :meth:`complete`: shape (N, h N), heads beside one another.
+
+        Row n holds the weights of cube n. It is trained anew, and on the CPU whatever the device.
+        """
+        from fieldbench_methods.fieldformer.design import Schedule
+        from fieldbench_methods.fieldformer.fit import fit_attentive
+
+        design = self.design(observation.shape)
+        schedule = Schedule(self.epochs, self.learning_rate, self.weight_decay)
+        maps: list[NDArray[np.float32]] = []
+
+        def train(problems: Sequence[Problem], device: str, share: float) -> list[FloatArray]:
+            fitted = [
+                fit_attentive(design, self._cubes(design.geometry, problem), problem, schedule.shortened(share))
+                for problem in problems
+            ]
+            maps.extend(attention for _, attention in fitted)
+            return [estimate for estimate, _ in fitted]
+
+        variation = self.modifier("tv")
+        assert variation is None or isinstance(variation, TotalVariation)
+        complete(train, [observation], [seed], "cpu", [Silent()], self.transform, variation)
+        return maps[-1]
 
     def batch_size(self, shape: Sequence[int], device: str) -> int:
         """One on the CPU, where a trial keeps a core busy by itself; on a GPU, as many as keep it busy."""

@@ -1,0 +1,332 @@
+"""Timings of the training engines of tap, mhtap and tnn: plain twin, fast engine, batches.
+
+    python benchmarks/engine.py speed          one epoch of every engine on the same work, with ratios
+    python benchmarks/engine.py arithmetic     GFLOP of an epoch and the share of the matrix-product peak reached
+    python benchmarks/engine.py profile tap    where an epoch's time goes
+    python benchmarks/engine.py errors         final errors of plain twin and fast engine over seeds
+    python benchmarks/engine.py memory         a 100 x 100 x 100 field with 4913 cubes
+
+Everything runs on one CPU thread (and a GPU, where there is one). CPU times are processor times of the
+thread, so that whatever else the machine does distorts them less; GPU times are wall-clock, synchronised.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Any
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(variable, "1")
+
+import numpy as np
+import torch
+
+from fieldbench import Silent
+from fieldbench_methods.fieldformer import engine as engine_module
+from fieldbench_methods.fieldformer import kernels
+from fieldbench_methods.fieldformer.design import Design, Schedule
+from fieldbench_methods.fieldformer.engine import Engine
+from fieldbench_methods.fieldformer.fit import fit_fast, fit_plain
+from fieldbench_methods.fieldformer.geometry import Geometry
+from fieldbench_methods.fieldformer.methods import MHTAP, TAP
+from fieldbench_methods.fieldformer.network import TensorAttention
+from fieldbench_methods.fieldformer.sparsemax import sorted_sparsemax
+from fieldbench_methods.fieldformer.training import train
+from fieldbench_methods.scaling import Scaling
+from fieldbench_methods.self_supervised import Problem, Relay, Smoothness
+from fieldbench_methods.tnn import TNN
+from fieldbench_methods.tnn.engine import Engine as TensorEngine
+from fieldbench_methods.tnn.fit import fit_plain as fit_plain_tnn
+
+SOUND_SPEED, RADIO_MAP = (20, 20, 20), (51, 51, 64)
+CASES: dict[str, tuple[Any, tuple[int, ...], bool]] = {
+    "tap": (TAP(), SOUND_SPEED, False),
+    "mhtap": (MHTAP(), SOUND_SPEED, False),
+    "tap-softmax": (TAP(activation="softmax"), SOUND_SPEED, False),
+    "tap-radio": (TAP(), RADIO_MAP, False),
+    "tap-radio-tv": (TAP(), RADIO_MAP, True),
+    "mhtap-radio": (MHTAP(), RADIO_MAP, False),
+}
+WARM = 60
+"""Epochs before timing, after which the support has found its size."""
+
+
+def field_of(shape: Sequence[int]) -> np.ndarray:
+    """A smooth field in [-1, 1]."""
+    grids = np.meshgrid(*(np.linspace(0, 1, size) for size in shape), indexing="ij")
+    return np.sin(6 * grids[0] + 2 * grids[1]) * np.cos(5 * grids[2]) * (1 - 0.5 * grids[1])
+
+
+def problem_of(shape: tuple[int, ...], rate: float, seed: int, variation: bool = False) -> Problem:
+    """A share of the field observed: fibers along the last axis for radio maps, scattered entries else."""
+    generator = np.random.default_rng(seed)
+    mask = generator.random(shape) < rate
+    if shape == RADIO_MAP:
+        mask = np.repeat(generator.random((*shape[:2], 1)) < rate, shape[2], axis=2)
+    smoothness = Smoothness("second-order", (0, 1), 0.03) if variation else None
+    return Problem(np.where(mask, field_of(shape), 0.0), mask, seed, Relay(Silent(), Scaling(0.0, 1.0)), smoothness)
+
+
+def cubes_of(design: Design, problem: Problem) -> np.ndarray:
+    return design.geometry.extract(problem.target.astype(np.float32))
+
+
+class StandIn(TensorAttention):
+    """The released program's way, for comparison: SparseMax by sorting, torch's own dropout, autograd."""
+
+    def attention(self, query: torch.Tensor, key: torch.Tensor, step: int | None) -> torch.Tensor:
+        design, drop = self.design, torch.nn.functional.dropout
+        queries = torch.nn.functional.normalize(torch.einsum("bnk,bkhm->bhnm", self.cubes, query), dim=-1)
+        keys = torch.nn.functional.normalize(torch.einsum("bnk,bkhm->bhnm", self.cubes, key), dim=-1)
+        scores = (queries @ keys.transpose(-1, -2)).transpose(1, 2).flatten(2) * design.score_scale
+        scores = drop(scores, design.dropout, step is not None)
+        weights = sorted_sparsemax(scores) if design.activation == "sparsemax" else scores.softmax(-1)
+        return drop(weights, design.core_dropout, step is not None)
+
+
+def stand_in(design: Design, problem: Problem, schedule: Schedule, device: str) -> None:
+    network = StandIn(
+        design, torch.from_numpy(cubes_of(design, problem)[None]).to(device), [problem.seed], schedule.epochs
+    )
+    train(network, [design.initial(problem.seed)], [problem], schedule, device)
+
+
+def seconds(work: Callable[[], object], repeats: int, clock: Callable[[], float] = time.thread_time) -> float:
+    """Median time of a call."""
+    times = []
+    for _ in range(repeats):
+        start = clock()
+        work()
+        times.append(clock() - start)
+    return statistics.median(times)
+
+
+def an_epoch(run: Callable[[Schedule], object], epochs: int, device: str) -> float:
+    """Seconds an epoch of a whole training run: a longer run less a shorter one, so that its start does not count."""
+    clock = time.thread_time if device == "cpu" else synchronised
+    run(Schedule(2, 4e-3, 0.01))
+    short, long = (seconds(lambda n=n: run(Schedule(n, 4e-3, 0.01)), 3, clock) for n in (2, 2 + epochs))
+    return (long - short) / epochs
+
+
+def synchronised() -> float:
+    torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def warm_engine(case: str) -> Engine:
+    method, shape, variation = CASES[case]
+    design, problem = method.design(shape), problem_of(shape, 0.1, 0, variation)
+    engine = Engine(design, cubes_of(design, problem), problem, Schedule(10_000, 4e-3, 0.01))
+    for _ in range(WARM):
+        engine.step()
+    return engine
+
+
+def speed(options: argparse.Namespace) -> None:
+    torch.set_num_threads(1)
+    print("milliseconds an epoch and trial, one CPU thread; ratio to the stand-in of the released program")
+    rows = []
+    for case in options.cases or ["tap", "mhtap", "tap-radio", "mhtap-radio"]:
+        method, shape, variation = CASES[case]
+        design, problem = method.design(shape), problem_of(shape, 0.1, 0, variation)
+        cubes = cubes_of(design, problem)
+        # Bound at once: the loop's variables move on.
+        base = an_epoch(lambda s, d=design, p=problem: stand_in(d, p, s, "cpu"), 4, "cpu")
+        plain = an_epoch(lambda s, d=design, p=problem, c=cubes: fit_plain(d, [c], [p], s, "cpu"), 4, "cpu")
+        fast = seconds(warm_engine(case).step, 60)
+        rows.append((case, "stand-in, CPU", base, base))
+        rows.append((case, "plain twin, CPU", plain, base))
+        rows.append((case, "fast engine, CPU", fast, base))
+        if torch.cuda.is_available():
+            single = an_epoch(lambda s, d=design, p=problem: stand_in(d, p, s, "cuda"), 40, "cuda")
+            rows.append((case, "stand-in, GPU", single, single))
+            for size in (1, 10):
+                problems = [problem_of(shape, 0.1, seed, variation) for seed in range(size)]
+                many = [cubes_of(design, one) for one in problems]
+                batch = an_epoch(lambda s, d=design, p=problems, c=many: fit_plain(d, c, p, s, "cuda"), 40, "cuda")
+                rows.append((case, f"plain twin, GPU, batch of {size}", batch / size, single))
+    rows += tensor_network_rows()
+    for case, what, value, base in rows:
+        print(f"{case:12s} {what:30s} {1e3 * value:9.3f} ms   x {base / value:6.2f}", flush=True)
+
+
+def tensor_network_rows() -> list[tuple[str, str, float, float]]:
+    """TNN on the sound speed field's shape."""
+    method, problem = TNN(), problem_of(SOUND_SPEED, 0.1, 0)
+    network = method.network(SOUND_SPEED)
+    plain = an_epoch(lambda s: fit_plain_tnn(network, network.uniform, [problem], s, "cpu"), 100, "cpu")
+    problems = [problem_of(SOUND_SPEED, 0.1, seed) for seed in range(10)]
+    batch = an_epoch(lambda s: fit_plain_tnn(network, network.uniform, problems, s, "cpu"), 50, "cpu") / 10
+    engine = TensorEngine(network, network.uniform(0), problem, Schedule(100_000, 4e-3, 0.01))
+    engine.step()
+    fast = seconds(engine.step, 500)
+    rows = [
+        ("tnn", "plain twin, CPU", plain, plain),
+        ("tnn", "plain twin, CPU, batch of 10", batch, plain),
+        ("tnn", "fast engine, CPU", fast, plain),
+    ]
+    if torch.cuda.is_available():
+        single = an_epoch(lambda s: fit_plain_tnn(network, network.uniform, [problem], s, "cuda"), 100, "cuda")
+        many = an_epoch(lambda s: fit_plain_tnn(network, network.uniform, problems, s, "cuda"), 100, "cuda") / 10
+        rows += [("tnn", "plain twin, GPU", single, single), ("tnn", "plain twin, GPU, batch of 10", many, single)]
+    return rows
+
+
+def dense_work(design: Design) -> dict[str, float]:
+    """Floating-point operations of one epoch if everything were dense, forward and backward."""
+    geometry = design.geometry
+    width = geometry.head_count * design.latent
+    embedding = 2 * 2 * geometry.cubes * geometry.cube_size * width
+    scores = 2 * geometry.cubes**2 * width
+    return {"embedding": 2.0 * embedding, "scores": 3.0 * scores, "expansion": 3.0 * expansion_work(geometry)}
+
+
+def expansion_work(geometry: Geometry) -> float:
+    order = engine_module.Layout.of(geometry).order
+    sizes, work = [geometry.core_shape[mode] for mode in order], 0.0
+    for index, mode in enumerate(order):
+        work += 2 * np.prod(sizes, dtype=float) * geometry.shape[mode]
+        sizes[index] = geometry.shape[mode]
+    return work
+
+
+def done_work(design: Design, density: float, observed: float) -> dict[str, float]:
+    """The same as the engine does it: the support only where sparse, the observed part of the cubes only."""
+    geometry, work = design.geometry, dense_work(design)
+    lead = engine_module.Layout.of(geometry).order[0]
+    first = 2 * np.prod(geometry.core_shape, dtype=float) * geometry.shape[lead]
+    share = density if density < engine_module.DENSE_CORE else 1.0
+    pairs = density if density < engine_module.DENSE_COSINES else 1.0
+    return {
+        "embedding": work["embedding"] * (observed if observed < 0.3 else 1.0),
+        "scores": work["scores"] * (1 + 2 * pairs) / 3,
+        "expansion": work["expansion"] - 3 * first * (1 - share),
+    }
+
+
+def arithmetic(options: argparse.Namespace) -> None:
+    left, right = (np.random.default_rng(0).random((1024, 1024), dtype=np.float32) for _ in range(2))
+    out = np.empty_like(left)
+    peak = 2 * 1024**3 / min(seconds(lambda: np.dot(left, right, out=out), 1) for _ in range(30)) / 1e9
+    print(f"single-precision matrix product, 1024^3, one thread: {peak:.1f} GFLOP/s")
+    print("GFLOP an epoch if dense, and as done; GFLOP/s and share of the product's peak for either")
+    for case in options.cases or list(CASES):
+        method, shape, variation = CASES[case]
+        engine, design = warm_engine(case), method.design(shape)
+        duration = seconds(engine.step, 40)
+        cubes = cubes_of(design, problem_of(shape, 0.1, 0, variation))
+        observed = np.count_nonzero(cubes) / cubes.size
+        dense = sum(dense_work(design).values()) / 1e9
+        done = sum(done_work(design, engine.density, observed).values()) / 1e9
+        print(
+            f"{case:12s} {1e3 * duration:7.2f} ms  density {engine.density:.3f}  dense {dense:6.3f}: "
+            f"{dense / duration:6.1f} GFLOP/s = {dense / duration / peak:4.0%}   done {done:6.3f}: "
+            f"{done / duration:6.1f} GFLOP/s = {done / duration / peak:4.0%}",
+            flush=True,
+        )
+
+
+class Stopwatch:
+    """Stands in for a module and adds up the time of each of its functions."""
+
+    def __init__(self, module: Any, only: Sequence[str], spent: Counter[str]) -> None:
+        self._module, self._only, self._spent = module, only, spent
+
+    def __getattr__(self, name: str) -> Any:
+        function = getattr(self._module, name)
+        if name not in self._only:
+            return function
+
+        def timed(*arguments: Any, **options: Any) -> Any:
+            start = time.thread_time()
+            result = function(*arguments, **options)
+            shapes = " x ".join(str(argument.shape) for argument in arguments[:2]) if name == "dot" else ""
+            self._spent[f"{name} {shapes}"] += time.thread_time() - start  # type: ignore[assignment]
+            return result
+
+        return timed
+
+
+def profile(options: argparse.Namespace) -> None:
+    names = [name for name in vars(kernels) if callable(getattr(kernels, name)) and not name.startswith("_")]
+    for case in options.cases or ["tap"]:
+        engine, spent = warm_engine(case), Counter[str]()
+        engine_module.kernels = Stopwatch(kernels, names, spent)  # type: ignore[assignment]
+        engine_module.np = Stopwatch(np, ["dot"], spent)  # type: ignore[assignment]
+        total = seconds(engine.step, 1)
+        spent.clear()
+        rounds = 50
+        total = sum(seconds(engine.step, 1) for _ in range(rounds))
+        engine_module.kernels, engine_module.np = kernels, np
+        print(f"{case}: {1e3 * total / rounds:.2f} ms an epoch")
+        for name, spell in spent.most_common():
+            print(f"  {1e3 * spell / rounds:8.3f} ms {spell / total:5.1%}  {name}")
+
+
+def errors(options: argparse.Namespace) -> None:
+    """Error of the final estimate over all entries, in the field's unit."""
+    from fieldbench.registry import Registry, Sources
+    from fieldbench.sensing import RandomEntries, observe
+
+    torch.set_num_threads(1)
+    field = Registry(Sources()).dataset(options.dataset).draw(np.random.default_rng(1000))
+    for method in (TAP(epochs=options.epochs), MHTAP(epochs=options.epochs)):
+        results: dict[str, list[float]] = {"plain": [], "fast": []}
+        design = method.design(field.shape)
+        for seed in range(1000, 1000 + options.seeds):
+            mask = RandomEntries().draw(field.existing, field.axes, 0.1, np.random.default_rng(seed))
+            observation = observe(field, mask, np.zeros(field.shape))
+            scale = np.abs(observation.observed).max()
+            listener = Relay(Silent(), Scaling(0.0, 1.0))
+            problem = Problem(observation.filled(0.0) / scale, mask, seed, listener)
+            cubes, schedule = cubes_of(design, problem), Schedule(options.epochs, 4e-3, 0.01)
+            fast = fit_fast(design, cubes, problem, schedule)
+            (plain,) = fit_plain(design, [cubes], [problem], schedule, options.device)
+            for name, estimate in (("plain", plain), ("fast", fast)):
+                results[name].append(float(np.sqrt(np.mean((estimate * scale - field.values) ** 2))))
+            print(
+                f"{method.name} seed {seed}: " + ", ".join(f"{k} {v[-1]:.4f}" for k, v in results.items()), flush=True
+            )
+        for name, values in results.items():
+            print(f"{method.name} {name}: {np.mean(values):.4f} ({np.std(values, ddof=1):.4f})")
+
+
+def memory(options: argparse.Namespace) -> None:
+    shape = (100, 100, 100)
+    method = TAP(window=20, stride=5, latent=64)
+    design, problem = method.design(shape), problem_of(shape, 0.05, 0)
+    print(
+        f"{design.geometry.cubes} cubes; the dense attention map alone is {4 * design.geometry.cubes**2 / 1e6:.0f} MB"
+    )
+    engine = Engine(design, cubes_of(design, problem), problem, Schedule(100, 4e-3, 0.01))
+    for _ in range(5):
+        duration = seconds(engine.step, 1)
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+        print(
+            f"{duration:.2f} s an epoch, density {engine.density:.3f}, peak resident memory {peak:.2f} GB", flush=True
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("mode", choices=["speed", "arithmetic", "profile", "errors", "memory"])
+    parser.add_argument("cases", nargs="*", help=f"some of: {', '.join(CASES)}")
+    parser.add_argument("--epochs", type=int, default=1000, help="of the errors mode")
+    parser.add_argument("--seeds", type=int, default=10, help="of the errors mode")
+    parser.add_argument("--dataset", default="ssf", help="of the errors mode")
+    parser.add_argument("--device", default="cpu", help="of the plain twin in the errors mode")
+    options = parser.parse_args()
+    {"speed": speed, "arithmetic": arithmetic, "profile": profile, "errors": errors, "memory": memory}[options.mode](
+        options
+    )
+
+
+if __name__ == "__main__":
+    main()
