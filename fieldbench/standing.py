@@ -47,7 +47,7 @@ def standing(run: str | os.PathLike[str]) -> Standing:
         methods[method]["missing"] += len(numbers)
     failures: Failures = {}
     done = 0
-    for row in read_rows(run):
+    for row in read_rows(run, diagnostics=False):
         cell = (row["method"], row["dataset"], row["sampler"], row["noise"], row["select"], row["rate"])
         if (row["seed"], row["trial"]) not in wanted.get(cell, ()):
             continue

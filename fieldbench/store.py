@@ -18,6 +18,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
 
+from pydantic_core import from_json
+
 from fieldbench.errors import FieldbenchError, RequestError
 from fieldbench.plan import Plan
 from fieldbench.trial import FAILURES, Record
@@ -138,8 +140,12 @@ class RunStore:
         self.close()
 
 
-def read_rows(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
+def read_rows(path: str | os.PathLike[str], *, diagnostics: bool = True) -> Iterator[dict[str, Any]]:
     """Rows of a run in the order written, one a trial: of a trial that was run again, the last.
+
+    Args:
+        path: the run directory.
+        diagnostics: whether they are wanted; curves and tracebacks are most of what there is to parse.
 
     Raises:
         RequestError: if there is no run at ``path``.
@@ -155,7 +161,7 @@ def read_rows(path: str | os.PathLike[str]) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(_lines(file)):
         key = line_key(line)
         if key is not None and (not repeated or last[key] == number):
-            yield json.loads(line)
+            yield from_json(line if diagnostics else _without_diagnostics(line))
 
 
 def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -212,6 +218,12 @@ _STATUS_START = b'","status":"'
 def line_key(line: bytes) -> str | None:
     """The key of a stored line, or None if the line is damaged or cut short."""
     return _key_and_status(line)[0]
+
+
+def _without_diagnostics(line: bytes) -> bytes:
+    """The line cut before its last member. A quote within a JSON text is escaped, so the mark cannot be in one."""
+    head, mark, _ = line.partition(b',"diagnostics":{')
+    return head + b"}" if mark else line
 
 
 def _key_and_status(line: bytes) -> tuple[str | None, str]:

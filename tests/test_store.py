@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import resource
@@ -25,9 +26,17 @@ class Flat(fieldbench.Dataset):
     level: float = fieldbench.parameter(0.0, "the level")
     def draw(self, rng):
         return Field(np.full((4, 4), self.level), grid_axes((4, 4)))
+class Still(fieldbench.Method):
+    """Never run here."""
+    name = "still"
+    def complete(self, observation, *, seed, device, report):
+        raise NotImplementedError
 @fieldbench.hookimpl
 def fieldbench_register_datasets():
     return [Flat]
+@fieldbench.hookimpl
+def fieldbench_register_methods():
+    return [Still]
 '''
 
 
@@ -43,7 +52,7 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Registry:
 @pytest.fixture
 def make_plan(registry: Registry) -> Any:
     def make(**changes: Any) -> Plan:
-        return Plan(Request(**{"methods": "nearest", "datasets": "flat", "trials": 3, **changes}), registry)
+        return Plan(Request(**{"methods": "still", "datasets": "flat", "trials": 3, **changes}), registry)
 
     return make
 
@@ -54,16 +63,22 @@ def plan(make_plan: Any) -> Plan:
 
 
 def record(trial: Any, status: str = OK, **rest: Any) -> Record:
-    return Record(trial, status, metrics={"rmse": 0.5 + trial.trial} if status == OK else {}, **rest)
+    return Record(trial, status, **{"metrics": {"rmse": 0.5 + trial.trial} if status == OK else {}, **rest})
 
 
 def test_rows_come_back_as_written(tmp_path: Path, plan: Plan) -> None:
     first, second, _ = plan
-    written = [record(first, diagnostics={"curve": {"step": [1, 2]}}), record(second, FAILED, error='a "quoted" }\n')]
+    infinite = {"nmse": float("inf")}
+    written = [
+        record(first, diagnostics={"curve": {"step": [1, 2]}}),
+        record(second, FAILED, error='a ,"diagnostics":{ }\n', metrics=infinite),
+    ]
     with RunStore.open(tmp_path / "run", plan) as store:
         for item in written:
             store.append(item)
     assert [Record.from_row(row) for row in read_rows(tmp_path / "run")] == written
+    brief = [Record.from_row(row) for row in read_rows(tmp_path / "run", diagnostics=False)]
+    assert brief == [dataclasses.replace(item, diagnostics={}) for item in written]
 
 
 def test_finished_trials_are_known_when_a_run_is_opened_again(tmp_path: Path, plan: Plan) -> None:
