@@ -125,7 +125,7 @@ class Session:
             cell_of(trial): trial.identity
             for trial in (self.plan.trial(method, at, select, first) for method, at, select in self.plan.combinations())
         }
-        for row in read_rows(self.path):
+        for row in read_rows(self.path, diagnostics=False):
             trial, status, metrics, seconds = row_counts(row)
             inside = first <= trial.trial < first + self.plan.request.trials
             planned = trial.seed == self.plan.request.seed and wanted.get(cell_of(trial)) == trial.identity
