@@ -16,7 +16,7 @@ def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbe
     from fieldbench_methods.interpolation import Nearest
     from fieldbench_methods.kriging import Kriging
     from fieldbench_methods.lrtc import LRTC
-    from fieldbench_methods.splines import RadialBasis, Kriging, ThinPlate
+    from fieldbench_methods.splines import RadialBasis, ThinPlate
     from fieldbench_methods.tnn import TNN
     from fieldbench_methods.tucker_als import TuckerALS
     from fieldbench_methods.tv import TotalVariation
