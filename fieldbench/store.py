@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,8 +30,8 @@ MANIFEST, TRIALS, LOCK, FIELDS = "manifest.json", "trials.jsonl", "lock", "field
 #: Version of the layout. A newer fieldbench reads an older one.
 FORMAT = 1
 
-#: Records reach the operating system at once, so that no killed process loses one. They are forced to the
-#: disk itself at most this often (and at the end): it bounds what a power failure can cost.
+#: Records reach the operating system at once, so that no killed process loses one. So many seconds later, and
+#: at the end, they are forced to the disk itself: that bounds what a power failure can cost.
 SYNC_SECONDS = 1.0
 
 
@@ -48,7 +49,9 @@ class RunStore:
         self._statuses, whole = _scan(path / TRIALS)
         self._file = os.open(path / TRIALS, os.O_RDWR | os.O_CREAT, 0o666)
         os.ftruncate(self._file, whole)
-        self._end, self._synced = whole, time.monotonic()
+        self._end = whole
+        self._sync: threading.Timer | None = None
+        self._unsynced: OSError | None = None
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], plan: Plan, *, fresh: bool = False) -> RunStore:
@@ -100,20 +103,26 @@ class RunStore:
         row = record.as_row()
         line = encode_row(row)
         try:
+            if self._unsynced is not None:
+                raise self._unsynced
             _write_all(self._file, line, self._end)
-            if time.monotonic() - self._synced >= SYNC_SECONDS:
-                self.sync()
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(self._file, self._end)
             raise StorageError(f"{self.path / TRIALS}: {error.strerror}; nothing finished before is lost") from error
         self._end += len(line)
         self._statuses[row["key"]] = record.status
+        if self._sync is None:
+            self._sync = threading.Timer(SYNC_SECONDS, self._force_to_disk)
+            self._sync.daemon = True
+            self._sync.start()
 
-    def sync(self) -> None:
-        """Force what was appended to the disk."""
-        os.fsync(self._file)
-        self._synced = time.monotonic()
+    def _force_to_disk(self) -> None:
+        self._sync = None  # before the call: what is written during it needs another
+        try:
+            os.fsync(self._file)
+        except OSError as error:
+            self._unsynced = error
 
     def begin(self, provenance: dict[str, Any]) -> None:
         """Note in the manifest that a session of the run starts, and with what."""
@@ -127,17 +136,26 @@ class RunStore:
             write_manifest(self.path, self.manifest)
 
     def close(self) -> None:
-        """Force everything to the disk and give the folder free."""
-        with contextlib.suppress(OSError):  # a full disk was reported when the record was written
-            self.sync()
+        """Force everything to the disk and give the folder free.
+
+        Raises:
+            StorageError: if the disk did not take all of it.
+        """
+        if (sync := self._sync) is not None:
+            sync.cancel()
+            sync.join()
+        self._force_to_disk()
         os.close(self._file)
         self._lock.close()
+        if self._unsynced is not None:
+            raise StorageError(f"{self.path / TRIALS}: {self._unsynced.strerror}; some of it may be missing there")
 
     def __enter__(self) -> RunStore:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self.close()
+        with contextlib.suppress(StorageError) if error else contextlib.nullcontext():
+            self.close()
 
 
 def read_rows(path: str | os.PathLike[str], *, diagnostics: bool = True) -> Iterator[dict[str, Any]]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import json
 import os
 import resource
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -253,6 +256,30 @@ def test_a_record_that_finds_no_room_is_left_out_as_a_whole(tmp_path: Path, plan
         assert [row["key"] for row in read_rows(tmp_path / "run")] == [first.key]
         store.append(record(third))
     assert [row["key"] for row in read_rows(tmp_path / "run")] == [first.key, third.key]
+
+
+def test_a_disk_that_fails_after_the_fact_is_reported(
+    tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Some file systems find out that there is no room only when they are told to force data to the disk."""
+    first, second, _ = plan
+    synced = threading.Event()
+
+    def fail(file: int) -> None:
+        synced.set()
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    store = RunStore.open(tmp_path / "run", plan)
+    monkeypatch.setattr("fieldbench.store.SYNC_SECONDS", 0.01)
+    monkeypatch.setattr(os, "fsync", fail)
+    store.append(record(first))
+    assert synced.wait(10)
+    time.sleep(0.1)  # for the thread that heard of it to pass it on
+    with pytest.raises(StorageError, match="No space left"):
+        store.append(record(second))
+    with pytest.raises(StorageError, match="No space left"):
+        store.close()
+    assert writer(tmp_path / "run") is None
 
 
 def test_sessions_are_noted_with_their_end(tmp_path: Path, plan: Plan) -> None:
