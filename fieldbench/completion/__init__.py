@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,6 +25,9 @@ from fieldbench.method import Method
 from fieldbench.metric import Metric
 from fieldbench.registry import Registry, Sources
 from fieldbench.trial import stream
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 AUTO = "auto"
 
@@ -79,6 +83,13 @@ class Completed:
     def expected_error(self) -> float:
         """The error to expect at entries like the held-out ones, in the metric (NaN if it was not measured)."""
         return next((item.expected for item in self.comparison if item.method == self.method), math.nan)
+
+    def frame(self) -> pd.DataFrame:
+        """The comparison as a table: method, expected error, errors of the folds, seconds and note; best first."""
+        import pandas as pd
+
+        rows = [asdict(item) for item in self.comparison]
+        return pd.DataFrame(rows, columns=["method", "expected", "errors", "seconds", "note"])
 
 
 def complete(

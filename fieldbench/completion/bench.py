@@ -19,12 +19,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fieldbench.errors import one_line
+from fieldbench.execution.lifeline import hold_on_to
 from fieldbench.execution.slots import Slot
 from fieldbench.field import FloatArray, Observation
 from fieldbench.method import Method, Silent, as_field_array
 from fieldbench.registry import Registry, Sources
 
-_START = "import sys; sys.path[:] = sys.argv[2:]; from fieldbench.completion.bench import main; main()"
+_START = "import sys; sys.path[:] = sys.argv[3:]; from fieldbench.completion.bench import main; main()"
 
 
 @dataclass(frozen=True)
@@ -78,6 +79,7 @@ class Bench:
         self._slot, self._sources = slot, sources
         self._process: subprocess.Popen[bytes] | None = None
         self._link: Connection | None = None
+        self._lifeline: int | None = None
 
     def __enter__(self) -> Bench:
         return self
@@ -109,9 +111,11 @@ class Bench:
         if self._link is not None:
             return self._link
         self._link, theirs = multiprocessing.Pipe()
+        lifeline, self._lifeline = os.pipe()
+        descriptors = (theirs.fileno(), lifeline)
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _START, str(theirs.fileno()), *sys.path],
-            pass_fds=(theirs.fileno(),),
+            [sys.executable, "-P", "-c", _START, *map(str, descriptors), *sys.path],
+            pass_fds=descriptors,
             env={**os.environ, **self._slot.environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -119,6 +123,7 @@ class Bench:
             start_new_session=True,
         )
         theirs.close()
+        os.close(lifeline)
         with contextlib.suppress(OSError, EOFError):  # if it could not start, the first fit will say so
             self._link.send_bytes(cloudpickle.dumps((self._sources, self._slot.device)))
             self._link.recv_bytes()
@@ -126,22 +131,24 @@ class Bench:
 
     def _stop(self) -> int:
         """End the process and all that it started; returns its exit code."""
-        process, link = self._process, self._link
-        self._process = self._link = None
-        if link is not None:
-            link.close()
-        if process is None:
+        process, link, lifeline = self._process, self._link, self._lifeline
+        self._process = self._link = self._lifeline = None
+        if process is None or link is None or lifeline is None:
             return 0
         with contextlib.suppress(subprocess.TimeoutExpired):
             process.wait(0.2)  # one that died by itself shall be known by its own exit code
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(process.pid, signal.SIGKILL)
-        return process.wait()
+        code = process.wait()
+        link.close()
+        os.close(lifeline)
+        return code
 
 
 def main() -> None:
-    """Serve until the socket is closed. Argument: file descriptor of the socket."""
+    """Serve until the socket is closed. Arguments: file descriptors of the socket and of the lifeline."""
     link = Connection(int(sys.argv[1]))
+    hold_on_to(int(sys.argv[2]))
     sources, device = pickle.loads(link.recv_bytes())
     registry = Registry(sources)
     link.send_bytes(b"ready")

@@ -38,6 +38,15 @@ def test_the_method_that_is_right_is_chosen_and_its_error_known(observation: Obs
     assert made.withheld == round(0.1 * observation.mask.sum())
 
 
+def test_the_comparison_is_a_frame_best_first(observation: Observation) -> None:
+    made = complete(observation, candidates=["zero", "plane", "picky"], budget=60, sources=SOURCES, device="cpu")
+    frame = made.frame()
+    assert frame["method"].tolist() == ["plane", "zero", "picky"]
+    assert frame["expected"][0] == made.expected_error
+    assert np.isnan(frame["expected"][2])
+    assert len(frame["errors"][1]) == 3
+
+
 def test_the_uncertainty_of_a_method_that_has_it_is_reported(observation: Observation) -> None:
     made = complete(observation, "plane", budget=0, sources=SOURCES, device="cpu")
     assert made.deviation is not None

@@ -1,0 +1,73 @@
+"""The process that fits methods: stopped in time, started again, and gone with its parent."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from fieldbench.completion.bench import Bench, Task
+from fieldbench.execution import Options, slots
+from fieldbench.field import Observation
+from fieldbench.registry import Sources
+
+RIVALS = str(Path(__file__).with_name("rivals.py"))
+OBSERVATION = Observation(np.ones((4, 4)), np.eye(4, dtype=bool))
+
+
+def bench() -> Bench:
+    return Bench(slots(Options(device="cpu", jobs=1))[0], Sources.from_environment([RIVALS]))
+
+
+def test_a_process_serves_many_fits_and_ends_with_the_block() -> None:
+    with bench() as place:
+        first = place.fit(Task("zero", OBSERVATION, 0))
+        assert first.estimate is not None
+        children = {child.pid for child in psutil.Process().children()}
+        assert place.fit(Task("noisy", OBSERVATION, 1)).error == ""
+        assert {child.pid for child in psutil.Process().children()} == children
+    assert not any(psutil.pid_exists(pid) for pid in children)
+
+
+def test_a_fit_that_takes_too_long_is_stopped_and_the_next_one_served() -> None:
+    with bench() as place:
+        late = place.fit(Task("sleeper", OBSERVATION, 0), limit=0.5)
+        assert late.late
+        assert late.estimate is None
+        assert "0 s" in late.error or "1 s" in late.error
+        assert place.fit(Task("zero", OBSERVATION, 0)).estimate is not None
+
+
+def test_a_process_dies_with_its_parent() -> None:
+    program = (
+        "import numpy as np, psutil, threading, time, sys;"
+        "from fieldbench.completion.bench import Bench, Task; from fieldbench.execution import Options, slots;"
+        "from fieldbench.field import Observation; from fieldbench.registry import Sources;"
+        "place = Bench(slots(Options(device='cpu', jobs=1))[0], Sources.from_environment([sys.argv[1]]));"
+        "task = Task('sleeper', Observation(np.ones((4, 4)), np.eye(4, dtype=bool)), 0);"
+        "place.fit(Task('zero', task.observation, 0));"
+        "print(psutil.Process().children()[0].pid, flush=True);"
+        "place.fit(task)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program, RIVALS], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        child = int(parent.stdout.readline())
+        assert psutil.pid_exists(child)
+        os.kill(parent.pid, signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    while _runs(child) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not _runs(child)
+
+
+def _runs(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
