@@ -38,13 +38,14 @@ def blocks(page: str) -> Iterator[re.Match[str]]:
 def test_the_code_of_a_page_runs(page, tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FIELDBENCH_PLUGINS", "")
+    notebook = {"__name__": "notebook"}
     for number, block in enumerate(blocks(page)):
         if block["skip"]:
             continue
         if block["title"]:
             Path(block["title"]).write_text(block["code"])
         elif block["kind"] == "python":
-            exec(compile(block["code"], f"{page} block {number}", "exec"), {"__name__": f"page_{number}"})
+            exec(compile(block["code"], f"{page} block {number}", "exec"), notebook)
         elif block["kind"] == "bash":
             for line in block["code"].splitlines():
                 run(line, monkeypatch)
