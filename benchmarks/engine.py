@@ -13,7 +13,6 @@ thread, so that whatever else the machine does distorts them less; GPU times are
 from __future__ import annotations
 
 import argparse
-import os
 import resource
 import statistics
 import time
@@ -21,11 +20,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(variable, "1")
-
 import numpy as np
 import torch
+from threadpoolctl import threadpool_limits
 
 from fieldbench import Silent
 from fieldbench_methods.fieldformer import engine as engine_module
@@ -130,7 +127,6 @@ def warm_engine(case: str) -> Engine:
 
 
 def speed(options: argparse.Namespace) -> None:
-    torch.set_num_threads(1)
     print("milliseconds an epoch and trial, one CPU thread; ratio to the stand-in of the released program")
     rows = []
     for case in options.cases or ["tap", "mhtap", "tap-radio", "mhtap-radio"]:
@@ -275,7 +271,6 @@ def errors(options: argparse.Namespace) -> None:
     from fieldbench.registry import Registry, Sources
     from fieldbench.sensing import RandomEntries, observe
 
-    torch.set_num_threads(1)
     field = Registry(Sources()).dataset(options.dataset).draw(np.random.default_rng(1000))
     for method in (TAP(epochs=options.epochs), MHTAP(epochs=options.epochs)):
         results: dict[str, list[float]] = {"plain": [], "fast": []}
@@ -323,6 +318,8 @@ def main() -> None:
     parser.add_argument("--dataset", default="ssf", help="of the errors mode")
     parser.add_argument("--device", default="cpu", help="of the plain twin in the errors mode")
     options = parser.parse_args()
+    torch.set_num_threads(1)
+    threadpool_limits(1)
     {"speed": speed, "arithmetic": arithmetic, "profile": profile, "errors": errors, "memory": memory}[options.mode](
         options
     )

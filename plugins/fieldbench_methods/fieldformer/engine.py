@@ -120,6 +120,7 @@ class Engine:
         geometry = design.geometry
         self._design, self._schedule = design, schedule
         self._cubes, self._cubes_across = _matrix(cubes), _matrix(np.ascontiguousarray(cubes.T))
+        self._empty = ~cubes.any(axis=1)
         self._layout = layout = Layout.of(geometry)
         self._soft = design.activation == "softmax"
         self._weights = _Weights(design, problem.seed)
@@ -274,8 +275,8 @@ class Engine:
         query_slope, key_slope = self._unit_gradient
         heads, count, _ = queries.shape
         if support.used < DENSE_COSINES * heads * count * count:
-            kernels.head_ends(support.starts, support.columns, heads, self._head_ends)
-            across = support.transposed()
+            kernels.head_ends(support.starts, support.columns, self._empty, self._head_ends)
+            across = support.transposed(self._head_ends[-1])
             kernels.cosine_gradient(
                 support.starts, support.columns, support.gradient, self._head_ends, across, queries, keys,
                 query_slope, key_slope,
@@ -364,13 +365,13 @@ class _Support:
             self.weights = np.concatenate([self.weights[:used], np.empty(size - used, np.float32)])
             self.gradient = np.empty(size, np.float32)
 
-    def transposed(self) -> tuple[NDArray[np.int64], NDArray[np.uint32], Floats]:
-        """The gradient by columns: starts, rows and values."""
+    def transposed(self, ends: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint32], Floats]:
+        """The gradient by columns, of the slots before ``ends`` in each row: starts, rows and values."""
         if len(self._rows_across) < self.used:
             self._rows_across = np.empty(len(self.columns), np.uint32)
             self._gradient_across = np.empty(len(self.columns), np.float32)
         across = self._starts_across, self._rows_across, self._gradient_across
-        kernels.transpose(self.starts, self.columns, self.gradient, across[1], across[2], across[0])
+        kernels.transpose(self.starts, ends, self.columns, self.gradient, across[1], across[2], across[0])
         return across
 
 

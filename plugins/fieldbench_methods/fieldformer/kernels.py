@@ -285,16 +285,20 @@ def activation_gradient(  # type: ignore[no-untyped-def]
 
 
 @_compiled()
-def transpose(starts, columns, values, rows_across, values_across, starts_across):  # type: ignore[no-untyped-def]
-    """A sparse matrix by columns: what stands at row n and column c of the one is at row c of the other."""
+def transpose(starts, ends, columns, values, rows_across, values_across, starts_across):  # type: ignore[no-untyped-def]
+    """A sparse matrix by columns: what stands at row n and column c of the one is at row c of the other.
+
+    Row n has the slots ``starts[n] .. ends[n]``.
+    """
     starts_across[:] = 0
-    for slot in range(starts[-1]):
-        starts_across[columns[slot] + np.uint32(1)] += 1
+    for n in range(ends.size):
+        for slot in range(starts[n], ends[n]):
+            starts_across[columns[slot] + np.uint32(1)] += 1
     for column in range(starts_across.size - 1):
         starts_across[column + 1] += starts_across[column]
     place = starts_across[:-1].copy()
-    for n in range(starts.size - 1):
-        for slot in range(starts[n], starts[n + 1]):
+    for n in range(ends.size):
+        for slot in range(starts[n], ends[n]):
             column = columns[slot]
             rows_across[place[column]] = n
             values_across[place[column]] = values[slot]
@@ -324,14 +328,18 @@ def strips(starts, ends, columns, values, source, target, row, begin, size, widt
 
 
 @_compiled(fastmath=_FAST)
-def head_ends(starts, columns, heads, ends):  # type: ignore[no-untyped-def]
-    """``ends[i, n]``: behind the last slot of row n that belongs to head i or one before it."""
-    rows = starts.size - 1
+def head_ends(starts, columns, empty, ends):  # type: ignore[no-untyped-def]
+    """``ends[i, n]``: behind the last slot of row n that belongs to head i or one before it.
+
+    Rows that are ``empty`` (of cubes in which nothing was observed) end where they start: their cosines are
+    0 whatever the weights, so that no gradient passes.
+    """
+    heads, rows = ends.shape
     for n in range(rows):
         slot = starts[n]
         for head in range(heads):
             beyond = np.uint32((head + 1) * rows)
-            while slot < starts[n + 1] and columns[slot] < beyond:
+            while not empty[n] and slot < starts[n + 1] and columns[slot] < beyond:
                 slot += 1
             ends[head, n] = slot
 
