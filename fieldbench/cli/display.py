@@ -100,7 +100,10 @@ class LiveDisplay:
         for name in ("method", "dataset", "metric", "mean", "trials"):
             means.add_column(justify="right" if name in ("mean", "trials") else "left")
         for name, dataset, average in _means(progress):
-            score, trials = f"{average.mean:.4g}", Text(f"{average.count} trials", style="dim")
+            score, trials = (
+                f"{average.mean:.4g}",
+                Text(f"{average.count} trial{'' if average.count == 1 else 's'}", style="dim"),
+            )
             metric = Text(progress.headline(dataset), style="dim")
             means.add_row(Text(name, style="cyan"), Text(dataset), metric, score, trials)
         return Group(head, Padding(means, (0, 0, 0, 2)))

@@ -27,6 +27,8 @@ def list_plugins(
         fieldbench list methods
         fieldbench list --plugin mine.py
     """
+    from collections import Counter
+
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
@@ -51,17 +53,17 @@ def list_plugins(
     console = Console()
     width = max((len(name) for group in groups.values() for name in group), default=0)
     for group in [item for item in ("Methods", "Modifiers", *PLURALS.values()) if item in groups]:
-        if group not in groups:
-            continue
-        console.print(Text(group, style="bold"))
-        grid = Table.grid(padding=(0, 2), expand=console.is_terminal)
-        grid.add_column(min_width=width + 2, no_wrap=True)
-        grid.add_column(ratio=1)
-        grid.add_column(justify="right", style="dim", overflow="fold")
-        for name, (summary, source) in groups.pop(group).items():
-            grid.add_row(Text(f"  {name}", style="cyan"), Text(summary), Text(source))
-        console.print(grid)
-        console.print()
+        origins = Counter(source for _, source in groups[group].values())
+        for origin, _ in origins.most_common():
+            console.print(Text.assemble((group, "bold"), (f"  from {origin}", "dim")), soft_wrap=True)
+            grid = Table.grid(padding=(0, 2))
+            grid.add_column(min_width=width + 2, no_wrap=True, style="cyan")
+            grid.add_column()
+            for name, (summary, source) in groups[group].items():
+                if source == origin:
+                    grid.add_row(Text(f"  {name}"), Text(summary))
+            console.print(grid)
+            console.print()
     if registry.broken:
         console.print(Text("Broken plugins", style="bold red"))
         for item in registry.broken:

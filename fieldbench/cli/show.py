@@ -104,7 +104,7 @@ def pages(kind: str, item: Plugin | type[Plugin], source: str) -> list[Renderabl
     title = cls.name if isinstance(item, type) else str(item)
     pages: list[RenderableType] = [
         Text.assemble((title, "bold cyan"), f"  {kind}", (f"  from {source}", "dim")),
-        Padding(Text(inspect.cleandoc(cls.__doc__ or "It has no description.")), (1, 0, 0, 2)),
+        Padding(Text(_reflowed(inspect.cleandoc(cls.__doc__ or "It has no description."))), (1, 0, 0, 2)),
     ]
     facts = _facts(cls, item)
     if facts:
@@ -116,6 +116,15 @@ def pages(kind: str, item: Plugin | type[Plugin], source: str) -> list[Renderabl
     else:
         pages.append(Padding(Text("It has no parameters.", style="dim"), (1, 0, 0, 2)))
     return pages
+
+
+def _reflowed(text: str) -> str:
+    """The text with the lines of each plain paragraph joined; lists and indented lines stay as they are."""
+    paragraphs = text.split("\n\n")
+    return "\n\n".join(
+        paragraph if "\n " in paragraph or "\n-" in paragraph else paragraph.replace("\n", " ")
+        for paragraph in paragraphs
+    )
 
 
 def _facts(cls: type[Plugin], item: Plugin | type[Plugin]) -> dict[str, str]:
@@ -185,7 +194,8 @@ def _type(annotation: Any, metadata: list[Any]) -> str:
         for key, sign in signs.items()
         if getattr(item, key, None) is not None
     ]
-    return " ".join([words, ", ".join(bounds)]).strip()
+    plain, none = words.removesuffix(" or none"), " or none" * words.endswith(" or none")
+    return f"{plain} {', '.join(bounds)}".strip() + none
 
 
 def _words(annotation: Any) -> str:
