@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 import fieldbench
 from fieldbench.field import FloatArray, Observation
+from fieldbench.spec import Value
 
 
 class Kriging(fieldbench.Method):
@@ -20,6 +21,7 @@ class Kriging(fieldbench.Method):
 
     name = "kriging"
     revision = "1"
+    conformance_parameters: ClassVar[dict[str, Value]] = {"fit": 60}
     has_uncertainty: ClassVar[bool] = True
 
     kernel: Literal["exponential", "matern-3/2", "matern-5/2", "squared-exponential"] = fieldbench.parameter(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
 import fieldbench
 from fieldbench.field import FloatArray, Mask, Observation
+from fieldbench.spec import Value
 from fieldbench_methods.scaling import fit_scaling
 
 
@@ -24,6 +25,7 @@ class TuckerALS(fieldbench.Method):
 
     name = "tucker-als"
     revision = "1"
+    conformance_parameters: ClassVar[dict[str, Value]] = {"iterations": 20}
 
     ranks: int | tuple[int, ...] = fieldbench.parameter(
         5, "multilinear ranks, one for all axes or one an axis (5x5x5)", source="paper, section V-A: core (5,5,5)"

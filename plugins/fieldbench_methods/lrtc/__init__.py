@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import combinations
-from typing import Literal
+from typing import ClassVar, Literal
 
 import fieldbench
 from fieldbench.errors import RequestError
 from fieldbench.field import FloatArray, Observation
+from fieldbench.spec import Value
 
 
 class LRTC(fieldbench.Method):
@@ -24,6 +25,7 @@ class LRTC(fieldbench.Method):
 
     name = "lrtc"
     revision = "1"
+    conformance_parameters: ClassVar[dict[str, Value]] = {"iterations": 30}
 
     variant: Literal["tsvd", "silrtc", "halrtc"] = fieldbench.parameter("tsvd", "which nuclear norm and algorithm")
     tube: int | tuple[int, ...] | None = fieldbench.parameter(
