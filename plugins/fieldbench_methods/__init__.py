@@ -12,8 +12,10 @@ import fieldbench
 @fieldbench.hookimpl
 def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbench.Modifier]]:
     from fieldbench_methods.cartography.methods import DowJons, Nasdac
+    from fieldbench_methods.dineof import Dineof
     from fieldbench_methods.fieldformer.methods import MHTAP, TAP
-    from fieldbench_methods.interpolation import Nearest
+    from fieldbench_methods.inpainting import Biharmonic, Harmonic
+    from fieldbench_methods.interpolation import InverseDistance, Linear, Nearest
     from fieldbench_methods.kriging import Kriging
     from fieldbench_methods.lrtc import LRTC
     from fieldbench_methods.splines import RadialBasis, ThinPlate
@@ -21,4 +23,22 @@ def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbe
     from fieldbench_methods.tucker_als import TuckerALS
     from fieldbench_methods.tv import TotalVariation
 
-    return [TAP, MHTAP, TNN, TotalVariation, TuckerALS, LRTC, Nearest, ThinPlate, RadialBasis, Kriging, Nasdac, DowJons]
+    return [
+        TAP,
+        MHTAP,
+        TNN,
+        TotalVariation,
+        TuckerALS,
+        LRTC,
+        Nearest,
+        InverseDistance,
+        Linear,
+        ThinPlate,
+        RadialBasis,
+        Kriging,
+        Harmonic,
+        Biharmonic,
+        Dineof,
+        Nasdac,
+        DowJons,
+    ]

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fieldbench.field import FloatArray, Observation
 from fieldbench_methods.neighbourhood import nearest_points, systems
@@ -239,7 +240,7 @@ def _laid_out(data: Scattered, columns: FloatArray) -> FloatArray:
 
 
 def _variances(
-    kernel: str, lengths: FloatArray, nugget: float, points: FloatArray, values: FloatArray, chosen: FloatArray
+    kernel: str, lengths: FloatArray, nugget: float, points: FloatArray, values: FloatArray, chosen: NDArray[np.intp]
 ) -> FloatArray:
     """The restricted estimate of each column's variance, shape (c,)."""
     from scipy.linalg import cho_factor, cho_solve

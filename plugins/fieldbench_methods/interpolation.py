@@ -1,11 +1,11 @@
-"""Interpolation on the grid: the trivial baselines that no table should be without."""
+"""Interpolation from neighbouring observations: the simple baselines that no table should be without."""
 
 from __future__ import annotations
 
 import numpy as np
 
 import fieldbench
-from fieldbench.field import FloatArray
+from fieldbench.field import FloatArray, Observation
 
 
 class Nearest(fieldbench.Method):
@@ -14,11 +14,75 @@ class Nearest(fieldbench.Method):
     name = "nearest"
     revision = "1"
 
-    def complete(
-        self, observation: fieldbench.Observation, *, seed: int, device: str, report: fieldbench.Report
-    ) -> FloatArray:
+    def complete(self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report) -> FloatArray:
         from scipy.spatial import cKDTree
 
         grid = np.indices(observation.shape).reshape(observation.ndim, -1).T
         _, closest = cKDTree(observation.indices).query(grid)
         return observation.observed[closest].astype(float).reshape(observation.shape)
+
+
+class InverseDistance(fieldbench.Method):
+    """Mean of the nearest observed values, weighted by a negative power of their distance (Shepard 1968).
+
+    In grid steps; power in the log domain, bin by bin where whole fibers are observed.
+    """
+
+    name = "idw"
+    revision = "1"
+
+    power: float = fieldbench.parameter(4.0, "weights are distance to the power of minus this", gt=0)
+    neighbours: int = fieldbench.parameter(64, "nearest observed positions that count", ge=1)
+
+    def complete(self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report) -> FloatArray:
+        from fieldbench_methods.neighbourhood import nearest_points
+        from fieldbench_methods.scattered import scatter
+
+        data = scatter(observation)
+        estimate = np.empty((len(data.targets), data.values.shape[1]))
+        batch = max(1, 2**22 // (self.neighbours * data.values.shape[1]))
+        for start in range(0, len(data.targets), batch):
+            targets = data.targets[start : start + batch]
+            closest = nearest_points(data.points, targets, self.neighbours)
+            distances = np.linalg.norm(data.points[closest] - targets[:, np.newaxis], axis=-1)
+            # Relative to the nearest, so that a large power does not underflow.
+            weights = (distances / distances[:, :1]) ** -self.power
+            weights /= weights.sum(axis=1, keepdims=True)
+            estimate[start : start + batch] = np.einsum("bk,bkc->bc", weights, data.values[closest])
+        return data.complete(estimate)
+
+
+class Linear(fieldbench.Method):
+    """Linear interpolation on a Delaunay triangulation; outside its hull the nearest observed value.
+
+    scipy's LinearNDInterpolator in grid steps; power in the log domain, bin by bin where whole fibers are
+    observed. Observed positions on a line or plane are interpolated along it and are constant across it.
+    """
+
+    name = "linear"
+    revision = "1"
+
+    def complete(self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report) -> FloatArray:
+        from scipy.interpolate import LinearNDInterpolator
+        from scipy.spatial import cKDTree
+
+        from fieldbench_methods.scattered import scatter, within_hull
+
+        data = scatter(observation)
+        if not len(data.targets):
+            return data.complete(np.empty((0, data.values.shape[1])))
+        points, targets = within_hull(data.points, data.targets)
+        if points.shape[1] == 0:
+            return data.complete(np.repeat(data.values, len(targets), axis=0))
+        if points.shape[1] == 1:
+            return data.complete(_along_line(points[:, 0], data.values, targets[:, 0]))
+        estimate = LinearNDInterpolator(points, data.values)(targets)
+        outside = np.isnan(estimate[:, 0])
+        _, closest = cKDTree(points).query(targets[outside])
+        estimate[outside] = data.values[closest]
+        return data.complete(estimate)
+
+
+def _along_line(points: FloatArray, values: FloatArray, targets: FloatArray) -> FloatArray:
+    order = np.argsort(points)
+    return np.stack([np.interp(targets, points[order], column[order]) for column in values.T], axis=1)

@@ -1,0 +1,134 @@
+"""DINEOF: gaps filled by the leading empirical orthogonal functions of the field itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from math import prod
+
+import numpy as np
+
+import fieldbench
+from fieldbench.errors import RequestError
+from fieldbench.field import FloatArray, Mask, Observation
+from fieldbench.sensing import is_fiber_mask
+from fieldbench_methods.holdout import hold_out
+from fieldbench_methods.scaling import fit_scaling
+
+
+class Dineof(fieldbench.Method):
+    """Data-interpolating empirical orthogonal functions, their number chosen on held-out entries.
+
+    The field is unfolded into a matrix: one axis makes its columns, all others together its rows (a series
+    of maps: time makes the columns, space the rows). Hidden entries start at the observed mean and are
+    replaced by the truncated singular value decomposition until they settle, with one mode, then two, ...;
+    the number of modes (and the axis) of the smallest error at a tenth of the observed entries (or
+    fibers), held out, is then used with all of them. A row without any observation stays at the mean.
+    Power in the log domain. (Beckers and Rixen 2003.)
+    """
+
+    name = "dineof"
+    revision = "1"
+
+    axis: int | None = fieldbench.parameter(
+        None, "axis that makes the columns of the matrix, from 0; none = chosen on held-out observed entries"
+    )
+    modes: int | None = fieldbench.parameter(
+        None, "number of modes; none = chosen on held-out observed entries", ge=1, source="Beckers and Rixen 2003"
+    )
+    tolerance: float = fieldbench.parameter(
+        1e-3, "settled: hidden entries change by less than this share of the observed deviation", gt=0
+    )
+    iterations: int = fieldbench.parameter(50, "most iterations with one number of modes", ge=1)
+
+    def applicable(self, observation: Observation) -> str | None:
+        if observation.ndim < 2:
+            return "dineof works on fields of at least 2 dimensions; this one is 1-D"
+        return None
+
+    def check_shape(self, shape: Sequence[int]) -> None:
+        if self.axis is not None and not 0 <= self.axis < len(shape):
+            raise ValueError(f"axis={self.axis}: the field has axes 0 to {len(shape) - 1}")
+        sizes = shape if self.axis is None else [shape[self.axis]]
+        rank = min(min(size, prod(shape) // size) for size in sizes)
+        if self.modes is not None and self.modes > rank:
+            raise ValueError(f"modes={self.modes}: a matrix of this field has only {rank}; give at most that")
+
+    def complete(self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report) -> FloatArray:
+        try:
+            self.check_shape(observation.shape)
+        except ValueError as error:
+            raise RequestError(f"dineof: {error}") from None
+        scaling, mask = fit_scaling(observation), observation.mask
+        values = scaling.forward(observation.filled(1.0))
+        limits = Limits(self.tolerance, self.iterations)
+        # Where whole fibers are observed, a row along the last axis is complete or empty and teaches nothing.
+        informative = observation.ndim - is_fiber_mask(mask)
+        axes = list(range(informative)) if self.axis is None else [self.axis]
+        axis, modes = axes[0], self.modes or 1
+        held = hold_out(mask, 0.1, np.random.default_rng(seed))
+        if held is not None and (self.modes is None or len(axes) > 1):
+            _, modes, axis = min((*best_modes(values, mask, held, axis, self.modes, limits), axis) for axis in axes)
+        fields = truncations(values, mask, axis, limits)
+        return scaling.inverse(next(islice(fields, modes - 1, None)))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When the iteration with one number of modes ends: hidden entries settle, or after so many iterations."""
+
+    tolerance: float
+    iterations: int
+
+
+def truncations(values: FloatArray, mask: Mask, axis: int, limits: Limits) -> Iterator[FloatArray]:
+    """The field filled by 1, 2, 3, ... modes, each starting from the one before; the last one is full rank.
+
+    Args:
+        values: array of any order of at least 2; only the entries of ``mask`` (True = observed) are read.
+        mask: boolean array of the same shape.
+        axis: the axis that makes the columns.
+        limits: when one number of modes is done.
+    """
+    mean, deviation = values[mask].mean(), values[mask].std()
+    observed = np.moveaxis(mask, axis, -1).reshape(-1, mask.shape[axis])
+    anomalies = np.moveaxis(np.where(mask, values - mean, 0.0), axis, -1)
+    shape, matrix = anomalies.shape, anomalies.reshape(observed.shape).copy()
+    hidden = np.flatnonzero(~observed)
+    entries, settled = matrix.ravel(), limits.tolerance * deviation * np.sqrt(len(hidden))
+    for modes in range(1, min(matrix.shape) + 1):
+        for _ in range(limits.iterations):
+            filled = truncate(matrix, modes).ravel()[hidden]
+            change = float(np.linalg.norm(filled - entries[hidden]))
+            entries[hidden] = filled
+            if change <= settled:
+                break
+        yield np.where(mask, values, mean + np.moveaxis(matrix.reshape(shape), -1, axis))
+
+
+def truncate(matrix: FloatArray, modes: int) -> FloatArray:
+    """The nearest matrix of rank ``modes`` in the Frobenius norm."""
+    # Projection onto the leading eigenvectors of the smaller Gram matrix costs far less than an SVD.
+    if matrix.shape[0] < matrix.shape[1]:
+        return truncate(matrix.T, modes).T
+    _, vectors = np.linalg.eigh(matrix.T @ matrix)
+    leading = vectors[:, -modes:]
+    return (matrix @ leading) @ leading.T
+
+
+def best_modes(
+    values: FloatArray, mask: Mask, held: Mask, axis: int, modes: int | None, limits: Limits
+) -> tuple[float, int]:
+    """Mean squared error at the held-out entries, and the number of modes that has it.
+
+    Numbers are tried from 1 upwards, or only ``modes``; the search ends when three more modes than the best
+    have not helped.
+    """
+    best = (np.inf, 1)
+    for count, field in enumerate(truncations(values, mask & ~held, axis, limits), start=1):
+        if modes is None or count == modes:
+            best = min(best, (float(np.mean((field[held] - values[held]) ** 2)), count))
+        if count == modes or (modes is None and count >= best[1] + 3):
+            break
+    return best

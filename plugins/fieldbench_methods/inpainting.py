@@ -1,0 +1,45 @@
+"""Inpainting: the hidden entries take the values that make the field as smooth as possible."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import fieldbench
+from fieldbench.field import FloatArray, Observation
+
+_WEIGHTS = "weight of each axis's differences, (1,1,2); none = chosen on held-out observed entries"
+
+
+class _Inpainting(fieldbench.Method):
+    bends: ClassVar[bool]
+
+    weights: tuple[float, ...] | None = fieldbench.parameter(None, _WEIGHTS)
+
+    def complete(self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report) -> FloatArray:
+        from fieldbench_methods.smoothness import complete
+
+        return complete(observation, self.bends, self.weights, seed)
+
+
+class Harmonic(_Inpainting):
+    """Harmonic inpainting: least squared first differences, weighted axis by axis.
+
+    Hidden entries solve the discrete Laplace equation with the observed ones as its boundary values and
+    no flux across the edges of the grid. Power in the log domain, bin by bin where whole fibers are observed.
+    """
+
+    name = "harmonic"
+    revision = "1"
+    bends: ClassVar[bool] = False
+
+
+class Biharmonic(_Inpainting):
+    """Biharmonic inpainting: least squared second differences, mixed ones included, weighted axis by axis.
+
+    The thin-plate energy on the grid, with free edges: a linear trend costs nothing. Power in the log
+    domain, bin by bin where whole fibers are observed.
+    """
+
+    name = "biharmonic"
+    revision = "1"
+    bends: ClassVar[bool] = True

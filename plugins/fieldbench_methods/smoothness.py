@@ -1,0 +1,164 @@
+"""Energies of differences on the grid, and the fields that minimise them between observed entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from fieldbench.errors import RequestError
+from fieldbench.field import FloatArray, Mask, Observation
+from fieldbench_methods.holdout import hold_out
+from fieldbench_methods.scattered import scatter
+
+# A share of first differences that decides what second differences leave open (a slope that no two
+# observed entries determine); too little to be seen elsewhere.
+_TIE_BREAK = 1e-6
+_SMALL = 1000
+_CONVERGED = 1e-7
+_MOST_STEPS = 20_000
+
+
+def energy(shape: Sequence[int], weights: Sequence[float], bends: bool) -> Any:
+    """The matrix E of the energy x' E x of a field x (flattened in C order), sparse and symmetric.
+
+    Args:
+        shape: shape of the field.
+        weights: one positive number an axis.
+        bends: False for sum_a w_a |D_a x|^2 with first differences D_a; True for
+            sum_a w_a^2 |D_aa x|^2 + 2 sum_{a<b} w_a w_b |D_a D_b x|^2, plus the tie-break.
+    """
+    import scipy.sparse as sparse
+
+    def along(axes: dict[int, int]) -> Any:
+        """Differences of the given order along each of the given axes."""
+        factors = [_differences(size, axes.get(axis, 0)) for axis, size in enumerate(shape)]
+        return reduce(lambda one, other: sparse.kron(one, other, format="csr"), factors)
+
+    def square(matrix: Any, weight: float) -> Any:
+        return weight * (matrix.T @ matrix)
+
+    membrane = sum(square(along({axis: 1}), weight) for axis, weight in enumerate(weights))
+    if not bends:
+        return membrane.tocsr()
+    pure = sum(square(along({axis: 2}), weight**2) for axis, weight in enumerate(weights))
+    mixed = sum(
+        square(along({one: 1, other: 1}), 2 * weights[one] * weights[other])
+        for one, other in combinations(range(len(shape)), 2)
+    )
+    return (pure + mixed + _TIE_BREAK * membrane).tocsr()
+
+
+def minimise(matrix: Any, observed: Mask, values: FloatArray) -> FloatArray:
+    """The minimiser of an energy with the observed positions fixed.
+
+    Up to two axes, and small systems, are factorised, once for all columns; elsewhere factors would fill
+    the memory, and each column is solved by conjugate gradients.
+
+    Args:
+        matrix: of :func:`energy`, for positions of the shape of ``observed``.
+        observed: boolean array, True = observed.
+        values: at the observed positions, shape (n, c).
+
+    Returns:
+        Values at the hidden positions, shape (m, c).
+    """
+    from scipy.sparse.linalg import splu
+
+    at = observed.ravel()
+    hidden = matrix[~at]
+    system, right = hidden[:, ~at], -(hidden[:, at] @ values)
+    if not len(right):
+        return right
+    if observed.ndim <= 2 or len(right) <= _SMALL:
+        return splu(system.tocsc()).solve(right)
+    start = values.mean(axis=0)
+    return np.stack([_conjugate_gradients(system, *column) for column in zip(right.T, start, strict=True)], axis=1)
+
+
+def choose_weights(error: Callable[[tuple[float, ...]], float], axes: int) -> tuple[float, ...]:
+    """Weights of small error, powers of 2; only their ratios matter to a minimiser, and stay within 256.
+
+    Starts from equal weights and multiplies or divides one at a time by 4, then by 2, for as long as that
+    helps.
+    """
+    if axes < 2:
+        return (1.0,) * axes
+    known: dict[tuple[float, ...], float] = {}
+
+    def judge(weights: tuple[float, ...]) -> float:
+        key = tuple(weight / weights[0] for weight in weights)
+        if key not in known:
+            known[key] = error(weights)
+        return known[key]
+
+    best = (1.0,) * axes
+    for factor in (4.0, 2.0):
+        improved = True
+        while improved:
+            around = [
+                tuple(weight * step if axis == changed else weight for axis, weight in enumerate(best))
+                for changed in range(axes)
+                for step in (factor, 1 / factor)
+            ]
+            allowed = [weights for weights in around if max(weights) / min(weights) <= 256]
+            leader = min(allowed, key=judge)
+            improved = judge(leader) < judge(best)
+            best = leader if improved else best
+    return best
+
+
+def complete(observation: Observation, bends: bool, weights: tuple[float, ...] | None, seed: int) -> FloatArray:
+    """Complete a field; the seed picks the held-out entries that choose the weights.
+
+    Raises:
+        RequestError: if the number of weights is not the number of axes (without the last where whole
+            fibers are observed, as each bin is completed by itself), or one is not positive.
+    """
+    data = scatter(observation)
+    shape = data.observed.shape
+    if weights is None:
+        weights = _weights_from_held_out(data.observed, data.values, bends, np.random.default_rng(seed))
+    elif len(weights) != len(shape) or min(weights) <= 0:
+        raise RequestError(
+            f"weights={weights}: give {len(shape)} positive numbers, one for each axis that is completed"
+        )
+    return data.complete(minimise(energy(shape, weights, bends), data.observed, data.values))
+
+
+def _weights_from_held_out(
+    observed: Mask, values: FloatArray, bends: bool, rng: np.random.Generator
+) -> tuple[float, ...]:
+    held = hold_out(observed, 0.2, rng)
+    if held is None or observed.ndim < 2:
+        return (1.0,) * observed.ndim
+    among_observed = held[observed]
+    kept = observed & ~held
+    in_hidden = held.ravel()[~kept.ravel()]
+
+    def error(weights: tuple[float, ...]) -> float:
+        estimate = minimise(energy(observed.shape, weights, bends), kept, values[~among_observed])
+        return float(np.mean((estimate[in_hidden] - values[among_observed]) ** 2))
+
+    return choose_weights(error, observed.ndim)
+
+
+def _differences(size: int, order: int) -> Any:
+    """Forward differences of this order along an axis: shape (size - order, size), or no rows."""
+    import scipy.sparse as sparse
+
+    stencil = {0: [1.0], 1: [-1.0, 1.0], 2: [1.0, -2.0, 1.0]}[order]
+    rows = max(size - order, 0)
+    return sparse.diags_array(stencil, offsets=range(order + 1), shape=(rows, size), format="csr")
+
+
+def _conjugate_gradients(system: Any, right: FloatArray, start: float) -> FloatArray:
+    from scipy.sparse import diags_array
+    from scipy.sparse.linalg import cg
+
+    jacobi = diags_array(1 / system.diagonal())
+    solution, _ = cg(system, right, np.full(len(right), start), rtol=_CONVERGED, maxiter=_MOST_STEPS, M=jacobi)
+    return solution
