@@ -237,7 +237,9 @@ class Results:
 
         rows = [rows] if isinstance(rows, str) else rows
         columns = [columns] if isinstance(columns, str) else columns
-        return make_table(self._frame, self._facts, rows=rows, columns=columns, metric=metric, spread=spread)
+        table = make_table(self._frame, self._facts, rows=rows, columns=columns, metric=metric, spread=spread)
+        here, asked = len(self._frame), self._facts.size
+        return replace(table, unfinished=f"unfinished: {here} of {asked} trials are here" if here < asked else "")
 
     def compare(
         self,

@@ -25,6 +25,7 @@ class Facts:
 
     Attributes:
         trials: repetitions that were asked for in each cell; 0 where unknown.
+        size: trials that were asked for in all; 0 where unknown.
         order: specs in the order in which they were asked for.
         headline: the metric that tables of a dataset show, by dataset.
         units: unit of a dataset's field, by dataset.
@@ -35,6 +36,7 @@ class Facts:
     """
 
     trials: int = 0
+    size: int = 0
     order: tuple[str, ...] = ()
     headline: Mapping[str, str] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
@@ -95,6 +97,7 @@ def gather(plan: Plan, registry: Registry) -> Facts:
     metrics = registry.metrics()
     return Facts(
         trials=plan.request.trials,
+        size=plan.size,
         order=tuple(specs),
         headline={text: registry.dataset(text).metric for text in datasets},
         units=dict(plan.units),

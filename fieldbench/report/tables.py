@@ -108,6 +108,7 @@ class Table:
         row_factors, column_factors: what rows and columns differ in.
         spread: which spread the cells hold.
         common: factors that are the same in the whole table.
+        unfinished: what an unfinished run has and should have, in words; else an empty text.
     """
 
     blocks: tuple[Block, ...]
@@ -115,6 +116,7 @@ class Table:
     column_factors: tuple[str, ...]
     spread: Spread
     common: dict[str, object] = field(default_factory=dict)
+    unfinished: str = ""
 
     def to(self, format: str, *, styled: bool = False) -> str:
         """The table as ``text``, ``markdown``, ``csv``, ``latex`` or ``html``.
@@ -162,6 +164,8 @@ class Table:
         trials = " or ".join(map(str, planned))
         shown = f"mean ± {SPREADS[self.spread]}" if self.spread != "none" and max(planned, default=0) > 1 else "mean"
         notes = [f"{shown} over {trials} trial{'' if trials == '1' else 's'}"]
+        if self.unfinished:
+            notes.append(self.unfinished)
         partial = [cell for cell in cells if not cell.complete]
         failed = sum(cell.failed for cell in cells)
         missing = sum(cell.missing for cell in partial)

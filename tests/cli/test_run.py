@@ -192,6 +192,7 @@ def test_ctrl_c_finishes_what_runs_and_says_how_to_go_on(tmp_path: Path) -> None
     assert 2 <= done < 8
     assert "finishing what is running" in err
     assert f"Stopped after {done} of 8 trials" in out
+    assert f"unfinished: {done} of 8 trials" in out
     again = re.search(r"^Go on with: fieldbench (.*)$", out, re.MULTILINE)[1]
     subprocess.run(command(*shlex.split(again)), cwd=tmp_path, env=environment, check=True, capture_output=True)
     undisturbed = [*arguments[:-1], "other"]
