@@ -56,9 +56,13 @@ def shadowing_factor(grid: tuple[int, int], decorrelation: float) -> Array:
 
 def shadowing(count: int, grid: tuple[int, int], decorrelation: float, rng: np.random.Generator) -> Array:
     """Correlated Gaussian shadowing of mean 0 and variance 1, shape (count, *grid)."""
+    from scipy.linalg.blas import dtrmm
+
     factor = shadowing_factor(grid, decorrelation)
+    normals = rng.standard_normal((count, len(factor)))
     with _one_thread():
-        drawn: Array = factor @ rng.standard_normal((count, len(factor))).T
+        # factor @ normals.T, at half the cost since the factor is triangular; the transposes make no copies.
+        drawn = dtrmm(1.0, factor.T, normals.T, lower=0, trans_a=1)
     return np.ascontiguousarray(drawn.T).reshape(count, *grid)
 
 
