@@ -22,34 +22,42 @@ _CONVERGED = 1e-7
 _MOST_STEPS = 20_000
 
 
-def energy(shape: Sequence[int], weights: Sequence[float], bends: bool) -> Any:
-    """The matrix E of the energy x' E x of a field x (flattened in C order), sparse and symmetric.
+class Energy:
+    """A quadratic energy of fields of one shape, for any weights of the axes.
 
-    Args:
-        shape: shape of the field.
-        weights: one positive number an axis.
-        bends: False for sum_a w_a |D_a x|^2 with first differences D_a; True for
-            sum_a w_a^2 |D_aa x|^2 + 2 sum_{a<b} w_a w_b |D_a D_b x|^2, plus the tie-break.
+    Without bending it is sum_a w_a |D_a x|^2 with first differences D_a; with bending
+    sum_a w_a^2 |D_aa x|^2 + 2 sum_{a<b} w_a w_b |D_a D_b x|^2, plus the tie-break.
     """
-    import scipy.sparse as sparse
 
-    def along(axes: dict[int, int]) -> Any:
-        """Differences of the given order along each of the given axes."""
-        factors = [_differences(size, axes.get(axis, 0)) for axis, size in enumerate(shape)]
-        return reduce(lambda one, other: sparse.kron(one, other, format="csr"), factors)
+    def __init__(self, shape: Sequence[int], bends: bool) -> None:
+        import scipy.sparse as sparse
 
-    def square(matrix: Any, weight: float) -> Any:
-        return weight * (matrix.T @ matrix)
+        def squares(orders: dict[int, int]) -> Any:
+            """The squared differences of the given order along each of the given axes, as a matrix."""
+            factors = [_differences(size, orders.get(axis, 0)) for axis, size in enumerate(shape)]
+            difference = reduce(lambda one, other: sparse.kron(one, other, format="csr"), factors)
+            return difference.T @ difference
 
-    membrane = sum(square(along({axis: 1}), weight) for axis, weight in enumerate(weights))
-    if not bends:
-        return membrane.tocsr()
-    pure = sum(square(along({axis: 2}), weight**2) for axis, weight in enumerate(weights))
-    mixed = sum(
-        square(along({one: 1, other: 1}), 2 * weights[one] * weights[other])
-        for one, other in combinations(range(len(shape)), 2)
-    )
-    return (pure + mixed + _TIE_BREAK * membrane).tocsr()
+        axes = range(len(shape))
+        self._membrane = [squares({axis: 1}) for axis in axes]
+        self._plate = (
+            {(axis, axis): squares({axis: 2}) for axis in axes}
+            | {(one, other): 2 * squares({one: 1, other: 1}) for one, other in combinations(axes, 2)}
+            if bends
+            else {}
+        )
+
+    def matrix(self, weights: Sequence[float]) -> Any:
+        """The matrix E of the energy x' E x of a field x flattened in C order, sparse and symmetric.
+
+        Args:
+            weights: one positive number an axis.
+        """
+        membrane = sum(weight * term for weight, term in zip(weights, self._membrane, strict=True))
+        if not self._plate:
+            return membrane.tocsr()
+        plate = sum(weights[one] * weights[other] * term for (one, other), term in self._plate.items())
+        return (plate + _TIE_BREAK * membrane).tocsr()
 
 
 def minimise(matrix: Any, observed: Mask, values: FloatArray) -> FloatArray:
@@ -59,7 +67,7 @@ def minimise(matrix: Any, observed: Mask, values: FloatArray) -> FloatArray:
     the memory, and each column is solved by conjugate gradients.
 
     Args:
-        matrix: of :func:`energy`, for positions of the shape of ``observed``.
+        matrix: of an :class:`Energy`, for positions of the shape of ``observed``.
         observed: boolean array, True = observed.
         values: at the observed positions, shape (n, c).
 
@@ -120,17 +128,18 @@ def complete(observation: Observation, bends: bool, weights: tuple[float, ...] |
     """
     data = scatter(observation)
     shape = data.observed.shape
+    energy = Energy(shape, bends)
     if weights is None:
-        weights = _weights_from_held_out(data.observed, data.values, bends, np.random.default_rng(seed))
+        weights = _weights_from_held_out(energy, data.observed, data.values, np.random.default_rng(seed))
     elif len(weights) != len(shape) or min(weights) <= 0:
         raise RequestError(
             f"weights={weights}: give {len(shape)} positive numbers, one for each axis that is completed"
         )
-    return data.complete(minimise(energy(shape, weights, bends), data.observed, data.values))
+    return data.complete(minimise(energy.matrix(weights), data.observed, data.values))
 
 
 def _weights_from_held_out(
-    observed: Mask, values: FloatArray, bends: bool, rng: np.random.Generator
+    energy: Energy, observed: Mask, values: FloatArray, rng: np.random.Generator
 ) -> tuple[float, ...]:
     held = hold_out(observed, 0.2, rng)
     if held is None or observed.ndim < 2:
@@ -140,7 +149,7 @@ def _weights_from_held_out(
     in_hidden = held.ravel()[~kept.ravel()]
 
     def error(weights: tuple[float, ...]) -> float:
-        estimate = minimise(energy(observed.shape, weights, bends), kept, values[~among_observed])
+        estimate = minimise(energy.matrix(weights), kept, values[~among_observed])
         return float(np.mean((estimate[in_hidden] - values[among_observed]) ** 2))
 
     return choose_weights(error, observed.ndim)

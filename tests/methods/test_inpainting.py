@@ -7,7 +7,7 @@ import pytest
 
 from fieldbench import Observation, RequestError, Silent
 from fieldbench_methods.inpainting import Biharmonic, Harmonic
-from fieldbench_methods.smoothness import choose_weights, energy, minimise
+from fieldbench_methods.smoothness import Energy, choose_weights, minimise
 
 METHODS = [Harmonic(), Biharmonic()]
 
@@ -44,7 +44,7 @@ def plate(x, weights):
 def test_the_matrix_is_the_sum_of_squared_differences(shape, bends, expected):
     rng = np.random.default_rng(0)
     x, weights = rng.normal(size=shape), rng.random(len(shape)) + 0.5
-    value = x.ravel() @ (energy(shape, weights, bends) @ x.ravel())
+    value = x.ravel() @ (Energy(shape, bends).matrix(weights) @ x.ravel())
     tie_break = 1e-6 * membrane(x, weights) if bends else 0.0
     assert value == pytest.approx(expected(x, weights) + tie_break, rel=1e-10)
 
@@ -55,7 +55,7 @@ def test_the_minimiser_is_that_of_dense_least_squares(shape, bends):
     rng = np.random.default_rng(1)
     observed, weights = rng.random(shape) < 0.4, tuple(rng.random(len(shape)) + 0.5)
     values, at = rng.normal(size=(int(observed.sum()), 2)), observed.ravel()
-    matrix = energy(shape, weights, bends)
+    matrix = Energy(shape, bends).matrix(weights)
     dense = matrix.toarray()
     expected = np.linalg.solve(dense[~at][:, ~at], -dense[~at][:, at] @ values)
     np.testing.assert_allclose(minimise(matrix, observed, values), expected, atol=1e-5)
