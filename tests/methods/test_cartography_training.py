@@ -189,6 +189,10 @@ def test_nothing_is_overwritten_or_mixed(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(RequestError, match=r"learning_rate = 0\.002, not 0\.1"):
         run(out, SHORT.model_copy(update={"learning_rate": 0.1}), resume=True)
     run(out, SHORT.model_copy(update={"steps": 4}), resume=True)
+    assert json.loads(out.with_suffix(".json").read_text())["schedules"] == [
+        {"first step": 0, "steps": 6, "decay": 0.7},
+        {"first step": 2, "steps": 4, "decay": 0.7},
+    ]
     with pytest.raises(RequestError, match="exists"):
         run(out, resume=True)
 

@@ -43,11 +43,19 @@ class History:
         step: steps done.
         seconds: wall-clock seconds spent on them, all sittings together.
         losses: (step, mean training loss since the last entry, validation loss), for each validation.
+        schedules: (first step, steps, decay), whenever a sitting was begun with another end in view.
     """
 
     step: int = 0
     seconds: float = 0.0
     losses: list[tuple[int, float, float]] = field(default_factory=list)
+    schedules: list[tuple[int, int, float]] = field(default_factory=list)
+
+    def begin(self, settings: LossFieldPrior) -> None:
+        """Note the schedule of a sitting that begins."""
+        schedule = (settings.steps, settings.decay)
+        if not self.schedules or tuple(self.schedules[-1][1:]) != schedule:
+            self.schedules.append((self.step, *schedule))
 
 
 @dataclass(frozen=True)
@@ -84,6 +92,7 @@ def train(settings: LossFieldPrior, out: Path, *, seed: int, device: str, progre
     network = initialised(seed).to(place)
     optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate, fused=True)
     history = checkpoint.restore(network, optimizer, resume)
+    history.begin(settings)
 
     fields = Fields(population(settings), place)
     exam = examination(fields, settings.validation, seed)
@@ -213,6 +222,7 @@ def _card(settings: LossFieldPrior, out: Path, history: History, seed: int, devi
         "what": "autoencoder prior over spatial loss fields, 51 x 51, for nasdac and dowjons",
         "seed": seed,
         "settings": settings.parameters(),
+        "schedules": [dict(zip(("first step", "steps", "decay"), entry, strict=True)) for entry in history.schedules],
         "fields": history.step * settings.batch,
         "loss": "summed absolute error over the 2601 pixels of a unit-norm field, mean over fields",
         "validation_loss": history.losses[-1][2],
