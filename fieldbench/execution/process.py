@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import multiprocessing
 import os
 import signal
@@ -78,7 +79,7 @@ class Worker:
         self._output: deque[bytes] = deque(maxlen=64)
         threading.Thread(target=self._drain, daemon=True).start()
         self._ready = False
-        self._oom_kills = 0
+        self._oom_kills, self._counted = 0, -math.inf
         setup = cloudpickle.dumps(Setup(sources, slot.device, options.timing, options.save_fields))
         self._send(functools.partial(self._link.send_bytes, setup))
 
@@ -94,7 +95,7 @@ class Worker:
             self._link.recv_bytes()
             self._ready = True
         self._output.clear()
-        self._oom_kills = _oom_kills()
+        self._count_oom_kills()
         self._send(functools.partial(self._link.send, list(trials)))
         limit = self._options.timeout
         self._await(None if limit is None else limit * len(trials))
@@ -164,6 +165,11 @@ class Worker:
             return Lost(OUT_OF_MEMORY, "killed by the kernel, which ran out of memory", self._tail())
         return Lost(CRASHED, f"the worker process was killed by {signal.Signals(-code).name}", self._tail())
 
+    def _count_oom_kills(self) -> None:
+        """Note what is not this trial's doing. For trials of milliseconds, once a second will do."""
+        if time.monotonic() - self._counted > 1:
+            self._oom_kills, self._counted = _oom_kills(), time.monotonic()
+
     def _too_large(self) -> bool:
         if self._options.memory_limit is None:
             return False
@@ -188,9 +194,9 @@ class Worker:
 def _oom_kills() -> int:
     """How many processes this machine's kernel has killed for want of memory (0 where it does not say)."""
     with contextlib.suppress(OSError):
-        for line in Path("/proc/vmstat").read_text().splitlines():
-            if line.startswith("oom_kill "):
-                return int(line.split()[1])
+        _, found, rest = Path("/proc/vmstat").read_bytes().partition(b"\noom_kill ")
+        if found:
+            return int(rest.split(maxsplit=1)[0])
     return 0
 
 
