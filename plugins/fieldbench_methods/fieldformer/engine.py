@@ -145,14 +145,19 @@ class Engine:
         self._support = _Support(count, heads * count)
         self._tucker = _Tucker(geometry, layout)
 
-        observed = np.ascontiguousarray(np.transpose(problem.mask, layout.order))
-        self._observed = np.flatnonzero(observed).astype(np.uint32)
-        self._wanted = np.transpose(problem.target, layout.order)[observed].astype(np.float32)
-        self._entry_weight = np.float32(schedule.entry_weight(problem.mask))
-        self._slope = np.zeros(self._tucker.field_shape, np.float32)
         self._smoothness = problem.smoothness and replace(
             problem.smoothness, axes=tuple(layout.order.index(axis) for axis in problem.smoothness.axes)
         )
+        observed = np.ascontiguousarray(np.transpose(problem.mask, layout.order))
+        self._wanted = np.transpose(problem.target, layout.order)[observed].astype(np.float32)
+        self._entry_weight = np.float32(schedule.entry_weight(problem.mask))
+        self._lines = None if self._smoothness else _observed_lines(observed)
+        if self._lines is None:
+            self._observed = np.flatnonzero(observed).astype(np.uint32)
+            self._slope = np.zeros(self._tucker.field_shape, np.float32)
+        else:
+            self._observed = np.arange(self._wanted.size, dtype=np.uint32)
+            self._slope = np.zeros((len(self._lines), observed.shape[-1]), np.float32)
 
     def step(self) -> None:
         """One update of the weights."""
@@ -205,14 +210,14 @@ class Engine:
         return [*embeddings, *self._weights.factor_gradients]
 
     def _forward(self, step: int | None) -> Floats:
-        """The flat field before the output activation, modes in the layout's order."""
+        """The field before the output activation, flat: in training its observed lines only, where there are such."""
         for source, projected, unit, inverse in zip(
             self._weights.embeddings, self._projected, self._unit, self._inverse, strict=True
         ):
             self._cubes.times(source, projected)
             kernels.normalise(projected, np.float32(SMALLEST_NORM), unit, inverse)
         self._attend(step)
-        return self._tucker.expand(self._support, self._weights.factors)
+        return self._tucker.expand(self._support, self._weights.factors, None if step is None else self._lines)
 
     def _attend(self, step: int | None) -> None:
         queries, keys = self._unit
@@ -250,7 +255,7 @@ class Engine:
     def _backward(self, step: int) -> None:
         support, width = self._support, self._row.size
         self._tucker.expand_gradient(
-            support, self._weights.factors, self._slope.reshape(-1), self._weights.factor_gradients
+            support, self._weights.factors, self._slope, self._weights.factor_gradients, self._lines
         )
         gain, limit, word, core_gain, _, _ = self._dropout(step)
         kernels.activation_gradient(
@@ -295,6 +300,14 @@ class Engine:
 
 DENSE_COSINES, DENSE_CORE = 0.35, 0.2
 """Shares of the attention map from which dense products are faster than loops over the support."""
+
+
+def _observed_lines(observed: Mask) -> NDArray[np.intp] | None:
+    """The observed lines along the last axis, if the mask consists of whole ones and has others; else None."""
+    lines = observed[..., 0].ravel()
+    if observed.ndim == 1 or lines.all() or (observed != observed[..., :1]).any():
+        return None
+    return np.flatnonzero(lines)
 
 
 class _Weights:
@@ -397,6 +410,7 @@ class _Tucker:
         self._stages = [np.zeros(size + 8 * (index == 0), np.float32) for index, size in enumerate(sizes)]
         self._slopes = [np.zeros_like(stage) for stage in self._stages[:-1]]
         self._core_sizes = core
+        self._before_lines = np.empty((0, 0), np.float32)
 
     def _is_sparse(self, support: _Support) -> bool:
         return support.used < DENSE_CORE * self._core_sizes[0] * self._rest
@@ -404,8 +418,11 @@ class _Tucker:
     def _first(self, stages: Sequence[Floats]) -> Floats:
         return stages[0][: self._rest * self._width].reshape(self._rest, self._width)
 
-    def expand(self, support: _Support, factors: Sequence[Floats]) -> Floats:
-        """The flat field, modes in the layout's order; a view of a buffer that the next call overwrites."""
+    def expand(self, support: _Support, factors: Sequence[Floats], lines: NDArray[np.intp] | None) -> Floats:
+        """The flat field, modes in the layout's order; a view of a buffer that the next call overwrites.
+
+        With ``lines``, only those lines of the field along its last mode are computed.
+        """
         order = self._layout.order
         self._lead[:, : self._width] = factors[order[0]].T
         arrays = support.starts, support.columns, support.weights, *self._layout.places
@@ -421,24 +438,36 @@ class _Tucker:
         current = self._first(self._stages).ravel()
         for index, mode in enumerate(order[1:], start=1):
             unfolded = current.reshape(self._core_sizes[index], -1)
-            target = self._stages[index].reshape(unfolded.shape[1], self.field_shape[index])
-            np.dot(unfolded.T, factors[mode].T, out=target)
-            current = self._stages[index]
+            if lines is not None and mode == order[-1]:
+                unfolded = self._before_lines = np.take(unfolded, lines, axis=1)
+            current = self._stages[index][: unfolded.shape[1] * self.field_shape[index]]
+            np.dot(unfolded.T, factors[mode].T, out=current.reshape(unfolded.shape[1], -1))
         return current
 
     def expand_gradient(
-        self, support: _Support, factors: Sequence[Floats], slope: Floats, factor_gradients: Sequence[Floats]
+        self,
+        support: _Support,
+        factors: Sequence[Floats],
+        slope: Floats,
+        factor_gradients: Sequence[Floats],
+        lines: NDArray[np.intp] | None,
     ) -> None:
-        """From the gradient of the flat field to those of the factors and of the support's core entries."""
+        """From the gradient of what :meth:`expand` gave to those of the factors and of the support's core entries."""
         order = self._layout.order
+        slope = slope.reshape(-1)
         for index in range(len(order) - 1, 0, -1):
             mode = order[index]
             below = self._first(self._stages) if index == 1 else self._stages[index - 1]
-            unfolded = below.reshape(self._core_sizes[index], -1)
-            above = slope.reshape(unfolded.shape[1], self.field_shape[index])
-            np.dot(above.T, unfolded.T, out=factor_gradients[mode])
             target = self._first(self._slopes) if index == 1 else self._slopes[index - 1]
-            np.dot(factors[mode].T, above.T, out=target.reshape(unfolded.shape))
+            unfolded, target = (array.reshape(self._core_sizes[index], -1) for array in (below, target))
+            above = slope.reshape(-1, self.field_shape[index])
+            if lines is not None and mode == order[-1]:
+                # Slopes elsewhere than on these lines are 0 from the beginning and stay so.
+                np.dot(above.T, self._before_lines.T, out=factor_gradients[mode])
+                target[:, lines] = np.dot(factors[mode].T, above.T)
+            else:
+                np.dot(above.T, unfolded.T, out=factor_gradients[mode])
+                np.dot(factors[mode].T, above.T, out=target)
             slope = self._slopes[index - 1]
         places = self._layout.places
         lead_gradient = factor_gradients[order[0]]
