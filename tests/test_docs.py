@@ -32,6 +32,7 @@ SMALL = {
     "tap": ["epochs=3"],
     "mhtap": ["epochs=3"],
     "tnn": ["epochs=60"],
+    "ssf-synthetic": ["shape=9x9x20"],
     "radiomap1": ["grid=12x12", "bins=12", "emitters=2"],
     "radiomap2": ["grid=12x12", "bins=12", "emitters=2"],
 }
@@ -110,6 +111,7 @@ def made_small(words: list[str]) -> list[str]:
     words = list(words)
     if words[0] == "run":
         words = with_option(words, "--trials", "2")
+        words = with_option(words, "--jobs", "1")
         specs = [spec for name in ("--methods", "--datasets") if name in words for spec in split(after(words, name))]
         for name in dict.fromkeys(part.name for spec in specs for part in parse(spec)):
             given = {key for spec in specs for part in parse(spec) if part.name == name for key in part.parameters}
