@@ -20,13 +20,9 @@ class NetCDF:
 
     def variable(self, file: Path, wanted: Wanted) -> Variable:
         with _open(file) as data:
-            bounds = {str(item.attrs.get("bounds")) for item in data.variables.values() if "bounds" in item.attrs}
-            shapes = {
-                str(name): item.shape
-                for name, item in data.data_vars.items()
-                if item.dtype.kind in "fiu" and str(name) not in bounds
-            }
-            sought = shapes if wanted.variable is not None else candidates(shapes, wanted)
+            shapes = {str(name): item.shape for name, item in data.data_vars.items() if item.dtype.kind in "fiu"}
+            fields = {name: shape for name, shape in shapes.items() if name not in _supporting(data)}
+            sought = shapes if wanted.variable is not None else candidates(fields, wanted)
             described = {
                 name: ", ".join(f"{dimension} {data.sizes[dimension]}" for dimension in data[name].dims)
                 for name in sought
@@ -101,6 +97,14 @@ def _open(file: Path) -> Any:
     # Nothing is decoded, so that all that is not completed is written back as it was.
     engine = "scipy" if _is_version_3(file) else "h5netcdf"
     return xarray.open_dataset(file, engine=engine, decode_cf=False)
+
+
+def _supporting(data: Any) -> set[str]:
+    """Variables that describe others by CF: bounds, auxiliary coordinates, grid mappings, flags and the like."""
+    roles = ("bounds", "coordinates", "grid_mapping", "ancillary_variables", "cell_measures", "climatology")
+    named = " ".join(str(item.attrs.get(role, "")) for item in data.variables.values() for role in roles)
+    flags = {str(name) for name, item in data.variables.items() if "flag_meanings" in item.attrs}
+    return flags | set(named.replace(":", " ").split())
 
 
 def _is_version_3(file: Path) -> bool:

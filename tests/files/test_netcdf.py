@@ -168,6 +168,25 @@ def test_several_variables_are_listed_with_their_dimensions(tmp_path: Path) -> N
         read(tmp_path / "t.nc")
 
 
+def test_what_describes_other_variables_is_no_field(tmp_path: Path) -> None:
+    plane = (("y", "x"), np.ones((2, 3)))
+    data = xarray.Dataset(
+        {
+            "t": (*plane, {"coordinates": "lat lon", "ancillary_variables": "t_error", "cell_measures": "area: area"}),
+            "lat": plane,
+            "lon": plane,
+            "t_error": plane,
+            "area": plane,
+            "quality": (*plane, {"flag_meanings": "good bad"}),
+            "x_bounds": (("x", "edge"), np.ones((3, 2))),
+        },
+        coords={"x": ("x", [0.0, 1.0, 2.0], {"bounds": "x_bounds"})},
+    )
+    data.to_netcdf(tmp_path / "t.nc", engine="h5netcdf")
+    assert read(tmp_path / "t.nc").name == "t"
+    assert read(tmp_path / "t.nc", Wanted(variable="t_error")).name == "t_error"
+
+
 def test_without_xarray_the_error_says_what_to_install(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "xarray", None)
     with pytest.raises(RequestError, match=r"need xarray; install it with `pip install 'fieldbench\[files\]'`"):
