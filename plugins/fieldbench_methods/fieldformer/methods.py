@@ -161,8 +161,8 @@ class _FieldFormer(Method):
         if device == "cpu":
             return 1
         geometry = self.geometry(shape)
-        # About ten arrays of the attention map's size live at once in training.
-        return max(1, min(32, 8 * 2**30 // (40 * geometry.head_count * geometry.cubes**2)))
+        # In training some ten arrays of the size of the attention map live at once, three of them of 64-bit words.
+        return max(1, min(32, 8 * 2**30 // (80 * geometry.head_count * geometry.cubes**2)))
 
     def _cubes(self, geometry: Geometry, problem: Problem) -> NDArray[np.float32]:
         """The data matrix P in single precision; standard normal noise without ``observations``."""
