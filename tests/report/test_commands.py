@@ -1,0 +1,101 @@
+"""The commands that show a run: what they print, where they write, and what they refuse in one line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+import urllib.request
+import webbrowser
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from fieldbench.cli.main import main
+from fieldbench.session import Results
+
+
+@pytest.fixture
+def run(run_folder: Path, tmp_path: Path) -> Path:
+    shutil.copytree(run_folder, tmp_path / "sea-run")
+    return tmp_path / "sea-run"
+
+
+def command(*words: object) -> int:
+    with pytest.raises(SystemExit) as end:
+        main([str(word) for word in words])
+    assert isinstance(end.value.code, int)
+    return end.value.code
+
+
+def test_compare_prints_the_sentence_first_and_csv_for_programs(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("compare", run, "--only", "rate=0.4", "--only", "method=learner,half") == 0
+    expected = Results(run).compare(only={"rate": [0.4], "method": ["learner", "half"]})
+    assert capsys.readouterr().out.startswith(expected.sentence)
+    assert command("compare", run, "--format", "csv") == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert len(rows) == 3 + 6  # pairs of three methods at the lower rate, of four at the higher
+    assert {row["dataset"] for row in rows} == {"sea"}
+
+
+def test_plot_writes_every_kind_it_can_and_says_what_it_cannot(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib", reason="figures come with the extra plots")
+    assert command("plot", run, "--only", "method=learner,fussy", "--only", "rate=0.4", "--format", "svg") == 0
+    printed = capsys.readouterr()
+    files = sorted(Path(line).name for line in printed.out.splitlines())
+    assert files == ["cost-sea-rate-40.svg", "epoch-sea-rate-40.svg", "strips-sea-rate-40.svg"]
+    assert all((run / "figures" / name).read_text().startswith("<?xml") for name in files)
+    assert "no rate: there is nothing to draw against the rate" in printed.err
+
+
+@pytest.mark.parametrize(
+    ("words", "complaint"),
+    [
+        (["compare", "RUN", "--only", "rate"], "write --only rate=0.1"),
+        (["compare", "RUN", "--format", "cvs"], "did you mean 'csv'"),
+        (["compare", "RUN", "--average", "trial"], "cannot average over 'trial'"),
+        (["plot", "RUN", "--kind", "slice"], "did you mean 'slices'"),
+        (["plot", "RUN", "--format", "jpg"], "unknown format 'jpg'"),
+        (["plot", "RUN", "--kind", "slices", "--at", "a"], "write --at 0,5,10"),
+        (["report", "nowhere"], "nowhere is no run"),
+        (["watch", "nowhere"], "nowhere is no run"),
+    ],
+)
+def test_wrong_requests_get_one_line_and_code_2(
+    run: Path, words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(*(run if word == "RUN" else word for word in words)) == 2
+    printed = capsys.readouterr()
+    assert complaint in printed.err
+    assert len(printed.err.strip().splitlines()) == 1
+    assert printed.out == ""
+
+
+def test_report_lies_in_the_run_by_default(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("report", run) == 0
+    path = Path(capsys.readouterr().out.strip())
+    assert path == run / "report.html"
+    assert "<h1>sea-run</h1>" in path.read_text()
+
+
+def test_watch_names_its_address_and_ends_quietly(
+    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", opened.append)
+
+    def one_request_then_ctrl_c(server: ThreadingHTTPServer) -> None:
+        import threading
+
+        answers: list[bytes] = []
+        asking = threading.Thread(target=lambda: answers.append(urllib.request.urlopen(opened[0]).read()))
+        asking.start()
+        server.handle_request()
+        asking.join()
+        assert b"32 of 32 trials are done" in answers[0]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", one_request_then_ctrl_c)
+    assert command("watch", run) == 0
+    assert capsys.readouterr().out.startswith(opened[0])
