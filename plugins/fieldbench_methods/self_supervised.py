@@ -34,16 +34,16 @@ class Smoothness:
 
 
 class Relay:
-    """Passes scaled estimates on to a report, in the field's unit."""
+    """Passes scaled estimates on to a report, in the field's unit, with ``constants`` among the diagnostics."""
 
-    def __init__(self, report: Report, scaling: Scaling) -> None:
-        self._report, self._scaling = report, scaling
+    def __init__(self, report: Report, scaling: Scaling, **constants: float) -> None:
+        self._report, self._scaling, self._constants = report, scaling, constants
 
     def due(self, step: int) -> bool:
         return self._report.due(step)
 
     def __call__(self, step: int, estimate: FloatArray, support: float | None) -> None:
-        diagnostics = {} if support is None else {"support": support}
+        diagnostics = self._constants if support is None else {"support": support, **self._constants}
         self._report(step, self._scaling.inverse(estimate), **diagnostics)
 
 
@@ -106,10 +106,10 @@ def _problem(
     weight: float | None,
 ) -> Problem:
     target = np.where(observation.mask, scaling.forward(observation.filled(0.0)), 0.0)
-    smoothness = None
-    if variation is not None and weight is not None:
-        smoothness = Smoothness(variation.form, variation.along(observation.ndim), weight)
-    return Problem(target, observation.mask, seed, Relay(report, scaling), smoothness)
+    if variation is None or weight is None:
+        return Problem(target, observation.mask, seed, Relay(report, scaling))
+    smoothness = Smoothness(variation.form, variation.along(observation.ndim), weight)
+    return Problem(target, observation.mask, seed, Relay(report, scaling, tv_weight=weight), smoothness)
 
 
 def _weight(

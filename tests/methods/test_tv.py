@@ -144,6 +144,24 @@ def test_the_weight_that_predicts_withheld_entries_best_is_taken():
     assert final == [(best, int(mask.sum()), 1.0)]
 
 
+class Last:
+    """A report that keeps the diagnostics of the last step."""
+
+    def due(self, step):
+        return True
+
+    def __call__(self, step, estimate, **diagnostics):
+        self.diagnostics = diagnostics
+
+
+@pytest.mark.parametrize("method", [TNN(epochs=2), TAP(epochs=2, window=3, stride=2)])
+def test_the_weight_is_reported(method):
+    mask = np.random.default_rng(0).random((6, 7, 5)) < 0.5
+    observation, report = Observation(np.where(mask, random_field(mask.shape), np.nan), mask), Last()
+    (method + TotalVariation(weight=0.25)).complete(observation, seed=0, device="cpu", report=report)
+    assert report.diagnostics["tv_weight"] == 0.25
+
+
 def test_too_few_entries_to_choose_a_weight():
     mask = np.zeros((20, 20, 20), dtype=bool)
     mask[3, 4, 5] = True
