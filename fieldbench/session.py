@@ -285,7 +285,7 @@ class Results:
         """
         from fieldbench.report.figures import View, draw
 
-        return draw(self._stored(only), kind, View(trial, None if axis is None else str(axis), tuple(at)))
+        return draw(self._stored(only), kind, View(trial=trial, axis=None if axis is None else str(axis), at=tuple(at)))
 
     def report(self, path: str | Path | None = None, *, recompute: bool = False) -> Path:
         """Write the run as one HTML file (``report.html`` in its folder by default), and return where it is.

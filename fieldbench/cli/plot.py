@@ -88,7 +88,7 @@ def plot(
     written = 0
     for name in kinds:
         try:
-            figures = draw(stored, name, View(trial, axis, places))
+            figures = draw(stored, name, View(trial=trial, axis=axis, at=places))
         except RequestError as error:
             if not every:
                 raise

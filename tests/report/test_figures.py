@@ -147,6 +147,12 @@ def test_figures_are_written_in_three_formats_and_are_the_same_twice(stored: Sto
         save(figure, tmp_path / "a.jpg")
 
 
+@pytest.mark.parametrize("kind", ["epoch", "cost", "strips", "slices"])
+def test_most_is_how_many_settings_are_drawn(stored: StoredRun, kind: str) -> None:
+    (name,) = draw(stored, kind, View(most=1, at=(0,)))
+    assert "rate-20" in name
+
+
 def test_only_chooses_and_refuses(run_folder: Path) -> None:
     chosen = StoredRun(run_folder, only={"rate": ["0.40"], "method": ["learner"]})
     assert set(chosen.frame["rate"]) == {0.4}

@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import shutil
+import sys
 import zlib
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -89,6 +90,19 @@ def test_the_album_holds_the_fields_to_half_a_level(text: str, run_folder: Path)
 
 def _levels(packed: str, shape: tuple[int, ...]) -> np.ndarray:
     return np.frombuffer(zlib.decompress(base64.b64decode(packed)), np.uint8).reshape(shape).astype(int)
+
+
+def test_without_matplotlib_the_tables_are_there_and_the_extra_is_named(
+    run_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in [name for name in sys.modules if name.startswith("fieldbench.report.figures")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.setattr("fieldbench.report.page.content.find_spec", lambda name: None)
+    page = write_page(StoredRun(run_folder), tmp_path / "page.html").read_text()
+    assert "pip install &#x27;fieldbench[plots]&#x27;" in page or "pip install 'fieldbench[plots]'" in page
+    assert 'id="cells"' in page
+    assert "<img" not in page
 
 
 # In a real browser.

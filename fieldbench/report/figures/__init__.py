@@ -27,14 +27,18 @@ FORMATS = ("png", "pdf", "svg")
 
 @dataclass(frozen=True)
 class View:
-    """Which part of a field is shown, for the kinds that show fields.
+    """What of a run is shown.
 
     Attributes:
+        most: at most so many figures, those of the first settings; none means all.
         trial: number of the trial; the first that is there by default.
         axis: name or number of the axis that is cut; the last by default.
         at: indices along it; three spread over it by default.
+
+    ``trial``, ``axis`` and ``at`` are for the kinds that show fields.
     """
 
+    most: int | None = None
     trial: int | None = None
     axis: str | None = None
     at: tuple[int, ...] = ()
@@ -65,7 +69,7 @@ def draw(run: StoredRun, kind: str, view: View | None = None) -> dict[str, Figur
     Args:
         run: the run.
         kind: one of :data:`KINDS`.
-        view: which part of a field is shown.
+        view: what of the run is shown.
 
     Raises:
         RequestError: for an unknown kind, a run that has nothing to show of it, or a missing matplotlib.

@@ -43,6 +43,8 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
         raise RequestError("no method of this run has an attention map")
     figures: dict[str, Figure] = {}
     for setting in run.settings:
+        if len(figures) == view.most:
+            break
         rows = _rows(run, setting, view)
         shown = {text: _map(run, able[text], rows[text]) for text in able if text in rows}
         if not shown:

@@ -30,6 +30,8 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     curves = _curves(run)
     figures: dict[str, Figure] = {}
     for setting in run.settings:
+        if len(figures) == view.most:
+            break
         here = {method: curves[setting.title, method] for method in styles if (setting.title, method) in curves}
         if here:
             figures[slug("epoch", setting.title)] = _figure(run, setting, here, styles)

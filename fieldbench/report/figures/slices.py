@@ -40,6 +40,8 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     styles = looks(run.methods)
     figures: dict[str, Figure] = {}
     for setting in run.settings:
+        if len(figures) == view.most:
+            break
         part = run.part(setting)
         good = part[(part["status"] == OK)]
         trials = [view.trial] if view.trial is not None else sorted(good["trial"].unique())[:1]

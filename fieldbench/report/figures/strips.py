@@ -21,6 +21,8 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     styles = looks(run.methods)
     figures: dict[str, Figure] = {}
     for setting in run.settings:
+        if len(figures) == view.most:
+            break
         part = run.part(setting)
         if part["score"].notna().sum() == 0:
             continue

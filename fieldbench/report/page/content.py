@@ -7,16 +7,22 @@ import math
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import groupby
 from typing import Any
 
 from fieldbench.errors import RequestError
 from fieldbench.report.comparison import Comparison, compare, p_text, pair_cells
 from fieldbench.report.page.browser import Album
-from fieldbench.report.page.drawings import Drawing
+from fieldbench.report.page.drawings import MOST, Drawing
 from fieldbench.report.stored import StoredRun
 from fieldbench.report.tables import SPREADS, Table, make_table
 from fieldbench.standing import Standing, standing
+
+_NO_FIGURES = (
+    "<p class='quiet'>Figures and slices need matplotlib: <code>pip install 'fieldbench[plots]'</code>, then write "
+    "the page again.</p>"
+)
 
 #: At most so many rows of single trials; the run's folder has them all.
 MOST_TRIALS = 2000
@@ -32,7 +38,7 @@ def sections(run: StoredRun, figures: Sequence[Drawing], album: Album | None) ->
     parts = [
         ("results", "Results", _results(table)),
         ("comparison", "Comparison", _compared(comparison) if comparison else ""),
-        ("figures", "Figures", _figures(figures)),
+        ("figures", "Figures", _figures(figures, len(run.settings))),
         ("slices", "Slices", _slices(album)),
         ("failures", "Failures", _failures(stands)),
         ("trials", "Trials", _trials(run)),
@@ -227,8 +233,12 @@ def _compared(comparison: Comparison) -> str:
     return f"<ul>{sentences}</ul>{order}{table}<ul class='quiet'>{notes}</ul>"
 
 
-def _figures(figures: Sequence[Drawing]) -> str:
-    pieces = []
+def _figures(figures: Sequence[Drawing], settings: int) -> str:
+    pieces = [] if find_spec("matplotlib") else [_NO_FIGURES]
+    if settings > MOST and figures:
+        pieces.append(
+            f"<p class='quiet'>Of {settings} settings the first {MOST}; <code>fieldbench plot</code> has all.</p>"
+        )
     for heading, group in groupby(figures, key=lambda figure: figure.heading):
         pieces.append(f'<h3>{_text(heading)}</h3><div class="figures">')
         for figure in group:
@@ -242,7 +252,7 @@ def _figures(figures: Sequence[Drawing]) -> str:
 
 
 def _slices(album: Album | None) -> str:
-    if album is None:
+    if album is None or not find_spec("matplotlib"):
         return ""
     if not album.entries:
         return (

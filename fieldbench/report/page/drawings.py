@@ -33,7 +33,7 @@ class Drawing:
 
 def drawings(run: StoredRun, most: int = MOST) -> list[Drawing]:
     """Every figure that this run has something to show of; none without matplotlib."""
-    from fieldbench.report.figures import draw
+    from fieldbench.report.figures import View, draw
 
     try:
         from fieldbench.report.figures.style import printing
@@ -42,10 +42,10 @@ def drawings(run: StoredRun, most: int = MOST) -> list[Drawing]:
     made = []
     for kind, heading in SHOWN.items():
         try:
-            figures = draw(run, kind)
+            figures = draw(run, kind, View(most=most))
         except RequestError:
             continue
-        for figure in list(figures.values())[:most]:
+        for figure in figures.values():
             picture = io.BytesIO()
             with printing():
                 figure.savefig(picture, format="svg", metadata={"Date": None})
