@@ -140,7 +140,11 @@ def complete(
         elif method == AUTO:
             raise RequestError("choosing a method needs a budget; give --budget SECONDS, or name a method")
         ranked = sorted(comparison, key=_rank)
-        chosen, fit = _final(bench, observation, [item.method for item in ranked] or rivals, method, seed, watch)
+        compared = [item.method for item in ranked if item.errors]
+        if method == AUTO and not compared:
+            reasons = "; ".join(f"{item.method}: {item.note}" for item in ranked)
+            raise RequestError(f"no method got through a comparison of {budget:g} s ({reasons}); raise the budget")
+        chosen, fit = _final(bench, observation, compared if method == AUTO else rivals, seed, watch)
     values = np.array(fit.estimate)
     deviation = None if fit.deviation is None else np.array(fit.deviation)
     if observation.valid is not None:
@@ -274,12 +278,7 @@ def _metric(registry: Registry, observation: Observation) -> Metric:
 
 
 def _final(
-    bench: Bench,
-    observation: Observation,
-    ranked: Sequence[str],
-    method: str,
-    seed: int,
-    watch: Callable[[str], None],
+    bench: Bench, observation: Observation, ranked: Sequence[str], seed: int, watch: Callable[[str], None]
 ) -> tuple[str, Fit]:
     """Fit the best method to everything; if it fails on that, the next."""
     error = ""
@@ -290,8 +289,6 @@ def _final(
             return text, fit
         error = f"{text}: {fit.error}"
         watch(error)
-        if method != AUTO:
-            break
     raise RequestError(f"no method completed the field; {error}")
 
 

@@ -108,6 +108,7 @@ def test_a_field_without_gaps_is_refused() -> None:
         ({"budget": 0}, "needs a budget"),
         ({"folds": 0}, "at least 1"),
         ({"share": 1.0}, "between 0 and 1"),
+        ({"candidates": ["broken"]}, r"no method got through .*broken: ArithmeticError.*raise the budget"),
         ({"method": "broken", "budget": 0}, "no method completed the field; broken: ArithmeticError: it cannot count"),
     ],
 )
