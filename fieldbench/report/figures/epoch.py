@@ -96,7 +96,7 @@ def _levels(ax: Axes, run: StoredRun, setting: Setting, styles: dict[str, Look],
     for method, look in styles.items():
         mean = float(part.loc[part["method"] == method, "score"].mean())
         if method not in curved and not math.isnan(mean):
-            ax.axhline(mean, color=look.colour, linestyle=":", linewidth=1, label=look.name)
+            ax.axhline(mean, color=look.colour, linestyle=(0, (3, 2)), linewidth=1.2, label=look.name)
             shown.append(mean)
     return shown
 
