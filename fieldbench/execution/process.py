@@ -113,7 +113,8 @@ class Worker:
         """End the process and all that it started. There is nothing that it would have to save."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # one that hangs in a driver cannot be waited for
+            self._process.wait(_FAREWELL)
         self._link.close()
         if self._lifeline >= 0:
             os.close(self._lifeline)
