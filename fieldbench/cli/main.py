@@ -13,8 +13,10 @@ from typing import Annotated
 import typer
 
 from fieldbench.cli.check import check
+from fieldbench.cli.check_results import check_results
 from fieldbench.cli.compare import compare
 from fieldbench.cli.complete import complete
+from fieldbench.cli.freeze import freeze
 from fieldbench.cli.info import info
 from fieldbench.cli.list import list_plugins
 from fieldbench.cli.merge import merge
@@ -81,6 +83,8 @@ app.command("watch", rich_help_panel="Compare")(watch)
 app.command("reproduce", rich_help_panel="Compare")(reproduce)
 app.command("status", rich_help_panel="Compare")(status)
 app.command("merge", rich_help_panel="Compare")(merge)
+app.command("freeze", rich_help_panel="Compare")(freeze)
+app.command("check-results", rich_help_panel="Compare")(check_results)
 app.command("train-prior", rich_help_panel="Compare")(train_prior)
 app.command("complete", rich_help_panel="Fill gaps")(complete)
 app.command("list", rich_help_panel="Look")(list_plugins)
@@ -93,8 +97,13 @@ app.command("check", rich_help_panel="Write your own")(check)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit: 0 all trials ok, 1 some failed, 2 wrong request, 130 interrupted."""
+    run_app(app, "fieldbench", arguments)
+
+
+def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> None:
+    """Run a command line called ``name`` and exit as :func:`main` does."""
     try:
-        outcome = app(args=arguments, prog_name="fieldbench", standalone_mode=False)
+        outcome = app(args=arguments, prog_name=name, standalone_mode=False)
     except RequestError as error:
         _complain(str(error))
         sys.exit(WRONG_REQUEST)

@@ -1,0 +1,45 @@
+"""``fieldbench check-results RUN --against REFERENCE``: has anything moved?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from fieldbench.regression.reference import Scores
+
+
+def check_results(
+    run: Annotated[Path, typer.Argument(help="The folder of a finished run.", show_default=False)],
+    against: Annotated[
+        Path,
+        typer.Option(metavar="REFERENCE", help="A file of `fieldbench freeze`, or another run.", show_default=False),
+    ],
+) -> int:
+    """Check a run against a reference: what has moved, by how much, and how sure that is.
+
+    Trials that both have are compared in pairs, whatever the versions; where they have none in common (another
+    seed), by distribution. The exit code is 1 if an error, a number of failures or memory has moved by more
+    than chance allows. Better errors fail too: freeze again if they are meant. Times are compared in multiples
+    of a calibration job of the same run, where there is one, and count if both runs are made with --timing.
+
+    **Examples**
+
+        fieldbench check-results runs/new --against tests/reference.csv
+        fieldbench check-results runs/new --against runs/old
+    """
+    from fieldbench.regression import reference
+
+    known = reference.from_run(against) if against.is_dir() else reference.read(against)
+    return report(known, reference.from_run(run))
+
+
+def report(known: Scores, scores: Scores) -> int:
+    """Print what has moved; the exit code."""
+    from fieldbench.regression.drift import compare
+
+    drift = compare(known, scores)
+    print(drift)
+    return 1 if drift.failed else 0

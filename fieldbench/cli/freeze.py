@@ -1,0 +1,63 @@
+"""``fieldbench freeze RUN``: keep a run's scores as a small reference."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def freeze(
+    run: Annotated[Path, typer.Argument(help="The folder of a finished run.", show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The reference file.", show_default="the terminal")
+    ] = None,
+    exact: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METHOD=RTOL,...",
+            help="Methods whose arithmetic is the same everywhere, each with the relative difference it may make.",
+            show_default=False,
+        ),
+    ] = None,
+) -> None:
+    """Write the scores of a run as a reference that later runs are checked against.
+
+    One line a trial, in order and without versions, dates or places but for the lines above them: so a
+    change of it is a change of numbers, and git shows which. Methods are compared statistically unless
+    --exact says to how many digits their arithmetic is the same on every machine.
+
+    **Examples**
+
+        fieldbench freeze runs/mine --out tests/reference.csv
+        fieldbench freeze runs/mine --exact nearest=1e-9,linear=1e-9 --out tests/reference.csv
+    """
+    from fieldbench.regression import reference
+
+    scores = reference.from_run(run, _tolerances(exact))
+    text = reference.write(scores)
+    if out is None:
+        print(text, end="")
+        return
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(text, encoding="utf-8")
+    print(f"{len(scores.frame)} trials are frozen in {out}")
+
+
+def _tolerances(exact: str | None) -> dict[str, float]:
+    """What ``--exact`` says, by method."""
+    from fieldbench.errors import RequestError
+    from fieldbench.spec import split
+
+    tolerances = {}
+    for item in split(exact) if exact else []:
+        method, _, number = item.rpartition("=")
+        try:
+            value = float(number)
+        except ValueError:
+            value = 0.0
+        if not method or not 0 < value < 1:
+            raise RequestError(f"--exact {item!r} is not understood; write METHOD=RTOL, such as nearest=1e-9")
+        tolerances[method] = value
+    return tolerances

@@ -1,0 +1,78 @@
+"""``python -m fieldbench.regression``: run the small matrix and check it against its reference.
+
+This is what ``tox -e regression`` calls. Methods that are not part of the matrix meet all of its columns, so
+that a plugin's author gets the same check: ``tox -e regression -- --methods mine --against mine.csv``, the
+first time with ``--freeze``.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fieldbench.cli.main import ALL_OK, INTERRUPTED, SOME_FAILED, run_app
+
+
+def regression(
+    against: Annotated[Path, typer.Option(metavar="FILE", help="The reference.", show_default=False)],
+    methods: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="Only these methods.", show_default="all of the suite")
+    ] = None,
+    suite: Annotated[
+        str | None, typer.Option(help="table1 to table7 or a suite file.", show_default="the small matrix")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FOLDER", help="Folder of the run.", show_default="runs/...")
+    ] = None,
+    trials: Annotated[int | None, typer.Option(min=1, help="Repetitions.", show_default="the suite's")] = None,
+    jobs: Annotated[int | None, typer.Option(help="Trials at once on the CPU.", show_default="one a core")] = None,
+    device: Annotated[str, typer.Option(help="auto, cpu, cuda, or cuda:0,cuda:2.")] = "cpu",
+    timing: Annotated[bool, typer.Option("--timing", help="One trial at a time, so that times count.")] = False,
+    freeze: Annotated[bool, typer.Option("--freeze", help="Write the reference instead of checking it.")] = False,
+    plugin: Annotated[list[str], typer.Option(metavar="FILE", help="A single-file plugin.")] = [],  # noqa: B006
+) -> int:
+    """Run a matrix of methods and datasets and check its scores against a reference."""
+    from rich.console import Console
+
+    from fieldbench.cli.check_results import report
+    from fieldbench.cli.display import display
+    from fieldbench.cli.sources import sources
+    from fieldbench.execution import Options, Stop
+    from fieldbench.registry import Registry
+    from fieldbench.regression import matrix as matrices
+    from fieldbench.regression import reference
+    from fieldbench.session import Session, interruptible
+    from fieldbench.spec import split
+
+    found = sources([*plugin, str(matrices.calibration())], [])
+    chosen = matrices.of_suite(suite) if suite else matrices.small()
+    chosen = chosen.narrowed(split(methods) if methods else []).available(Registry(found)).calibrated()
+    table = chosen.suite if trials is None else chosen.suite.model_copy(update={"trials": trials})
+    known = None if freeze else reference.read(against)
+    for line in chosen.skipped:
+        print(line)
+    options = Options(device=device, jobs=jobs, timing=timing)
+    session = Session(table, sources=found, options=options, out=out)
+    stop = Stop()
+    watch = display(Console(stderr=True, highlight=False), stop)
+    with interruptible(stop, watch):
+        progress = session.run(watch=watch, stop=stop)
+    if progress.left:
+        return INTERRUPTED
+    print(f"Run: {session.path}")
+    scores = reference.from_run(session.path, chosen.exact)
+    if known is None:
+        against.parent.mkdir(parents=True, exist_ok=True)
+        against.write_text(reference.write(scores), encoding="utf-8")
+        print(f"{len(scores.frame)} trials are frozen in {against}")
+        return SOME_FAILED if progress.failed else ALL_OK
+    return report(known, scores)
+
+
+app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+app.command()(regression)
+
+if __name__ == "__main__":
+    run_app(app, "python -m fieldbench.regression")
