@@ -19,13 +19,13 @@ class LossFieldPrior(PriorTraining):
     Every step draws fields and pixel masks that no step has seen. The loss is the absolute error over all
     pixels, the optimiser Adam. Published: eta, decorrelation, exponent and observed as they stand here,
     batches of 128, learning rates 1e-3, 1e-4 and 2e-5 in turn, 65 million fields. The learning rate here
-    follows the number of steps instead, so that a shorter training ends as settled as a long one. The defaults
-    are those of the prior that comes with fieldbench.
+    follows the number of steps instead, so that a shorter training ends as settled as a long one. The card of
+    the prior that comes with fieldbench says how that was trained.
     """
 
     name = "loss-field-prior"
 
-    steps: int = parameter(12500, "training steps", ge=1)
+    steps: int = parameter(50000, "training steps", ge=1)
     batch: int = parameter(32, "fields in a step", ge=2)
     learning_rate: float = parameter(2e-3, "learning rate of Adam, on the plateau", gt=0)
     warmup: int = parameter(500, "steps of linear warm-up", ge=0)
