@@ -11,6 +11,7 @@ import tensorly
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from threadpoolctl import threadpool_limits
 
 from fieldbench import Observation, Silent
 from fieldbench_methods.fieldformer import engine as engine_module
@@ -24,6 +25,7 @@ from fieldbench_methods.fieldformer.network import TensorAttention
 from fieldbench_methods.fieldformer.sparsemax import sorted_sparsemax
 from fieldbench_methods.scaling import Scaling
 from fieldbench_methods.self_supervised import Problem, Relay, Smoothness
+from fieldbench_methods.tnn import TNN
 from fieldbench_methods.tv.penalty import variation
 
 SHAPE = (10, 9, 8)
@@ -259,6 +261,16 @@ def test_a_trial_does_not_depend_on_its_companions():
     together = method.complete_batch(observations, seeds=[1, 2, 3], device="cpu", reports=[Silent()] * 3)
     alone = method.complete(observations[1], seed=2, device="cpu", report=Silent())
     np.testing.assert_array_equal(together[1], alone)
+
+
+@pytest.mark.parametrize("method", [TAP(epochs=3), TNN(epochs=3)])
+def test_the_number_of_blas_threads_does_not_matter(method):
+    observation = observe((20, 20, 20), rate=0.1)
+    results = []
+    for threads in (1, 2):
+        with threadpool_limits(threads):
+            results.append(method.complete(observation, seed=0, device="cpu", report=Silent()))
+    np.testing.assert_array_equal(*results)
 
 
 def test_plain_batch_is_its_trials():

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numba
 import numpy as np
+import scipy.linalg.cython_blas  # noqa: F401  (numba calls its BLAS; loaded here, before BLAS threads are limited)
 from numpy.typing import NDArray
 
 from fieldbench.field import FloatArray

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fieldbench.field import FloatArray
 from fieldbench_methods.fieldformer.design import Schedule
-from fieldbench_methods.fieldformer.fit import has_numba
+from fieldbench_methods.fieldformer.fit import has_numba, one_blas_thread
 from fieldbench_methods.self_supervised import Problem
 from fieldbench_methods.tnn.network import TensorNetwork
 
@@ -50,9 +50,10 @@ def fit_fast(network: TensorNetwork, initial: Initial, problem: Problem, schedul
     """One problem on one CPU thread, by numpy and numba."""
     from fieldbench_methods.tnn.engine import Engine
 
-    engine = Engine(network, initial(problem.seed), problem, schedule)
-    for step in range(1, schedule.epochs + 1):
-        engine.step()
-        if problem.listener.due(step):
-            problem.listener(step, engine.estimate(), None)
-    return engine.estimate()
+    with one_blas_thread():
+        engine = Engine(network, initial(problem.seed), problem, schedule)
+        for step in range(1, schedule.epochs + 1):
+            engine.step()
+            if problem.listener.due(step):
+                problem.listener(step, engine.estimate(), None)
+        return engine.estimate()
