@@ -18,8 +18,9 @@ nothing has moved raises a false alarm with at most that probability.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -131,11 +132,12 @@ class Drift:
 
 @dataclass(frozen=True)
 class _Suspicion:
-    """A finding whose p-value is still to be corrected together with the others of its family."""
+    """What may be a finding, once its p-value is corrected together with the others of its family."""
 
-    finding: Finding
+    subject: tuple[str, str]  # method and measure
     p: float
-    rows: frozenset[int] = field(default_factory=frozenset)
+    rows: frozenset[int]
+    finding: Callable[[], Finding]
 
 
 def compare(reference: Scores, run: Scores) -> Drift:
@@ -243,11 +245,11 @@ def _shifts(pairs: pd.DataFrame) -> Iterator[_Suspicion]:
             if len(values) < 3:
                 continue
             p = _beyond(float(values.mean()), _standard_error(values), len(values) - 1, ERROR_MARGIN)
-            finding = _error_finding(
-                part, _measure(part["metric_old"], scope), part[f"{name}_old"], part[f"{name}_new"],
+            finding = partial(
+                _error_finding, part, _measure(part["metric_old"], scope), part[f"{name}_old"], part[f"{name}_new"],
                 float(values.mean()), "paired t",
             )  # fmt: skip
-            yield _Suspicion(finding, p, frozenset(part.index))
+            yield _Suspicion((str(part["method"].iloc[0]), name), p, frozenset(part.index), finding)
 
 
 def _shifts_apart(old: pd.DataFrame, new: pd.DataFrame) -> Iterator[_Suspicion]:
@@ -265,8 +267,9 @@ def _shifts_apart(old: pd.DataFrame, new: pd.DataFrame) -> Iterator[_Suspicion]:
                 continue
             shift, error, freedom = tested
             measure = _measure(part["metric"], scope)
-            finding = _error_finding(part, measure, part[name], rivals[name], shift, "Welch")
-            yield _Suspicion(finding, _beyond(shift, error, freedom, ERROR_MARGIN), frozenset(part.index))
+            finding = partial(_error_finding, part, measure, part[name], rivals[name], shift, "Welch")
+            p = _beyond(shift, error, freedom, ERROR_MARGIN)
+            yield _Suspicion((str(part["method"].iloc[0]), name), p, frozenset(part.index), finding)
 
 
 def _welch(old: pd.DataFrame, new: pd.DataFrame, scales: pd.Series, name: str) -> tuple[float, float, float] | None:
@@ -307,16 +310,19 @@ def _astray(pairs: pd.DataFrame, reference: pd.DataFrame) -> Iterator[_Suspicion
             own["score"] - groups.transform("mean"), groups.transform(lambda values: values.abs().mean())
         )
         spread = math.sqrt(2 * float((deviations**2).sum()) / freedom)
-        for position in range(len(part)):
-            one = part.iloc[position : position + 1]
-            row = one.iloc[0]
-            change = float((row["score_new"] - row["score_old"]) / scales[tuple(row[key] for key in CELL)])
-            excess = max(0.0, abs(change) - ERROR_MARGIN)
-            finding = _error_finding(
-                one, str(row["metric_old"]), one["score_old"], one["score_new"], change, "one trial"
-            )
-            where = f"{finding.where}, trial {row['trial']}"
-            yield _Suspicion(replace(finding, where=where), _outside(excess, spread, freedom))
+        units = np.array([scales[cell] for cell in part[list(CELL)].itertuples(index=False, name=None)])
+        changes = _over(part["score_new"] - part["score_old"], pd.Series(units, index=part.index))
+        for position, change in enumerate(changes):
+            p = _outside(max(0.0, abs(change) - ERROR_MARGIN), spread, freedom)
+            finding = partial(_trial_finding, part.iloc[[position]], float(change))
+            yield _Suspicion((str(method), "trial"), p, frozenset([part.index[position]]), finding)
+
+
+def _trial_finding(row: pd.DataFrame, change: float) -> Finding:
+    finding = _error_finding(
+        row, str(row["metric_old"].iloc[0]), row["score_old"], row["score_new"], change, "one trial"
+    )
+    return replace(finding, where=f"{finding.where}, trial {row['trial'].iloc[0]}")
 
 
 def _outside(excess: float, spread: float, freedom: int) -> float:
@@ -352,7 +358,7 @@ def _troubles(old: pd.DataFrame, new: pd.DataFrame, cells: set[tuple[object, ...
             "failures", str(part["method"].iloc[0]), _place(part), "worse", str(earlier), str(count), f"now {kinds}",
             total, name,
         )  # fmt: skip
-        yield _Suspicion(finding, p, frozenset(part.index))
+        yield _Suspicion((finding.method, "failures"), p, frozenset(part.index), partial(replace, finding))
 
 
 def _grown(pairs: pd.DataFrame, name: str, measure: str, factor: float, *, counts: bool) -> Iterator[_Suspicion]:
@@ -370,23 +376,25 @@ def _grown(pairs: pd.DataFrame, name: str, measure: str, factor: float, *, count
             measure, str(method), "all", "worse", f"{before:.3g}{unit}", f"{after:.3g}{unit}",
             f"x {math.exp(mean):.2f}", len(part), "paired t", counts,
         )  # fmt: skip
-        yield _Suspicion(finding, p, frozenset(part.index))
+        yield _Suspicion((finding.method, measure), p, frozenset(part.index), partial(replace, finding))
 
 
 def _certain(suspicions: list[_Suspicion]) -> Iterator[Finding]:
-    """Those that remain after Holm's correction; a slice is left out where all of its method has moved."""
+    """Those that remain after Holm's correction, surest first; of slices that overlap only the surest."""
     corrected = holm([suspicion.p for suspicion in suspicions])
     level = ALPHA / len(FAMILIES)
-    sure = [(suspicion, p) for suspicion, p in zip(suspicions, corrected, strict=True) if p < level]
-    for suspicion, p in sure:
-        mine = suspicion.finding
-        wider = any(
-            suspicion.rows < other.rows and (other.finding.measure, other.finding.method) == (mine.measure, mine.method)
-            for other, _ in sure
-        )
-        if not wider:
-            shown = f"p {p_text(p)}" if p < 0.001 else f"p = {p_text(p)}"
-            yield replace(mine, sure=f"{shown} ({mine.sure})")
+    sure = [
+        (suspicion.p, p, at) for at, (suspicion, p) in enumerate(zip(suspicions, corrected, strict=True)) if p < level
+    ]
+    shown: dict[tuple[str, str], set[int]] = {}
+    for _, p, at in sorted(sure, key=lambda item: (item[0], -len(suspicions[item[2]].rows))):
+        suspicion = suspicions[at]
+        covered = shown.setdefault(suspicion.subject, set())
+        if covered.isdisjoint(suspicion.rows):
+            covered |= suspicion.rows
+            finding = suspicion.finding()
+            text = f"p {p_text(p)}" if p < 0.001 else f"p = {p_text(p)}"
+            yield replace(finding, sure=f"{text} ({finding.sure})")
 
 
 def _slices(frame: pd.DataFrame) -> Iterator[pd.DataFrame]:
