@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 
 import numpy as np
 from numpy.typing import NDArray
@@ -65,9 +66,17 @@ def fit_attentive(
     """The same, with the attention map behind the estimate, shape (N, h N)."""
     from fieldbench_methods.fieldformer.engine import Engine
 
-    engine = Engine(design, cubes, problem, schedule)
-    for step in range(1, schedule.epochs + 1):
-        engine.step()
-        if problem.listener.due(step):
-            problem.listener(step, *engine.estimate())
-    return engine.estimate()[0], engine.attention
+    with one_blas_thread():
+        engine = Engine(design, cubes, problem, schedule)
+        for step in range(1, schedule.epochs + 1):
+            engine.step()
+            if problem.listener.due(step):
+                problem.listener(step, *engine.estimate())
+        return engine.estimate()[0], engine.attention
+
+
+def one_blas_thread() -> AbstractContextManager[object]:
+    """While it lasts, matrix products run on one thread: with more, their last bits depend on how many."""
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(1, user_api="blas")  # type: ignore[no-any-return]
