@@ -79,4 +79,4 @@ def one_blas_thread() -> AbstractContextManager[object]:
     """While it lasts, matrix products run on one thread: with more, their last bits depend on how many."""
     from threadpoolctl import threadpool_limits
 
-    return threadpool_limits(1, user_api="blas")  # type: ignore[no-any-return]
+    return threadpool_limits(1, user_api="blas")
