@@ -1,8 +1,8 @@
 """The package that ``fieldbench new-plugin`` writes: templates, and how their blanks are filled in.
 
 Each file in ``common/`` and in the folder of the plugin's kind ends in ``.in`` and becomes a file of the
-package. ``@NAME@`` and its like stand for what differs from plugin to plugin, in file names without the
-``@`` signs.
+package; where both have it, that of the kind counts. ``@NAME@`` and its like stand for what differs from
+plugin to plugin, in file names without the ``@`` signs.
 """
 
 from __future__ import annotations
@@ -56,8 +56,12 @@ def write_package(name: str, kind: str, into: Path, registry: Registry) -> list[
         "HOOK": f"fieldbench_register_{registered}s",
     }
     written = []
-    for template in sorted([*(TEMPLATES / "common").rglob("*.in"), *(TEMPLATES / kind).rglob("*.in")]):
-        inside = Path(*template.relative_to(TEMPLATES).parts[1:])
+    templates = {
+        Path(*template.relative_to(TEMPLATES).parts[1:]): template
+        for folder in ("common", kind)
+        for template in (TEMPLATES / folder).rglob("*.in")
+    }
+    for inside, template in sorted(templates.items()):
         file = folder / str(inside).replace("PACKAGE", package).removesuffix(".in")
         if file.name == "gitignore":
             file = file.with_name(".gitignore")

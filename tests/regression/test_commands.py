@@ -1,0 +1,171 @@
+"""Freezing and checking as people do it, with real runs."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from fieldbench.cli.main import main
+from fieldbench.registry import Registry, Sources
+from fieldbench.regression import matrix
+from fieldbench.spec import parse
+
+#: A method whose quality, revision and trouble are written into the file.
+METHOD = '''
+import numpy as np
+import fieldbench
+
+
+class Near(fieldbench.Method):
+    """The observed mean, shifted."""
+
+    name = "near"
+
+    def complete(self, observation, *, seed, device, report):
+        if {trouble}:
+            raise ValueError("trouble")
+        return np.full(observation.shape, observation.observed.mean() + {shift})
+
+
+@fieldbench.hookimpl
+def fieldbench_register_methods():
+    return [Near]
+'''
+
+
+@pytest.fixture(autouse=True)
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write_method(shift: float = 0.0, trouble: str = "False") -> None:
+    Path("near.py").write_text(METHOD.format(shift=shift, trouble=trouble))
+
+
+def fieldbench(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        main(list(arguments))
+    return int(ended.value.code or 0)
+
+
+def run(out: str, *more: str) -> int:
+    what = ["--methods", "near", "--datasets", "ssf-synthetic[shape=6x5x4]", "--rates", "0.3", "--trials", "6"]
+    return fieldbench("run", "--plugin", "near.py", *what, "--jobs", "1", "--device", "cpu", "--out", out, *more)
+
+
+def test_a_new_revision_meets_its_old_scores_trial_by_trial(capfd) -> None:
+    write_method()
+    assert run("old") == 0
+    assert fieldbench("freeze", "old", "--exact", "near=1e-9", "--out", "ref.csv") == 0
+    write_method(shift=1e-14)  # another file, another key, but no other score within the digits that count
+    assert run("same") == 0
+    assert fieldbench("check-results", "same", "--against", "ref.csv") == 0
+    assert "Compared: 6 trials in pairs" in capfd.readouterr().out
+    write_method(shift=3.0)
+    assert run("worse") == 0
+    assert fieldbench("check-results", "worse", "--against", "ref.csv") == 1
+    assert re.search(r"rmse +near .* worse ", capfd.readouterr().out)
+    assert fieldbench("check-results", "worse", "--against", "old") == 1  # a run will do as a reference
+
+
+def test_failures_fail_the_check(capfd) -> None:
+    write_method()
+    run("old")
+    fieldbench("freeze", "old", "--out", "ref.csv")
+    write_method(trouble="observation.observed[0] < 0")
+    assert run("new") == 1
+    assert fieldbench("check-results", "new", "--against", "ref.csv") == 1
+    assert "now failed" in capfd.readouterr().out
+
+
+def test_freezing_is_repeatable_and_names_no_folder(tmp_path: Path, capfd) -> None:
+    write_method()
+    run(str(tmp_path / "one"))
+    capfd.readouterr()
+    fieldbench("freeze", "one")
+    text = capfd.readouterr().out
+    fieldbench("freeze", "one")
+    assert capfd.readouterr().out == text
+    assert str(tmp_path) not in text
+    assert text.count("\nnear,") == 6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (["freeze", "nowhere"], "is no run"),
+        (["check-results", "nowhere", "--against", "ref.csv"], "there is no reference ref.csv"),
+        (["freeze", "nowhere", "--exact", "near"], "is not understood; write METHOD=RTOL"),
+    ],
+)
+def test_wrong_requests_are_explained(arguments, complaint, capfd) -> None:
+    assert fieldbench(*arguments) == 2
+    assert complaint in capfd.readouterr().err
+
+
+def test_a_plugins_author_freezes_once_and_checks_from_then_on() -> None:
+    suite = (
+        'title = "Mine"\nmetric = "rmse"\ntrials = 3\n'
+        '[[columns]]\nlabel = "a"\ndataset = "ssf-synthetic[shape=6x5x4]"\nrate = 0.3\n'
+        '[[rows]]\nlabel = "Nearest"\nmethod = "nearest"\n'
+    )
+    Path("suite.toml").write_text(suite)
+
+    def regression(*more: str, out: str) -> subprocess.CompletedProcess[str]:
+        fixed = ["--plugin", "near.py", "--methods", "near", "--suite", "suite.toml", "--against", "ref.csv"]
+        command = [sys.executable, "-m", "fieldbench.regression", *fixed, "--out", out, "--jobs", "1", *more]
+        return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, env=os.environ.copy())
+
+    write_method()
+    unfrozen = regression(out="first")
+    assert unfrozen.returncode == 2
+    assert "there is no reference" in unfrozen.stderr
+    assert regression("--freeze", out="first").returncode == 0
+    lines = [line for line in Path("ref.csv").read_text().splitlines() if line.startswith("near,")]
+    assert len(lines) == 3
+    assert all(line.split(",")[-2] for line in lines)  # the calibration job gave a unit of time
+    same = regression(out="second")
+    assert same.returncode == 0, same.stdout + same.stderr
+    write_method(shift=5.0)
+    worse = regression(out="third")
+    assert worse.returncode == 1
+    assert "worse" in worse.stdout
+
+
+def built_in(kind: str) -> set[str]:
+    entries = Registry(Sources()).entries(kind)
+    return {name for name, entry in entries.items() if entry.source.label == "fieldbench"}
+
+
+def parts(texts: list[str]) -> set[str]:
+    return {part.name for text in texts for part in parse(text)}
+
+
+def test_the_matrix_misses_no_method_dataset_or_noise() -> None:
+    suite = matrix.small().suite
+    methods: list[Any] = [row.method for row in suite.rows]
+    assert parts(methods) == built_in("method")
+    assert parts([column.dataset for column in suite.columns]) == built_in("dataset")
+    assert parts([column.noise for column in suite.columns]) == built_in("noise")
+
+
+def test_a_dataset_that_is_not_at_hand_is_left_out_with_the_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fieldbench.errors import DataUnavailable
+
+    registry = Registry(Sources())
+    cls = registry.find("dataset", "ssf").cls
+
+    def away(self: object) -> None:
+        raise DataUnavailable("it is at sea")
+
+    monkeypatch.setattr(cls, "prepare", away)
+    small = matrix.small()
+    left = small.available(registry)
+    assert left.skipped == ("ssf is left out: it is at sea",)
+    assert [column for column in small.suite.columns if column.dataset != "ssf"] == left.suite.columns
