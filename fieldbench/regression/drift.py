@@ -168,7 +168,10 @@ def compare(reference: Scores, run: Scores) -> Drift:
     families = {
         "error": [*_shifts(loose), *_shifts_apart(old_apart, new_apart)],
         "trial": list(_astray(loose, old)),
-        "failures": list(_troubles(old, new, met | apart)),
+        "failures": [
+            *_troubles(old, new, met, (OK, NOT_APPLICABLE, FAILED)),  # _broken tells which of these raise
+            *_troubles(old, new, apart, (OK, NOT_APPLICABLE)),
+        ],
         "memory": list(_grown(machines, "memory_mib", "memory", MEMORY_FACTOR, counts=True)),
         "time": list(_grown(machines, "cost", "time", TIME_FACTOR, counts=alone)),
     }
@@ -334,12 +337,13 @@ def _outside(excess: float, spread: float, freedom: int) -> float:
     return min(1.0, 2 * float(stats.t.sf(excess / spread, freedom)))
 
 
-def _troubles(old: pd.DataFrame, new: pd.DataFrame, cells: set[tuple[object, ...]]) -> Iterator[_Suspicion]:
+def _troubles(
+    old: pd.DataFrame, new: pd.DataFrame, cells: set[tuple[object, ...]], harmless: tuple[str, ...]
+) -> Iterator[_Suspicion]:
     """Time-outs, crashes and exhausted memory, which a machine may cause: too many of them for that."""
     from scipy import stats
 
     old, new = _only(old, cells), _only(new, cells)
-    harmless = [OK, NOT_APPLICABLE, FAILED]
     for part in _slices(new):
         trouble = ~part["status"].isin(harmless)
         count, total = int(trouble.sum()), len(part)

@@ -145,6 +145,14 @@ def test_another_seed_is_compared_by_distribution(make) -> None:
     assert found.failed
 
 
+def test_failures_of_another_seed_are_counted(make, changed) -> None:
+    reference, other = make(), make(seed=7)
+    broken = changed(other, other.frame["dataset"] == "sea", status="failed", score=np.nan, unobserved=np.nan)
+    found = compare(reference, broken)
+    assert {(item.measure, item.before) for item in found.findings} == {("failures", "0")}
+    assert found.failed
+
+
 def test_nothing_in_common_is_an_error_and_not_a_pass(make) -> None:
     with pytest.raises(RequestError, match="no trial of what was run"):
         compare(make(["tap"]), make(["mine"]))
