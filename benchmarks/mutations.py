@@ -1,8 +1,9 @@
 """Mutation proof: plants known faults one at a time, and shows what catches each.
 
 Every fault goes into a copy of the tree. There the tests that stand nearest to it run, and the regression check
-of a method that it touches, against ``results/regression/small.csv``. A fault that neither notices makes the
-exit code 1, and so does an alarm without a fault.
+of a method that it touches, on the part of the small matrix in ``mutations.toml``, against
+``results/regression/small.csv``. A fault that neither notices makes the exit code 1, and so does an alarm without
+a fault.
 
     python benchmarks/mutations.py
     python benchmarks/mutations.py --only "dropped noise" --only "changed default"
@@ -147,7 +148,9 @@ def failing_test(fault: Fault, folder: Path) -> str | None:
 def alarm(fault: Fault, folder: Path) -> str | None:
     """The first line of the regression check's table, or None."""
     reference = folder / "results" / "regression" / "small.csv"
-    arguments = ["--methods", fault.methods, "--against", str(reference), "--out", str(folder / "run")]
+    suite = Path(__file__).with_suffix(".toml")
+    arguments = ["--suite", str(suite), "--methods", fault.methods, "--against", str(reference)]
+    arguments += ["--jobs", "1", "--out", str(folder / "run")]
     ended = call(folder, "fieldbench.regression", *arguments)
     if ended.returncode == 0:
         return None
