@@ -441,7 +441,8 @@ def interruptible(stop: Stop, watch: Watch) -> Iterator[None]:
 
     def ask(*_: object) -> None:
         stop.request()
-        watch.stopping()
+        if not stop.now:
+            watch.stopping()
 
     if threading.current_thread() is not threading.main_thread():
         yield

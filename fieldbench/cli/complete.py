@@ -202,11 +202,13 @@ def complete(
     values = made.values.copy()
     if not denoise:
         values[observation.mask] = observation.observed
-    note = _note(made, seed, folds, share, budget)
+    note = _note(made, seed, share, budget)
     written = write(file, target, content, Completion(values, made.deviation, note), overwrite=force)
     print()
     error = "" if made.expected_error != made.expected_error else f", {made.metric} {made.expected_error:.3g} {unit}"
     print(f"Completed {gaps} entries with {made.method}{error.rstrip()}")
+    if method == "auto" and sum(1 for item in made.comparison if item.errors) == 1:
+        print("No other method got through the comparison in the time given; a larger --budget lets more of them in.")
     for path in written:
         print(f"Wrote {path}")
 
@@ -263,15 +265,17 @@ def _comparison(made: Completed, unit: str) -> str:
     return "\n".join([title, "\n".join(line.rstrip() for line in table.splitlines()), *(["", *rest] if rest else [])])
 
 
-def _note(made: Completed, seed: int, folds: int, share: float, budget: float) -> dict[str, str | float]:
+def _note(made: Completed, seed: int, share: float, budget: float) -> dict[str, str | float]:
     """What is written beside the values."""
     from fieldbench import __version__
 
     note: dict[str, str | float] = {"method": made.method, "version": __version__, "seed": seed}
     if made.expected_error == made.expected_error:
         note[f"estimated_{made.metric}"] = made.expected_error
-        note["estimated_by"] = f"{made.withheld} observed entries held out in each of {folds} folds (share {share:g})"
         ranked = [item for item in made.comparison if item.expected == item.expected]
+        folds = next(len(item.errors) for item in ranked if item.method == made.method)
+        times = "in 1 fold" if folds == 1 else f"in each of {folds} folds"
+        note["estimated_by"] = f"{made.withheld} observed entries held out {times} (share {share:g})"
         if len(ranked) > 1:
             note["chosen_among"] = "; ".join(f"{item.method} {item.expected:.4g}" for item in ranked)
             note["budget_seconds"] = budget

@@ -52,7 +52,7 @@ def list_plugins(
 
     console = Console()
     width = max((len(name) for group in groups.values() for name in group), default=0)
-    for group in [item for item in ("Methods", "Modifiers", *PLURALS.values()) if item in groups]:
+    for group in [item for item in dict.fromkeys(("Methods", "Modifiers", *PLURALS.values())) if item in groups]:
         origins = Counter(source for _, source in groups[group].values())
         for origin, _ in origins.most_common():
             console.print(Text.assemble((group, "bold"), (f"  from {origin}", "dim")), soft_wrap=True)

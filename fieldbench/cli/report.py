@@ -40,4 +40,4 @@ def report(
     from fieldbench.report.stored import StoredRun
 
     stored = StoredRun(run, sources(plugin, no_plugin))
-    print(write_page(stored, out or stored.path / "report.html", recompute=recompute))
+    print(f"Wrote {write_page(stored, out or stored.path / 'report.html', recompute=recompute)}")

@@ -177,6 +177,7 @@ class _Comparison:
         self._errors: dict[str, list[float]] = {}
         self._seconds: dict[str, list[float]] = {}
         self._notes: dict[str, str] = {}
+        self._longest: dict[str, float] = {}
 
     def run(self, rivals: Sequence[str]) -> list[Candidate]:
         even = self._left / len(rivals)
@@ -190,8 +191,16 @@ class _Comparison:
         for method in rivals:
             done = len(self._errors.get(method, ()))
             if self._notes[method] == "" and done < len(self._withheld):
-                self._notes[method] = f"{done} of {len(self._withheld)} folds in the time given" if done else "too slow"
+                self._notes[method] = (
+                    f"{done} of {len(self._withheld)} folds in the time given" if done else self._slow(method)
+                )
         return self._candidates(rivals)
+
+    def _slow(self, method: str) -> str:
+        """Why a method without any fold has none."""
+        if method not in self._longest:
+            return "not tried: the time was up"
+        return f"too slow: no fold in {self._longest[method]:.2g} s"
 
     def _complete_folds(self, methods: Sequence[str]) -> None:
         """Run the folds that are missing, as far as they should end in time."""
@@ -211,7 +220,9 @@ class _Comparison:
         fit = self._bench.fit(task, limit)
         self._left -= time.monotonic() - start
         if fit.estimate is None:
-            if not fit.late:
+            if fit.late:
+                self._longest[method] = max(limit, self._longest.get(method, 0.0))
+            else:
                 self._notes[method] = fit.error
                 self._watch(f"{method}: {fit.error}")
             return False

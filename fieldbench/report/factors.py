@@ -10,6 +10,9 @@ from fieldbench.errors import RequestError, nearest
 from fieldbench.report.facts import Facts
 from fieldbench.spec import format_part, parse
 
+#: The level of a parameter where a spec has no such parameter.
+ABSENT = "-"
+
 #: The factors that every record has.
 FACTORS = ("method", "dataset", "sampler", "noise", "select", "rate", "seed", "device")
 
@@ -28,7 +31,7 @@ def with_parameter(frame: pd.DataFrame, name: str, facts: Facts) -> pd.DataFrame
         RequestError: if nothing in the frame has this parameter.
     """
     frame = frame.copy()
-    column = pd.Series("-", index=frame.index, dtype=object)
+    column = pd.Series(ABSENT, index=frame.index, dtype=object)
     found = False
     for spec in SPECS:
         for text in map(str, frame[spec].cat.categories):

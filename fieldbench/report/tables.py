@@ -166,6 +166,9 @@ class Table:
         notes = [f"{shown} over {trials} trial{'' if trials == '1' else 's'}"]
         if self.unfinished:
             notes.append(self.unfinished)
+        named = [factor for factor in self.column_factors if factor not in FACTORS]
+        if named:
+            notes.insert(0, f"columns: {', '.join(named)}")
         partial = [cell for cell in cells if not cell.complete]
         failed = sum(cell.failed for cell in cells)
         missing = sum(cell.missing for cell in partial)
@@ -323,11 +326,13 @@ def _block(
         key if isinstance(key, tuple) else (key,): row
         for key, row in zip(summary.index, summary.to_dict("records"), strict=True)
     }
+    # A method without the parameter that columns differ in has no trials there, and none are missing.
+    absent = Cell(planned=planned if set(by) <= set(FACTORS) else 0)
     cells = {}
     for i, row in enumerate(rows):
         for j, column in enumerate(columns):
             values = found.get((*row.levels, *column.levels))
-            cells[i, j] = Cell(planned=planned) if values is None else _cell(values, planned, arrangement.spread)
+            cells[i, j] = absent if values is None else _cell(values, planned, arrangement.spread)
     metric = str(part["metric"].iloc[0])
     cells = _ranked(cells, rows, columns, arrangement, facts.lower_is_better(metric))
     dataset = str(part["dataset"].iloc[0])

@@ -74,7 +74,7 @@ def test_wrong_requests_get_one_line_and_code_2(
 
 def test_report_lies_in_the_run_by_default(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command("report", run) == 0
-    path = Path(capsys.readouterr().out.strip())
+    path = Path(capsys.readouterr().out.strip().removeprefix("Wrote "))
     assert path == run / "report.html"
     assert "<h1>sea-run</h1>" in path.read_text()
 

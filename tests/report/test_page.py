@@ -338,8 +338,12 @@ def test_a_live_page_takes_news_in_and_keeps_what_the_reader_chose(
         threading.Thread(target=server.serve_forever, daemon=True).start()
         show(browser, f"http://127.0.0.1:{server.server_port}/", DESK)
         assert "20 of 32 trials are done" in browser.find_element("id", "main").text
-        browser.find_element("css selector", "[data-filter-of=cells]").send_keys("flat")
-        browser.find_element("css selector", "#cells th:nth-child(3) button").click()
+        # Each in one step, since the page may take news in between an element's being found and used.
+        browser.execute_script(
+            "const field = document.querySelector('[data-filter-of=cells]');"
+            "field.value = 'flat'; field.dispatchEvent(new Event('input', {bubbles: true}));"
+        )
+        browser.execute_script("document.querySelector('#cells th:nth-child(3) button').click()")
         (growing / "trials.jsonl").write_bytes(b"".join(lines))
         _until(browser, "return document.getElementById('main').textContent.includes('32 of 32 trials are done')")
         assert column(browser, "cells", 0) == ["flat", "flat"]
