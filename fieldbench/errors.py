@@ -36,11 +36,19 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     return f"; there are: {', '.join(known)}" if known else "; there are none"
 
 
+#: A line that says more than this says it no better, and it is printed and kept for every trial.
+LONGEST_LINE = 1000
+
+
 def one_line(error: BaseException) -> str:
-    """An exception as one line: its type and the first line of what it says.
+    """An exception as one line: its type and the first line of what it says, cut where it is very long.
 
     >>> one_line(ValueError("no such axis\\nsee the manual"))
     'ValueError: no such axis'
     """
-    lines = str(error).strip().splitlines()
-    return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:  # it cannot even say what it is
+        lines = []
+    line = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} ..."

@@ -178,9 +178,16 @@ Method.model_rebuild()
 
 
 def as_field_array(estimate: Any) -> FloatArray:
-    """An estimate as a float numpy array; torch tensors on any device are accepted."""
+    """An estimate as a float numpy array; torch tensors on any device are accepted.
+
+    Raises:
+        ValueError: if it is complex: its imaginary part would be lost.
+    """
     import numpy as np
 
     if hasattr(estimate, "detach"):
         estimate = estimate.detach().cpu().numpy()
-    return np.asarray(estimate, dtype=float)
+    array = np.asarray(estimate)
+    if array.dtype.kind == "c":
+        raise ValueError("the estimate is complex; a field holds real numbers")
+    return np.asarray(array, dtype=float)

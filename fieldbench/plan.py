@@ -12,7 +12,7 @@ from typing import Annotated, Protocol
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic import Field as Limited
 
-from fieldbench.errors import RequestError
+from fieldbench.errors import RequestError, one_line
 from fieldbench.field import Field
 from fieldbench.registry import Registry
 from fieldbench.sensing import observe
@@ -161,8 +161,10 @@ class Plan:
             dataset.prepare()
             try:
                 field = dataset.draw(stream("field", self.request.seed, self.request.first_trial, text))
-            except ValueError as error:
-                raise RequestError(f"dataset {text}: {error}") from error
+            except Exception as error:
+                raise RequestError(f"dataset {text}: {_said(error)}") from error
+            if not isinstance(field, Field):
+                raise RequestError(f"dataset {text}: draw() returned {type(field).__name__}; it should return a Field")
             self.units[text] = field.unit
             for setting in self.settings:
                 if setting.dataset == text:
@@ -174,15 +176,18 @@ class Plan:
         try:
             mask = sampler.draw(field.existing, field.axes, setting.rate, stream("examine", self.request.seed))
             observation = observe(field, mask & field.existing, noise.draw(field.shape, stream("examine")))
-        except RequestError as error:
-            raise RequestError(f"{place}: {error}") from None
+        except Exception as error:
+            where = place if setting.noise == "none" else f"{place} with {setting.noise}"
+            raise RequestError(f"{where}: {_said(error)}") from error
         for text in (method for method, met in self._pairs if met == setting):
             method = self._registry.method(text)
-            if method.applicable(observation) is None:
-                try:
+            try:
+                if method.applicable(observation) is None:
                     method.check_shape(field.shape)
-                except ValueError as error:
-                    raise RequestError(f"{text} on {setting.dataset}: {error}") from None
+            except ValueError as error:
+                raise RequestError(f"{text} on {setting.dataset}: {error}") from None
+            except Exception:  # the method's own mistake: each of its trials will be a row that says so
+                continue
 
     def _product(self) -> Iterator[tuple[str, Setting]]:
         for text in self.request.datasets:
@@ -239,6 +244,11 @@ def cell_identity(registry: Registry, method: str, dataset: str, sampler: str, n
 
 def _unique(texts: Iterable[str]) -> list[str]:
     return list(dict.fromkeys(texts))
+
+
+def _said(error: Exception) -> str:
+    """What an error says to whoever made the request: its type only where it is no complaint about a value."""
+    return str(error) if isinstance(error, ValueError) else one_line(error)
 
 
 def _digest(value: object) -> str:

@@ -179,7 +179,13 @@ def read_rows(path: str | os.PathLike[str], *, diagnostics: bool = True) -> Iter
     for number, line in enumerate(_lines(file)):
         key = line_key(line)
         if key is not None and (not repeated or last[key] == number):
-            yield from_json(line if diagnostics else _without_diagnostics(line))
+            try:
+                row = from_json(line if diagnostics else _without_diagnostics(line))
+            except ValueError as error:
+                raise RequestError(
+                    f"line {number + 1} of {file} is damaged ({error}); delete it, and the same run repeats its trial"
+                ) from None
+            yield row
 
 
 def read_manifest(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -226,7 +232,8 @@ def encode_row(row: dict[str, Any]) -> bytes:
     first = {name: row[name] for name in ("key", "status")}
     last = {"diagnostics": row.get("diagnostics", {})}
     ordered = {**first, **{name: value for name, value in row.items() if name not in (*first, *last)}, **last}
-    return _ROWS.encode(ordered).encode() + b"\n"
+    # Half a surrogate pair, such as an undecodable byte of a file's name, has no place in UTF-8 nor in JSON.
+    return _ROWS.encode(ordered).encode("utf-8", "replace") + b"\n"
 
 
 _KEY_START = b'{"key":"'
@@ -344,9 +351,15 @@ def take_lock(path: Path) -> IO[str]:
         raise RequestError(
             f"{path} is being written by {_holder(path)}; wait for it, stop it, or choose another folder with --out"
         ) from None
-    lock.truncate(0)
-    lock.write(f"process {os.getpid()} on {socket.gethostname()}")
-    lock.flush()
+    try:
+        with storing(path):
+            lock.truncate(0)
+            lock.write(f"process {os.getpid()} on {socket.gethostname()}")
+            lock.flush()
+    except StorageError:
+        with contextlib.suppress(OSError):  # what is still in the buffer finds no room either
+            lock.close()
+        raise
     return lock
 
 
@@ -381,9 +394,11 @@ def _read_manifest(path: Path) -> dict[str, Any] | None:
         return None
     except ValueError as error:
         raise RequestError(f"{path / MANIFEST} is damaged ({error}); restore it or start over with --fresh") from None
-    if manifest.get("format", 0) > FORMAT:
+    layout = manifest.get("format", 0) if isinstance(manifest, dict) else None
+    if isinstance(layout, int) and layout > FORMAT:
         raise RequestError(f"{path} was written by a newer fieldbench; update this one to read it")
-    assert isinstance(manifest, dict)
+    if not isinstance(manifest, dict) or not isinstance(layout, int) or not isinstance(manifest.get("plans"), list):
+        raise RequestError(f"{path / MANIFEST} is no manifest of a run; restore it or start over with --fresh")
     return manifest
 
 
@@ -407,4 +422,4 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
-_ROWS = json.JSONEncoder(separators=(",", ":"), default=_plain)
+_ROWS = json.JSONEncoder(separators=(",", ":"), default=_plain, ensure_ascii=False)

@@ -24,6 +24,9 @@ from fieldbench.sensing import Sampler, observe
 OK, FAILED, NOT_APPLICABLE = "ok", "failed", "not-applicable"
 TIMEOUT, CRASHED, OUT_OF_MEMORY = "timeout", "crashed", "out-of-memory"
 
+#: Characters of a traceback that are kept: its end, which says where and why.
+LONGEST_TRACEBACK = 20_000
+
 #: Statuses that count as failures: exit code 1, and ``--retry-failed`` runs them again.
 FAILURES = frozenset({FAILED, TIMEOUT, CRASHED, OUT_OF_MEMORY})
 
@@ -242,7 +245,7 @@ def _failure(trial: Trial, error: Exception, device: str) -> Record:
     line = str(error) if isinstance(error, RequestError) else one_line(error)
     exhausted = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     status = OUT_OF_MEMORY if exhausted else FAILED
-    diagnostics = {"traceback": "".join(traceback.format_exception(error))}
+    diagnostics = {"traceback": "".join(traceback.format_exception(error))[-LONGEST_TRACEBACK:]}
     return Record(trial, status, line, device=device, diagnostics=diagnostics)
 
 

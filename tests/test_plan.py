@@ -46,6 +46,29 @@ class Elsewhere(Waves):
         raise fieldbench.DataUnavailable("put waves.npy into FIELDBENCH_DATA")
 
 
+class Broken(Waves):
+    """It fails in the way it is asked to."""
+
+    name = "broken"
+    way: str = fieldbench.parameter("raises", "how")
+
+    def draw(self, rng):
+        if self.way == "raises":
+            raise RuntimeError("no waves today")
+        if self.way == "exhausts":
+            raise MemoryError("7 TiB for an array")
+        return np.zeros((6, 6, 6))
+
+
+class Loud(fieldbench.Noise):
+    """More than there are numbers for."""
+
+    name = "loud"
+
+    def draw(self, shape, rng):
+        return np.full(shape, np.inf)
+
+
 class Window(fieldbench.Method):
     """It has a window."""
 
@@ -60,6 +83,15 @@ class Window(fieldbench.Method):
         return np.zeros(observation.shape)
 
 
+class Stumbles(Window):
+    """It cannot even say whether it applies."""
+
+    name = "stumbles"
+
+    def applicable(self, observation):
+        return self.no_such_thing
+
+
 class Choosy(Window):
     """It works on nothing, whatever the window."""
 
@@ -71,7 +103,7 @@ class Choosy(Window):
 
 @pytest.fixture(scope="module")
 def registry() -> Registry:
-    return Registry(Sources(classes=(Waves, Holes, Elsewhere, Window, Choosy)))
+    return Registry(Sources(classes=(Waves, Holes, Elsewhere, Broken, Loud, Window, Stumbles, Choosy)))
 
 
 def plan(registry: Registry, **request: Any) -> Plan:
@@ -185,6 +217,10 @@ def test_what_is_wrong_is_said_when_the_plan_is_made(registry, request_, complai
         ({"methods": ["nearest", "window[window=9]"]}, "window[window=9] on waves: a window of 9 does not fit into 6"),
         ({"datasets": "holes"}, "dataset holes: the field has 1 NaN or infinite entries"),
         ({"datasets": "elsewhere"}, "put waves.npy into FIELDBENCH_DATA"),
+        ({"datasets": "broken"}, "dataset broken: RuntimeError: no waves today"),
+        ({"datasets": "broken[way=exhausts]"}, "dataset broken[way=exhausts]: MemoryError: 7 TiB for an array"),
+        ({"datasets": "broken[way=array]"}, "draw() returned ndarray; it should return a Field"),
+        ({"noises": "loud"}, "fibers sampling of waves at rate 0.2 with loud: an observed entry is NaN or infinite"),
     ],
 )
 def test_what_only_data_can_tell_is_said_before_any_trial(registry, request_, complaint) -> None:
@@ -196,6 +232,11 @@ def test_what_only_data_can_tell_is_said_before_any_trial(registry, request_, co
 
 def test_a_method_that_is_not_applicable_is_no_wrong_request(registry) -> None:
     plan(registry, methods="choosy[window=9]").prepare()
+
+
+def test_a_method_with_a_mistake_of_its_own_is_no_wrong_request(registry) -> None:
+    """Its trials will be rows that say so, and the other methods run."""
+    plan(registry, methods=["stumbles", "window"]).prepare()
 
 
 def test_preparing_learns_the_unit(registry) -> None:

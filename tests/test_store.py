@@ -233,6 +233,50 @@ def test_a_newer_layout_is_refused_and_a_damaged_manifest_is_named(tmp_path: Pat
         read_manifest(tmp_path / "run")
 
 
+@pytest.mark.parametrize("text", ["[]", "{}", '{"format": "one"}', '{"format": 1, "plans": "none"}', "null"])
+def test_json_that_is_no_manifest_is_refused(tmp_path: Path, plan: Plan, text: str) -> None:
+    RunStore.open(tmp_path / "run", plan).close()
+    (tmp_path / "run" / "manifest.json").write_text(text)
+    with pytest.raises(RequestError, match=r"manifest\.json is no manifest of a run"):
+        read_manifest(tmp_path / "run")
+    RunStore.open(tmp_path / "run", plan, fresh=True).close()
+    assert read_manifest(tmp_path / "run")["plans"]
+
+
+def test_an_error_with_half_a_surrogate_pair_can_be_read_again(tmp_path: Path, plan: Plan) -> None:
+    """As in the name of a file whose bytes are no UTF-8: Python keeps it, JSON readers refuse it."""
+    first, second, _ = plan
+    with RunStore.open(tmp_path / "run", plan) as store:
+        store.append(record(first, FAILED, error="no file b\udc80d", diagnostics={"traceback": "\udcff in größe"}))
+        store.append(record(second))
+    broken, whole = read_rows(tmp_path / "run")
+    assert (broken["error"], broken["diagnostics"]["traceback"]) == ("no file b?d", "? in größe")
+    assert whole["key"] == second.key
+
+
+def test_a_line_damaged_in_its_middle_is_named(tmp_path: Path, plan: Plan) -> None:
+    with RunStore.open(tmp_path / "run", plan) as store:
+        for trial in plan:
+            store.append(record(trial))
+    file = tmp_path / "run" / "trials.jsonl"
+    lines = file.read_bytes().splitlines(keepends=True)
+    lines[1] = lines[1].replace(b'"method":', b'"method"')
+    file.write_bytes(b"".join(lines))
+    with pytest.raises(RequestError, match=r"line 2 of .*trials\.jsonl is damaged .*delete it"):
+        list(read_rows(tmp_path / "run"))
+
+
+def test_a_disk_without_room_for_the_lock_is_said(tmp_path: Path, plan: Plan) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(StorageError, match="run cannot be written"):
+            RunStore.open(tmp_path / "run", plan)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    RunStore.open(tmp_path / "run", plan).close()
+
+
 @pytest.mark.parametrize("make", [lambda path: None, lambda path: path.mkdir(), lambda path: path.touch()])
 def test_reading_what_is_no_run_says_so(tmp_path: Path, make: Any) -> None:
     make(tmp_path / "run")

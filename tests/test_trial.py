@@ -108,6 +108,12 @@ class Fails(fieldbench.Method):
             raise MemoryError
         if self.way == "cuda":
             raise type("OutOfMemoryError", (RuntimeError,), {})("CUDA out of memory")
+        if self.way == "novel":
+            raise ValueError("x" * 2_000_000)
+        if self.way == "mute":
+            raise type("Mute", (RuntimeError,), {"__str__": lambda self: 1 / 0})
+        if self.way == "complex":
+            return np.full(observation.shape, 1j)
         if self.way == "nans":
             return np.full(observation.shape, np.nan)
         return np.zeros(3)
@@ -382,6 +388,8 @@ def test_what_was_withheld_does_not_count_as_hidden(registry) -> None:
         ("shape", "failed", "ValueError: a window of 9 does not fit into 6"),
         ("memory", "out-of-memory", "MemoryError"),
         ("cuda", "out-of-memory", "OutOfMemoryError: CUDA out of memory"),
+        ("mute", "failed", "Mute"),
+        ("complex", "failed", "ValueError: the estimate is complex; a field holds real numbers"),
         ("nans", "failed", "ValueError: the method returned NaN or infinite entries"),
         ("vector", "failed", "ValueError: the method returned shape (3,); the field has (6, 7, 8)"),
         ("refuses", "not-applicable", "it is not in the mood"),
@@ -393,6 +401,13 @@ def test_a_trial_that_does_not_end_well_says_why_in_one_line(registry, way, stat
     assert record.metrics == {}
     if status != "not-applicable":
         assert "Traceback" in record.diagnostics["traceback"]
+
+
+def test_an_error_of_a_novel_s_length_is_cut(registry) -> None:
+    (record,) = trials.run([one(registry, "fails[way=novel]")], registry)
+    assert record.error.startswith("ValueError: xxx")
+    assert record.error.endswith("x ...")
+    assert len(json.dumps(record.as_row())) < 30_000
 
 
 # Rows

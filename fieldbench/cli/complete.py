@@ -176,7 +176,7 @@ def complete(
         valid=valid,
         at=tuple(at),
     )
-    target = file.with_name(f"{file.stem}_completed{file.suffix}") if out is None else out
+    target = file.parent / f"{file.stem}_completed{file.suffix}" if out is None else out
     content = read(file, wanted)
     check_target(file, target, overwrite=force)
     gaps = int(content.missing.sum())
@@ -249,7 +249,7 @@ def _comparison(made: Completed, unit: str) -> str:
         [
             item.method,
             f"{item.expected:.4g}",
-            f"{statistics.stdev(item.errors):.2g}" if len(item.errors) > 1 else "-",
+            f"{statistics.stdev(item.errors):.2g}" if len(item.errors) > 1 and math.isfinite(item.expected) else "-",
             len(item.errors),
             f"{item.seconds:.1f}",
             item.note,

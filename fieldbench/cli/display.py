@@ -59,21 +59,24 @@ class LiveDisplay:
         self._progress = progress
         self._echo.enter_context(_no_echo_of_keys())
         self._live = Live(get_renderable=self._render, console=self._console, refresh_per_second=4, transient=True)
-        self._live.start()
+        with contextlib.suppress(OSError):
+            self._live.start()
 
     def update(self, progress: Progress, record: Record) -> None:
         from rich.text import Text
 
         line = self._failures.line(record)
         if line and self._live is not None:
-            self._live.console.print(Text(line, style="red"))
+            with contextlib.suppress(OSError):
+                self._live.console.print(Text(line, style="red"))
 
     def stopping(self) -> None:
         return None  # the display says so by itself
 
     def close(self) -> None:
         if self._live is not None:
-            self._live.stop()
+            with contextlib.suppress(OSError):
+                self._live.stop()
         self._echo.close()
 
     def _render(self) -> Group:
@@ -176,4 +179,5 @@ def _means(progress: Progress) -> Iterator[tuple[str, str, Average]]:
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+    with contextlib.suppress(OSError):  # the terminal is gone; the run does not need it
+        print(line, file=sys.stderr, flush=True)

@@ -5,6 +5,8 @@ Commands import what they compute with when they run, so that ``fieldbench --hel
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -102,8 +104,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> None:
     """Run a command line called ``name`` and exit as :func:`main` does."""
+    _make_streams_usable()
     try:
         outcome = app(args=arguments, prog_name=name, standalone_mode=False)
+        sys.stdout.flush()
     except RequestError as error:
         _complain(str(error))
         sys.exit(WRONG_REQUEST)
@@ -116,10 +120,32 @@ def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None)
     except (KeyboardInterrupt, typer.Abort):
         sys.exit(INTERRUPTED)
     except BrokenPipeError:  # the reader, such as `head`, has had enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_output()
         sys.exit(ALL_OK)
+    except OSError as error:  # a folder that is read-only, a disk that is full
+        _complain(f"{error.filename or 'the output'}: {error.strerror or error}")
+        try:
+            sys.stdout.flush()
+        except OSError:
+            _give_up_output()
+        sys.exit(SOME_FAILED)
     sys.exit(outcome if isinstance(outcome, int) else ALL_OK)
 
 
 def _complain(message: str) -> None:
-    print(f"fieldbench: {' '.join(message.split())}", file=sys.stderr)
+    with contextlib.suppress(OSError):  # nobody is there to be told
+        print(f"fieldbench: {' '.join(message.split())}", file=sys.stderr, flush=True)
+
+
+def _make_streams_usable() -> None:
+    """Let closed streams swallow what is written, and encodings without a character show a question mark for it."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open until the end
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="replace")
+
+
+def _give_up_output() -> None:
+    """Let the interpreter's own last flush of standard output succeed."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

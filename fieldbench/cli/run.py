@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -217,6 +218,8 @@ def run(
         )
     if scheduler is not None and backend != "dask":
         raise RequestError("--scheduler needs --backend dask")
+    if scheduler is not None and not re.fullmatch(r"(\w+://)?[^/]+:\d+", scheduler):
+        raise RequestError(f"--scheduler {scheduler!r} is no address; write tcp://HOST:PORT")
     options = Options(
         device=device,
         jobs=jobs,
@@ -362,8 +365,6 @@ def _number(text: str) -> float:
 
 def _bytes(text: str) -> int:
     """A size such as ``8GiB``, ``500MB`` or a plain number of bytes."""
-    import re
-
     from fieldbench.errors import RequestError
 
     units = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}

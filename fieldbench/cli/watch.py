@@ -10,7 +10,7 @@ import typer
 
 def watch(
     run: Annotated[Path, typer.Argument(help="The folder of a run.", show_default=False)],
-    port: Annotated[int, typer.Option(help="Port on this machine.", show_default="a free one")] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine.", show_default="a free one")] = 0,
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open it in the browser.")] = True,
 ) -> None:
     """Show the page of a run while it runs, in a browser on this machine.

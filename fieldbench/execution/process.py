@@ -30,8 +30,9 @@ _LOOK, _LOOK_AT_MEMORY = 0.2, 0.02
 #: Seconds that a process whose socket has closed is given to end by itself, so that its exit code is known.
 _FAREWELL = 3.0
 
-#: Bytes of a worker's output that are kept to explain its end.
-_TAIL = 4000
+#: Bytes of a worker's output that are kept to explain its end: the stacks of all its threads, printed when its
+#: time is up, take thousands, and what the method said before them matters most.
+_TAIL = 20_000
 
 _START = "import sys; sys.path[:] = sys.argv[3:]; from fieldbench.execution.worker import main; main()"
 

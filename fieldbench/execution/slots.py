@@ -87,6 +87,8 @@ def _chosen(device: str) -> list[Gpu]:
     known = {gpu.name: gpu for gpu in gpus}
     chosen = []
     for name in dict.fromkeys(part.strip() for part in device.split(",")):
+        if name in ("auto", "cpu", "cuda") and "," in device:
+            raise RequestError(f"device {device!r}: {name!r} stands alone; list GPUs by number, such as cuda:0,cuda:2")
         if name not in known:
             there = ", ".join(["cpu", *known])
             raise RequestError(f"device {name!r} is not there; this machine has: {there}")

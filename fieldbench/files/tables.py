@@ -83,7 +83,10 @@ def _columns(frame: pd.DataFrame, wanted: Wanted, file: Path) -> tuple[list[str]
             f"{file.name} is a table; name the columns that say where a row is: coordinates=(lon,lat,depth); "
             f"its columns are {', '.join(map(str, frame.columns))}"
         )
-    for name in (*wanted.coordinates, *([wanted.variable] if wanted.variable else [])):
+    asked = (*wanted.coordinates, *([wanted.variable] if wanted.variable else []))
+    for name in asked:
+        if asked.count(name) > 1:
+            raise RequestError(f"{file.name}: the column {name!r} is named twice; each coordinate needs its own")
         if name not in numeric:
             what = "holds no numbers" if name in frame.columns else f"is not there{nearest(name, numeric)}"
             raise RequestError(f"{file.name}: the column {name!r} {what}")

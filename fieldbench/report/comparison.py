@@ -20,8 +20,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError, nearest
-from fieldbench.report.factors import label, ordered
-from fieldbench.report.facts import MEASURES, Facts
+from fieldbench.report.factors import FACTORS, label, ordered
+from fieldbench.report.facts import Facts
 from fieldbench.trial import OK
 
 #: Factors that make a setting, in the order in which it is named.
@@ -260,7 +260,7 @@ def compare(frame: pd.DataFrame, facts: Facts, *, metric: str | None = None, ave
         part = plain[np.logical_and.reduce([plain[factor] == value for factor, value in setting.items()])]
         chosen = metric or facts.headline.get(str(setting["dataset"]), "rmse")
         if chosen not in part:
-            known = [str(name) for name in frame.columns if "." in str(name) or str(name) in (*MEASURES, "rmse", "mae")]
+            known = [str(name) for name in frame.columns if name not in ("key", "trial", "status", "error", *FACTORS)]
             raise RequestError(f"unknown metric {chosen!r}{nearest(chosen, known)}")
         lower = facts.lower_is_better(chosen)
         table = _paired(part, chosen, average, methods)

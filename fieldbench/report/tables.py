@@ -258,12 +258,12 @@ class _Arrangement:
 def _arrangement(
     frame: pd.DataFrame, rows: Sequence[str] | None, columns: Sequence[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    column_factors = tuple(columns)
+    column_factors = tuple(dict.fromkeys(columns))
     if rows is None:
         rows = ["method"] if "method" not in column_factors else ["rate"]
         if "select" not in column_factors and frame["select"].nunique() > 1:
             rows.append("select")
-    row_factors = tuple(rows)
+    row_factors = tuple(dict.fromkeys(rows))
     twice = [factor for factor in row_factors if factor in column_factors]
     if twice:
         raise RequestError(f"factor {twice[0]!r} cannot be both rows and columns; give another for one of them")

@@ -53,6 +53,15 @@ def test_auto_fills_the_gaps_and_says_why(file: Path, capsys: pytest.CaptureFixt
     assert note["budget_seconds"] == 300
 
 
+def test_errors_beyond_all_numbers_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The square of 1e300 is infinite; that is no reason not to fill the gaps."""
+    huge = np.where(np.indices((6, 5)).sum(axis=0) % 2, 1e300 * TRUTH[:6, :5], np.nan)
+    np.save(tmp_path / "huge.npy", huge)
+    assert run("complete", tmp_path / "huge.npy", "--among", "zero,picky", *PLUGIN) == 0
+    assert "rmse inf" in capsys.readouterr().out
+    assert np.isfinite(np.load(tmp_path / "huge_completed.npy")).all()
+
+
 def test_it_never_overwrites_unasked(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["complete", file, "--variable", "temp", "--method", "zero", "--budget", "0", *PLUGIN]
     assert run(*arguments) == 0

@@ -122,6 +122,7 @@ def test_mask_and_validity_columns(tmp_path: Path) -> None:
         (Wanted(), r"coordinates=\(lon,lat,depth\); its columns are station, lon"),
         (Wanted(coordinates=("lon", "latt")), "column 'latt' is not there; did you mean 'lat'"),
         (Wanted(coordinates=("lon", "station")), "'station' holds no numbers"),
+        (Wanted(coordinates=("lon", "lon")), "'lon' is named twice"),
         (Wanted(coordinates=("lon", "lat")), r"variable=depth\|temp"),
         (Wanted(coordinates=COLUMNS, grid=(3, 3)), "grid has 2 numbers, coordinates 3 columns"),
     ],

@@ -172,5 +172,7 @@ def test_wrong_requests_are_refused() -> None:
         compare(records({"a": [1.0]}), FACTS)
     with pytest.raises(RequestError, match="cannot average over 'dataset'"):
         compare(frame, FACTS, average=["dataset"])
-    with pytest.raises(RequestError, match="unknown metric 'rsme'"):
+    with pytest.raises(RequestError, match="unknown metric 'rsme'; did you mean 'rmse'"):
         compare(frame, FACTS, metric="rsme")
+    with pytest.raises(RequestError, match=r"unknown metric 'worst'; there are: nmse, rmse$"):
+        compare(frame.assign(nmse=0.5), FACTS, metric="worst")

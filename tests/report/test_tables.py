@@ -326,6 +326,11 @@ def test_latex_compiles(three: pd.DataFrame, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout[-2000:]
 
 
+def test_a_factor_named_twice_counts_once(three: pd.DataFrame) -> None:
+    twice = make_table(three, Facts(), rows=["method", "method"], columns=["rate", "rate"])
+    assert twice.to("csv") == make_table(three, Facts(), rows=["method"], columns=["rate"]).to("csv")
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

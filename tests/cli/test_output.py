@@ -1,0 +1,88 @@
+"""Standard output and error that cannot be written to, and folders neither: one line and code 1, or no harm at all."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TOYS = Path(__file__).with_name("toys.py")
+FULL = Path("/dev/full")
+MAIN = "from fieldbench.cli.main import main; main()"
+RUN = [
+    "run",
+    "--methods",
+    "mean",
+    "--datasets",
+    "wave",
+    "--trials",
+    "3",
+    "--device",
+    "cpu",
+    "--jobs",
+    "1",
+    "--out",
+    "kept",
+]
+
+needs_full = pytest.mark.skipif(not FULL.exists(), reason="/dev/full stands for a full disk, and is not there")
+
+
+def call(folder: Path, shell: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    """The command, in a process of its own, with its streams as the shell says."""
+    return subprocess.run(
+        ["bash", "-c", f'"$@" {shell}', "bash", sys.executable, "-c", MAIN, *arguments],
+        cwd=folder, env={**os.environ, "FIELDBENCH_PLUGINS": str(TOYS), **environment}, capture_output=True, text=True,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def kept(run, tmp_path: Path) -> Path:
+    assert run("mean", "--trials", "3").code == 0
+    return tmp_path
+
+
+@pytest.mark.parametrize("shell", ["2>&-", pytest.param("2>/dev/full", marks=needs_full)])
+def test_a_run_goes_on_without_standard_error(tmp_path: Path, shell: str) -> None:
+    """As when the terminal is closed: the state that nobody sees is not worth the trials."""
+    assert call(tmp_path, shell, *RUN).returncode == 0
+    assert len((tmp_path / "kept/trials.jsonl").read_text().splitlines()) == 3
+
+
+def test_closed_standard_output_is_no_error(kept: Path) -> None:
+    done = call(kept, ">&-", "table", "kept")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@needs_full
+def test_a_full_disk_behind_standard_output_is_said_in_one_line(kept: Path) -> None:
+    done = call(kept, ">/dev/full", "table", "kept")
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == ["fieldbench: the output: No space left on device"]
+
+
+def test_a_terminal_without_the_characters_shows_the_table(kept: Path) -> None:
+    done = call(kept, "", "table", "kept", LC_ALL="C", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0, done.stderr
+    assert " ? " in done.stdout  # between mean and standard deviation
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("report", "kept", "--out", "file/page.html"),
+        ("report", "kept", "--out", "folder"),
+        ("plot", "kept", "--kind", "strips", "--out", "file"),
+    ],
+)
+def test_a_place_that_cannot_be_written_is_said_in_one_line(kept: Path, fieldbench, arguments: tuple[str, ...]) -> None:
+    (kept / "file").touch()
+    (kept / "folder").mkdir()
+    outcome = fieldbench(*arguments)
+    assert outcome.code == 1
+    (complaint,) = outcome.err.splitlines()
+    assert complaint.startswith("fieldbench: ")
+    assert arguments[-1].partition("/")[0] in complaint
