@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,11 @@ loaded = [name for name in {HEAVY!r} if name in sys.modules]
 assert not loaded, loaded
 """
     subprocess.run([sys.executable, "-c", program], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_the_package_starts_like_the_script() -> None:
+    done = subprocess.run([sys.executable, "-m", "fieldbench", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["fieldbench", version("fieldbench")]
 
 
 def commands() -> dict[str, object]:

@@ -11,11 +11,12 @@ import pytest
 import torch
 from scipy.spatial.distance import cdist
 from scipy.stats import ks_2samp
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fieldbench import RequestError
 from fieldbench.registry import Registry
-from fieldbench_datasets.propagation import spatial_losses
-from fieldbench_methods.cartography import loss_fields, training, weight_files
+from fieldbench_datasets.propagation import shadowing, spatial_losses
+from fieldbench_methods.cartography import training, weight_files
 from fieldbench_methods.cartography.autoencoder import initialised
 from fieldbench_methods.cartography.loss_fields import Fields, Population, Range, generator
 from fieldbench_methods.cartography.prior import LossFieldPrior
@@ -33,17 +34,12 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-@pytest.fixture(scope="module")
-def factor() -> torch.Tensor:
-    return loss_fields.shadowing_factor(50.0)
-
-
 @pytest.fixture
-def small_pools(monkeypatch: pytest.MonkeyPatch, factor: torch.Tensor) -> None:
-    """Pools of four batches of 8 fields, and the one Cholesky factor computed beforehand."""
-    monkeypatch.setattr(training, "SHADOWINGS", 8)
+def small_pools(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pools of four batches of 8 fields."""
+    monkeypatch.setattr(training, "POOL_FIELDS", 32)
+    monkeypatch.setattr(training, "POOL_STEPS", 4)
     monkeypatch.setattr(training, "VIEWS", 4)
-    monkeypatch.setattr(loss_fields, "shadowing_factor", lambda distance: factor)
 
 
 @pytest.fixture
@@ -59,10 +55,26 @@ def run(out: Path, settings: LossFieldPrior = SHORT, *, seed: int = 1, resume: b
     settings.run(out, seed=seed, device="cpu", progress=progress, resume=resume)
 
 
-def test_the_factor_reproduces_the_covariance(factor: torch.Tensor) -> None:
+@pytest.mark.parametrize("way", ["on the device", "by the datasets"])
+def test_shadowing_has_the_covariance_of_the_model(way: str) -> None:
+    """Both ways of drawing, each distance, against exp(-d / d_corr): variances of increments, and the whole of it."""
+    distances, count = (20.0, 50.0), 1000
+    if way == "on the device":
+        population = Population(eta=Range(6, 6), decorrelation=distances, exponent=Range(2, 2), rate=Range(0.1, 0.1))
+        drawn = Fields(population, CPU).shadowing(count, generator(CPU, 1)).double().numpy()
+    else:
+        rng = np.random.default_rng(1)
+        drawn = np.stack([shadowing(count, (51, 51), distance, rng) for distance in distances])
     grid = np.indices((51, 51)).reshape(2, -1).T
-    expected = np.exp(-cdist(grid, grid) / 50.0)
-    np.testing.assert_allclose(factor.numpy() @ factor.numpy().T, expected, atol=2e-5)
+    one, other = np.random.default_rng(2).integers(0, 51 * 51, (2, 40))
+    apart = np.linalg.norm(grid[one] - grid[other], axis=1)
+    for distance, values in zip(distances, drawn.reshape(2, count, -1), strict=True):
+        increments = (values[:, one] - values[:, other]).var(axis=0)
+        np.testing.assert_allclose(increments, 2 - 2 * np.exp(-apart / distance), rtol=5 * np.sqrt(2 / count))
+    precision = np.linalg.inv(np.exp(-cdist(grid, grid) / distances[0]))
+    values = drawn[0].reshape(count, -1)
+    whitened = ((values @ precision) * values).mean()
+    assert whitened == pytest.approx(1, abs=5 * np.sqrt(2 / values.size))  # chi squared over its degrees
 
 
 def test_fields_have_unit_norm_and_are_positive(fields: Fields) -> None:
@@ -72,11 +84,12 @@ def test_fields_have_unit_norm_and_are_positive(fields: Fields) -> None:
     torch.testing.assert_close(torch.linalg.vector_norm(drawn, dim=(1, 2)), torch.ones(160))
 
 
-def test_training_fields_are_distributed_like_the_datasets(small_pools: None) -> None:
+def test_training_fields_are_distributed_like_the_datasets() -> None:
     """Against the generator of the datasets, which was written independently of this one."""
-    population = Population(eta=Range(6, 6), decorrelation=(50.0,), exponent=Range(2, 2.5), rate=Range(0.1, 0.1))
+    population = Population(eta=Range(3, 9), decorrelation=(50.0,), exponent=Range(2, 2.5), rate=Range(0.1, 0.1))
+    rng = np.random.default_rng(3)
     ours = Fields(population, CPU).draw(600, generator(CPU, 2)).double().numpy()
-    theirs = spatial_losses(600, np.random.default_rng(3), eta=6.0, decorrelation=50.0)
+    theirs = spatial_losses(600, rng, eta=rng.uniform(3, 9, 600), decorrelation=50.0)
     statistics = {
         "corner": lambda field: np.log(field[:, 0, 0]),
         "centre": lambda field: np.log(field[:, 25, 25]),
@@ -100,6 +113,21 @@ def test_masks_observe_between_1_and_20_percent(fields: Fields) -> None:
     assert 0.005 < float(rates.min()) < 0.02
     assert 0.19 < float(rates.max()) < 0.23
     assert float(rates.mean()) == pytest.approx(0.105, abs=4 * 0.055 / 20)  # sd of U(0.01, 0.2) is 0.055
+
+
+def test_examples_have_the_population_in_equal_shares() -> None:
+    """The shadowing's strength, from increments between neighbours far from the emitter, tells the distances apart."""
+    population = Population(eta=Range(9, 9), decorrelation=(5.0, 500.0), exponent=Range(0, 0), rate=Range(0.5, 0.5))
+    complete, masks = Fields(population, CPU).examples(41, np.random.default_rng(6))
+    assert complete.shape == masks.shape == (41, 51, 51)
+    torch.testing.assert_close(torch.linalg.vector_norm(complete, dim=(1, 2)), torch.ones(41))
+    assert float(masks.double().mean()) == pytest.approx(0.5, abs=5 * 0.5 / np.sqrt(masks.numel()))
+    decibels = 10 * complete.double().log10()
+    steps = decibels.diff(dim=1).square().mean(dim=(1, 2)).sqrt()
+    for part, distance in ((steps[:21], 5.0), (steps[21:], 500.0)):
+        torch.testing.assert_close(
+            part, torch.full_like(part, 9 * np.sqrt(2 - 2 * np.exp(-1 / distance))), rtol=0.2, atol=0
+        )
 
 
 def test_lessons_depend_on_seed_and_step_alone(fields: Fields) -> None:
@@ -151,6 +179,37 @@ def test_training_learns_and_writes_a_card(tmp_path: Path, small_pools: None, fi
 
 class Interrupted(Exception):
     pass
+
+
+def test_a_large_batch_has_larger_pools(fields: Fields) -> None:
+    """A pool of less than a batch would give none."""
+    settings = SHORT.model_copy(update={"steps": 5, "batch": 70})
+    sizes = [len(complete) for _, complete, _ in training.lessons(fields, settings, 7, 0)]
+    assert sizes == [70] * 5
+
+
+class Reads(TorchDispatchMode):
+    """Notes whenever a number, or how many there are, is read from a tensor: what a GPU is waited for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[str] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func.overloadpacket.__name__ in ("_local_scalar_dense", "nonzero", "equal", "masked_select"):
+            self.seen.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_step_reads_nothing_back(fields: Fields) -> None:
+    network = initialised(1)
+    optimizer = torch.optim.Adam(network.parameters(), fused=True)
+    with Reads() as reads:
+        for _, complete, mask in training.lessons(fields, SHORT, 7, 0):
+            loss = training._learn(network, optimizer, complete, mask)
+        assert reads.seen == []
+        float(loss)
+        assert len(reads.seen) == 1
 
 
 def interrupted(out: Path, at: int, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,19 +1,21 @@
-"""Training fields for the prior: spatial loss fields drawn in bulk.
+"""Training fields for the prior: the spatial losses of the radio-map datasets, drawn in bulk where it is trained.
 
-The model is the one of Shrestha, Fu and Hong (IEEE TSP 2022) and of the paper's section V-B: path loss
-times log-normal shadowing that is correlated over space. Everything is drawn with torch, on the device
-that trains; methods know nothing of the datasets, which draw their own.
+The model is that of :func:`fieldbench_datasets.propagation.spatial_losses`, and :meth:`Fields.examples` takes
+fields from there. A training step needs them faster than a processor draws them, so :meth:`Fields.draw` does
+the same with torch, on the device that trains.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from fieldbench_datasets.propagation import shadowing_factor, spatial_losses
 from fieldbench_methods.cartography.autoencoder import SIDE
 
 #: Within this many grid steps of an emitter the path loss is flat.
@@ -54,7 +56,21 @@ class Fields:
     def __init__(self, population: Population, device: torch.device) -> None:
         self.population = population
         self.device = device
-        self._factors = [shadowing_factor(distance).to(device) for distance in population.decorrelation]
+        factors = [
+            torch.tensor(shadowing_factor((SIDE, SIDE), distance), dtype=torch.float32)
+            for distance in population.decorrelation
+        ]
+        self._factors = torch.stack(factors).to(device)
+
+    def shadowing(self, count: int, generator: torch.Generator) -> Tensor:
+        """Correlated Gaussian shadowing of mean 0 and variance 1, shape (distances, count, 51, 51), float32.
+
+        Args:
+            count: how many for each decorrelation distance.
+            generator: the only source of randomness, on the same device.
+        """
+        normals = torch.randn(len(self._factors), count, SIDE * SIDE, generator=generator, device=self.device)
+        return (normals @ self._factors.mT).unflatten(2, (SIDE, SIDE))
 
     def draw(self, shadowings: int, generator: torch.Generator, views: int = 1) -> Tensor:
         """Unit-norm fields in random order, shape (shadowings x distances x views, 51, 51), float32.
@@ -68,12 +84,7 @@ class Fields:
             generator: the only source of randomness, on the same device.
             views: how many fields each shadowing serves.
         """
-        shadowing = torch.cat(
-            [
-                torch.randn(shadowings, SIDE * SIDE, generator=generator, device=self.device) @ factor.T
-                for factor in self._factors
-            ]
-        ).reshape(-1, SIDE, SIDE)
+        shadowing = self.shadowing(shadowings, generator).flatten(0, 1)
         turned = torch.cat([_symmetry(shadowing, view) for view in range(views)])
         order = torch.randperm(len(turned), generator=generator, device=self.device)
         return self._loss(turned[order], generator)
@@ -82,6 +93,34 @@ class Fields:
         """Boolean masks, shape (count, 51, 51), True = observed: a coin for each pixel."""
         rate = self.population.rate.draw(count, generator)[:, None, None]
         return torch.rand(count, SIDE, SIDE, generator=generator, device=self.device) < rate
+
+    def examples(self, count: int, rng: np.random.Generator) -> tuple[Tensor, Tensor]:
+        """Fields and masks of the same population from the datasets' generator, equal on every device.
+
+        Returns:
+            Unit-norm fields, float32, and boolean masks, both of shape (count, 51, 51). No two fields share
+            a shadowing.
+        """
+        population = self.population
+        distances = population.decorrelation
+        share = [count // len(distances) + (place < count % len(distances)) for place in range(len(distances))]
+        losses = [
+            spatial_losses(
+                number,
+                rng,
+                grid=(SIDE, SIDE),
+                eta=rng.uniform(population.eta.low, population.eta.high, number),
+                decorrelation=distance,
+                exponent=(population.exponent.low, population.exponent.high),
+                flat_radius=FLAT_RADIUS,
+            )
+            for number, distance in zip(share, distances, strict=True)
+            if number
+        ]
+        rate = rng.uniform(population.rate.low, population.rate.high, (count, 1, 1))
+        masks = rng.random((count, SIDE, SIDE)) < rate
+        fields = torch.tensor(np.concatenate(losses), dtype=torch.float32, device=self.device)
+        return fields, torch.tensor(masks, device=self.device)
 
     def _loss(self, shadowing: Tensor, generator: torch.Generator) -> Tensor:
         count = len(shadowing)
@@ -96,28 +135,12 @@ class Fields:
         return fields / torch.linalg.vector_norm(fields, dim=(1, 2), keepdim=True)
 
 
-def shadowing_factor(decorrelation: float) -> Tensor:
-    """Lower Cholesky factor of exp(-|m - m'| / decorrelation) over the grid, (2601, 2601), float32."""
-    grid = torch.arange(SIDE, dtype=torch.float64)
-    points = torch.cartesian_prod(grid, grid)
-    covariance = torch.exp(-torch.cdist(points, points) / decorrelation)
-    return torch.linalg.cholesky(covariance).float()
-
-
-def batches(pool: Tensor, size: int) -> Iterator[Tensor]:
-    """The pool in whole batches of ``size``; a remainder is left out."""
-    for start in range(0, len(pool) - size + 1, size):
-        yield pool[start : start + size]
-
-
 def generator(device: torch.device, *what: int) -> torch.Generator:
     """An independent generator for each different tuple of numbers."""
     return torch.Generator(device).manual_seed(_mixed(what))
 
 
 def _mixed(numbers: Sequence[int]) -> int:
-    import numpy as np
-
     return int(np.random.SeedSequence(list(numbers)).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 

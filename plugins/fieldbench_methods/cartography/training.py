@@ -25,11 +25,15 @@ if TYPE_CHECKING:
     from fieldbench.method import Progress
     from fieldbench_methods.cartography.prior import LossFieldPrior
 
-#: Shadowings drawn at once for each decorrelation distance, and fields made of each of them.
-SHADOWINGS, VIEWS = 64, 8
+#: A pool, drawn at once, has at least so many fields and serves at least so many steps, which spreads the fields
+#: that share a shadowing over steps.
+POOL_FIELDS, POOL_STEPS = 5632, 16
+
+#: Fields made of each shadowing.
+VIEWS = 8
 
 #: Seconds between checkpoints.
-CHECKPOINT_INTERVAL = 120.0
+CHECKPOINT_INTERVAL = 30.0
 
 #: What keeps the streams of one seed apart.
 POOL, MASK, VALIDATION = 0, 1, 2
@@ -70,16 +74,21 @@ class Exam:
         network.eval()
         with torch.no_grad():
             parts = zip(self.mask.split(256), self.complete.split(256), strict=True)
-            total = sum(float(absolute_error(network(mask, complete), complete)) for mask, complete in parts)
+            errors = [absolute_error(network(mask, complete), complete) for mask, complete in parts]
         network.train()
-        return total / len(self.complete)
+        return float(torch.stack(errors).double().sum()) / len(self.complete)
 
 
 def train(settings: LossFieldPrior, out: Path, *, seed: int, device: str, progress: Progress, resume: bool) -> None:
     """Train a prior and write it; see :class:`fieldbench_methods.cartography.prior.LossFieldPrior`.
 
     The fields and masks of a step depend on seed and step alone, so a training that was cut short and
-    resumed ends with the weights of one that was not (on one machine, with one number of threads).
+    resumed ends with the weights of one that was not (on one processor, with one number of threads; the
+    kernels of a GPU round as they come).
+
+    On a GPU fields are drawn where they are used, and between validations nothing waits for it: the training
+    loss is summed there. Convolutions use TF32, as torch does by default; weights, the product that draws the
+    shadowing and everything else are in single precision.
 
     Raises:
         RequestError: if ``out`` exists, if there is a checkpoint and ``resume`` is off, or if the checkpoint
@@ -97,15 +106,17 @@ def train(settings: LossFieldPrior, out: Path, *, seed: int, device: str, progre
     fields = Fields(population(settings), place)
     exam = examination(fields, settings.validation, seed)
     started, before, saved = time.monotonic(), history.seconds, time.monotonic()
-    recent: list[float] = []
+    recent, counted = torch.zeros((), device=place), 0
     for step, complete, mask in lessons(fields, settings, seed, history.step):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(settings, step)
-        recent.append(_learn(network, optimizer, complete, mask))
-        history.step, history.seconds = step + 1, before + time.monotonic() - started
+        recent += _learn(network, optimizer, complete, mask)
+        counted += 1
+        history.step = step + 1
         if history.step % settings.validate_every == 0 or history.step == settings.steps:
-            history.losses.append((history.step, float(np.mean(recent)), exam.loss(network)))
-            recent.clear()
+            history.losses.append((history.step, float(recent) / counted, exam.loss(network)))
+            recent, counted = torch.zeros_like(recent), 0
+        history.seconds = before + time.monotonic() - started
         latest = history.losses[-1] if history.losses else None
         progress(history.step, settings.steps, **({"validation loss": latest[2]} if latest else {}))
         if time.monotonic() - saved > CHECKPOINT_INTERVAL:
@@ -135,9 +146,11 @@ def lessons(fields: Fields, settings: LossFieldPrior, seed: int, start: int) -> 
 
     Each pool of fields is drawn at once and then used batch by batch; masks are fresh in every step.
     """
-    per_pool = max(1, SHADOWINGS * VIEWS * len(fields.population.decorrelation) // settings.batch)
+    least = max(POOL_FIELDS, POOL_STEPS * settings.batch)
+    shadowings = -(-least // (VIEWS * len(fields.population.decorrelation)))
+    per_pool = shadowings * VIEWS * len(fields.population.decorrelation) // settings.batch
     for number in count(start // per_pool):
-        pool = fields.draw(SHADOWINGS, generator(fields.device, seed, POOL, number), VIEWS)
+        pool = fields.draw(shadowings, generator(fields.device, seed, POOL, number), VIEWS)
         for place, complete in enumerate(pool.split(settings.batch)[:per_pool]):
             step = number * per_pool + place
             if step >= settings.steps:
@@ -147,10 +160,8 @@ def lessons(fields: Fields, settings: LossFieldPrior, seed: int, start: int) -> 
 
 
 def examination(fields: Fields, size: int, seed: int) -> Exam:
-    """``size`` validation fields of their own stream, no shadowing shared."""
-    source = generator(fields.device, seed, VALIDATION)
-    complete = fields.draw(-(-size // len(fields.population.decorrelation)), source)[:size]
-    return Exam(complete, fields.masks(size, source))
+    """``size`` validation fields of their own stream, the same for every device."""
+    return Exam(*fields.examples(size, np.random.default_rng((seed, VALIDATION))))
 
 
 def learning_rate(settings: LossFieldPrior, step: int) -> float:
@@ -165,12 +176,13 @@ def absolute_error(estimate: Tensor, complete: Tensor) -> Tensor:
     return (estimate - complete).abs().sum()
 
 
-def _learn(network: Autoencoder, optimizer: torch.optim.Optimizer, complete: Tensor, mask: Tensor) -> float:
+def _learn(network: Autoencoder, optimizer: torch.optim.Optimizer, complete: Tensor, mask: Tensor) -> Tensor:
+    """One step; the loss stays on the device, so that nothing waits for it."""
     loss = absolute_error(network(mask, complete), complete) / len(complete)
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-    return float(loss.detach())
+    return loss.detach()
 
 
 @dataclass(frozen=True)
@@ -198,7 +210,7 @@ class Checkpoint:
             return History()
         if not resume:
             raise fieldbench.RequestError(f"{str(self.path)!r} is an unfinished training; give --resume or remove it")
-        content = torch.load(self.path, weights_only=True)
+        content = torch.load(self.path, weights_only=True, map_location="cpu")
         theirs, ours = content["of"], self._identity()
         for key in ours:
             if theirs.get(key) != ours[key]:
