@@ -6,8 +6,8 @@
     python benchmarks/engine.py errors         final errors of plain twin and fast engine over seeds
     python benchmarks/engine.py memory         a 100 x 100 x 100 field with 4913 cubes
 
-Everything runs on one CPU thread (and a GPU, where there is one). CPU times are processor times of the
-thread, so that whatever else the machine does distorts them less; GPU times are wall-clock, synchronised.
+On the CPU everything runs on one thread, and times are processor times of the thread, so that whatever
+else the machine does distorts them less; with --device cuda times are wall-clock, synchronised.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fieldbench_methods.fieldformer import engine as engine_module
 from fieldbench_methods.fieldformer import kernels
 from fieldbench_methods.fieldformer.design import Design, Schedule
 from fieldbench_methods.fieldformer.engine import Engine
-from fieldbench_methods.fieldformer.fit import fit_fast, fit_plain
+from fieldbench_methods.fieldformer.fit import fit_fast, fit_on_gpu, fit_plain
 from fieldbench_methods.fieldformer.geometry import Geometry
 from fieldbench_methods.fieldformer.methods import MHTAP, TAP
 from fieldbench_methods.fieldformer.network import TensorAttention
@@ -40,8 +40,19 @@ from fieldbench_methods.self_supervised import Problem, Relay, Smoothness
 from fieldbench_methods.tnn import TNN
 from fieldbench_methods.tnn.engine import Engine as TensorEngine
 from fieldbench_methods.tnn.fit import fit_plain as fit_plain_tnn
+from fieldbench_methods.tnn.network import TensorNetwork
 
 SOUND_SPEED, RADIO_MAP = (20, 20, 20), (51, 51, 64)
+try:
+    from sparsemax import Sparsemax
+
+    by_sorting, SORTED_BY = Sparsemax(dim=-1), "the package sparsemax"
+except ImportError:
+    by_sorting, SORTED_BY = (
+        sorted_sparsemax,
+        "fieldbench's own SparseMax by sorting",
+    )
+
 CASES: dict[str, tuple[Any, tuple[int, ...], bool]] = {
     "tap": (TAP(), SOUND_SPEED, False),
     "mhtap": (MHTAP(), SOUND_SPEED, False),
@@ -77,21 +88,22 @@ def cubes_of(design: Design, problem: Problem) -> np.ndarray:
 class StandIn(TensorAttention):
     """The released program's way, for comparison: SparseMax by sorting, torch's own dropout, autograd."""
 
-    def attention(self, query: torch.Tensor, key: torch.Tensor, step: int | None) -> torch.Tensor:
+    def attention(self, query: torch.Tensor, key: torch.Tensor, step: torch.Tensor | None) -> torch.Tensor:
         design, drop = self.design, torch.nn.functional.dropout
         queries = torch.nn.functional.normalize(torch.einsum("bnk,bkhm->bhnm", self.cubes, query), dim=-1)
         keys = torch.nn.functional.normalize(torch.einsum("bnk,bkhm->bhnm", self.cubes, key), dim=-1)
         scores = (queries @ keys.transpose(-1, -2)).transpose(1, 2).flatten(2) * design.score_scale
         scores = drop(scores, design.dropout, step is not None)
-        weights = sorted_sparsemax(scores) if design.activation == "sparsemax" else scores.softmax(-1)
+        weights = by_sorting(scores) if design.activation == "sparsemax" else scores.softmax(-1)
         return drop(weights, design.core_dropout, step is not None)
 
 
-def stand_in(design: Design, problem: Problem, schedule: Schedule, device: str) -> None:
-    network = StandIn(
-        design, torch.from_numpy(cubes_of(design, problem)[None]).to(device), [problem.seed], schedule.epochs
-    )
-    train(network, [design.initial(problem.seed)], [problem], schedule, device)
+def stand_in(
+    design: Design, cubes: Sequence[np.ndarray], problems: Sequence[Problem], schedule: Schedule, device: str
+) -> list[np.ndarray]:
+    seeds = [problem.seed for problem in problems]
+    network = StandIn(design, torch.from_numpy(np.stack(cubes)).to(device), seeds, schedule.epochs)
+    return train(network, [design.initial(seed) for seed in seeds], problems, schedule, device)
 
 
 def seconds(work: Callable[[], object], repeats: int, clock: Callable[[], float] = time.thread_time) -> float:
@@ -104,7 +116,7 @@ def seconds(work: Callable[[], object], repeats: int, clock: Callable[[], float]
     return statistics.median(times)
 
 
-def an_epoch(run: Callable[[Schedule], object], epochs: int, device: str) -> float:
+def an_epoch(run: Callable[[Schedule], object], epochs: int, device: str = "cpu") -> float:
     """Seconds an epoch of a whole training run: a longer run less a shorter one, so that its start does not count."""
     clock = time.thread_time if device == "cpu" else synchronised
     run(Schedule(2, 4e-3, 0.01))
@@ -127,52 +139,81 @@ def warm_engine(case: str) -> Engine:
 
 
 def speed(options: argparse.Namespace) -> None:
-    print("milliseconds an epoch and trial, one CPU thread; ratio to the stand-in of the released program")
-    rows = []
-    for case in options.cases or ["tap", "mhtap", "tap-radio", "mhtap-radio"]:
-        method, shape, variation = CASES[case]
-        design, problem = method.design(shape), problem_of(shape, 0.1, 0, variation)
-        cubes = cubes_of(design, problem)
-        # Bound at once: the loop's variables move on.
-        base = an_epoch(lambda s, d=design, p=problem: stand_in(d, p, s, "cpu"), 4, "cpu")
-        plain = an_epoch(lambda s, d=design, p=problem, c=cubes: fit_plain(d, [c], [p], s, "cpu"), 4, "cpu")
-        fast = seconds(warm_engine(case).step, 60)
-        rows.append((case, "stand-in, CPU", base, base))
-        rows.append((case, "plain twin, CPU", plain, base))
-        rows.append((case, "fast engine, CPU", fast, base))
-        if torch.cuda.is_available():
-            single = an_epoch(lambda s, d=design, p=problem: stand_in(d, p, s, "cuda"), 40, "cuda")
-            rows.append((case, "stand-in, GPU", single, single))
-            for size in (1, 10):
-                problems = [problem_of(shape, 0.1, seed, variation) for seed in range(size)]
-                many = [cubes_of(design, one) for one in problems]
-                batch = an_epoch(lambda s, d=design, p=problems, c=many: fit_plain(d, c, p, s, "cuda"), 40, "cuda")
-                rows.append((case, f"plain twin, GPU, batch of {size}", batch / size, single))
-    rows += tensor_network_rows()
-    for case, what, value, base in rows:
-        print(f"{case:12s} {what:30s} {1e3 * value:9.3f} ms   x {base / value:6.2f}", flush=True)
+    """Milliseconds an epoch and trial; ratios to the stand-in of the released program on the same device."""
+    rows = on_gpu_rows if options.device != "cpu" else on_cpu_rows
+    print(f"milliseconds an epoch and trial, {machine(options.device)}")
+    print(f"the stand-in of the released program sorts with {SORTED_BY}")
+    for case in options.cases or ["tap", "mhtap", "tap-radio", "mhtap-radio", "tnn"]:
+        found = rows(case)
+        for what, value in found.items():
+            ratio = next(iter(found.values())) / value
+            print(f"{case:12s} {what:36s} {1e3 * value:9.3f} ms   x {ratio:6.2f}", flush=True)
 
 
-def tensor_network_rows() -> list[tuple[str, str, float, float]]:
+def machine(device: str) -> str:
+    if device == "cpu":
+        return "one CPU thread"
+    return f"{torch.cuda.get_device_name()}, torch {torch.__version__}"
+
+
+def on_cpu_rows(case: str) -> dict[str, float]:
+    if case == "tnn":
+        network, problems = tensor_networks()
+        engine = TensorEngine(network, network.uniform(0), problems[0], Schedule(100_000, 4e-3, 0.01))
+        engine.step()
+        return {
+            "plain twin": an_epoch(lambda s: fit_plain_tnn(network, network.uniform, problems[:1], s, "cpu"), 100),
+            "plain twin, batch of 10": an_epoch(
+                lambda s: fit_plain_tnn(network, network.uniform, problems, s, "cpu"), 50
+            )
+            / 10,
+            "fast engine": seconds(engine.step, 500),
+        }
+    design, problems, cubes = trials_of(case, 1)
+    return {
+        "stand-in": an_epoch(lambda s: stand_in(design, cubes, problems, s, "cpu"), 4),
+        "plain twin": an_epoch(lambda s: fit_plain(design, cubes, problems, s, "cpu"), 4),
+        "fast engine": seconds(warm_engine(case).step, 60),
+    }
+
+
+def on_gpu_rows(case: str) -> dict[str, float]:
+    if case == "tnn":
+        network, problems = tensor_networks()
+
+        def run(size: int, recorded: bool) -> float:
+            part = problems[:size]
+            work = lambda s: fit_plain_tnn(network, network.uniform, part, s, "cuda", recorded=recorded)  # noqa: E731
+            return an_epoch(work, 500, "cuda") / size
+
+        return {
+            "plain twin": run(1, False),
+            "recorded": run(1, True),
+            "recorded, batch of 10": run(10, True),
+        }
+    design, problems, cubes = trials_of(case, 10)
+    first, one = cubes[:1], problems[:1]
+    return {
+        "stand-in": an_epoch(lambda s: stand_in(design, first, one, s, "cuda"), 100, "cuda"),
+        "plain twin": an_epoch(lambda s: fit_plain(design, first, one, s, "cuda"), 100, "cuda"),
+        "plain twin, batch of 10": an_epoch(lambda s: fit_plain(design, cubes, problems, s, "cuda"), 50, "cuda") / 10,
+        "fused and recorded": an_epoch(lambda s: fit_on_gpu(design, first, one, s, "cuda"), 500, "cuda"),
+        "fused and recorded, batch of 10": an_epoch(
+            lambda s: fit_on_gpu(design, cubes, problems, s, "cuda"), 500, "cuda"
+        )
+        / 10,
+    }
+
+
+def trials_of(case: str, size: int) -> tuple[Design, list[Problem], list[np.ndarray]]:
+    method, shape, variation = CASES[case]
+    design, problems = method.design(shape), [problem_of(shape, 0.1, seed, variation) for seed in range(size)]
+    return design, problems, [cubes_of(design, problem) for problem in problems]
+
+
+def tensor_networks() -> tuple[TensorNetwork, list[Problem]]:
     """TNN on the sound speed field's shape."""
-    method, problem = TNN(), problem_of(SOUND_SPEED, 0.1, 0)
-    network = method.network(SOUND_SPEED)
-    plain = an_epoch(lambda s: fit_plain_tnn(network, network.uniform, [problem], s, "cpu"), 100, "cpu")
-    problems = [problem_of(SOUND_SPEED, 0.1, seed) for seed in range(10)]
-    batch = an_epoch(lambda s: fit_plain_tnn(network, network.uniform, problems, s, "cpu"), 50, "cpu") / 10
-    engine = TensorEngine(network, network.uniform(0), problem, Schedule(100_000, 4e-3, 0.01))
-    engine.step()
-    fast = seconds(engine.step, 500)
-    rows = [
-        ("tnn", "plain twin, CPU", plain, plain),
-        ("tnn", "plain twin, CPU, batch of 10", batch, plain),
-        ("tnn", "fast engine, CPU", fast, plain),
-    ]
-    if torch.cuda.is_available():
-        single = an_epoch(lambda s: fit_plain_tnn(network, network.uniform, [problem], s, "cuda"), 100, "cuda")
-        many = an_epoch(lambda s: fit_plain_tnn(network, network.uniform, problems, s, "cuda"), 100, "cuda") / 10
-        rows += [("tnn", "plain twin, GPU", single, single), ("tnn", "plain twin, GPU, batch of 10", many, single)]
-    return rows
+    return TNN().network(SOUND_SPEED), [problem_of(SOUND_SPEED, 0.1, seed) for seed in range(10)]
 
 
 def dense_work(design: Design) -> dict[str, float]:
@@ -267,30 +308,49 @@ def profile(options: argparse.Namespace) -> None:
 
 
 def errors(options: argparse.Namespace) -> None:
-    """Error of the final estimate over all entries, in the field's unit."""
+    """Error of the final estimate over all entries, in the field's unit, of every engine on the same trials.
+
+    The stand-in draws its dropout from torch, so that its trials are others; the rest share every seed.
+    """
+    from joblib import Parallel, delayed
+
     from fieldbench.registry import Registry, Sources
     from fieldbench.sensing import RandomEntries, observe
 
     field = Registry(Sources()).dataset(options.dataset).draw(np.random.default_rng(1000))
-    for method in (TAP(epochs=options.epochs), MHTAP(epochs=options.epochs)):
-        results: dict[str, list[float]] = {"plain": [], "fast": []}
-        design = method.design(field.shape)
+    schedule = Schedule(options.epochs, 4e-3, 0.01)
+    print(
+        f"{options.dataset}, 10 % observed, {options.epochs} epochs, {options.seeds} seeds, {machine(options.device)}"
+    )
+    for method in (TAP(), MHTAP()):
+        design, problems, scalings = method.design(field.shape), [], []
         for seed in range(1000, 1000 + options.seeds):
             mask = RandomEntries().draw(field.existing, field.axes, 0.1, np.random.default_rng(seed))
-            observation = observe(field, mask, np.zeros(field.shape))
-            scale = np.abs(observation.observed).max()
-            listener = Relay(Silent(), Scaling(0.0, 1.0))
-            problem = Problem(observation.filled(0.0) / scale, mask, seed, listener)
-            cubes, schedule = cubes_of(design, problem), Schedule(options.epochs, 4e-3, 0.01)
-            fast = fit_fast(design, cubes, problem, schedule)
-            (plain,) = fit_plain(design, [cubes], [problem], schedule, options.device)
-            for name, estimate in (("plain", plain), ("fast", fast)):
-                results[name].append(float(np.sqrt(np.mean((estimate * scale - field.values) ** 2))))
+            values = observe(field, mask, np.zeros(field.shape)).filled(0.0)
+            scaling = Scaling(0.0, np.abs(values).max())
+            scalings.append(scaling)
+            problems.append(Problem(scaling.forward(values), mask, seed, Relay(Silent(), scaling)))
+        cubes = [cubes_of(design, problem) for problem in problems]
+        fast = delayed(fit_fast)
+        estimates = {
+            "stand-in": stand_in(design, cubes, problems, schedule, options.device),
+            "plain twin": fit_plain(design, cubes, problems, schedule, options.device),
+            "fast engine, CPU": Parallel(options.jobs)(
+                fast(design, *trial, schedule) for trial in zip(cubes, problems, strict=True)
+            ),
+        }
+        if options.device != "cpu":
+            estimates["fused and recorded, GPU"] = fit_on_gpu(design, cubes, problems, schedule, options.device)
+        for name, found in estimates.items():
+            scores = [
+                float(np.sqrt(np.mean((scaling.inverse(estimate) - field.values) ** 2)))
+                for estimate, scaling in zip(found, scalings, strict=True)
+            ]
             print(
-                f"{method.name} seed {seed}: " + ", ".join(f"{k} {v[-1]:.4f}" for k, v in results.items()), flush=True
+                f"{method.name:6s} {name:24s} {np.mean(scores):.4f} ({np.std(scores, ddof=1):.4f})  "
+                + " ".join(f"{score:.4f}" for score in scores),
+                flush=True,
             )
-        for name, values in results.items():
-            print(f"{method.name} {name}: {np.mean(values):.4f} ({np.std(values, ddof=1):.4f})")
 
 
 def memory(options: argparse.Namespace) -> None:
@@ -316,7 +376,8 @@ def main() -> None:
     parser.add_argument("--epochs", type=int, default=1000, help="of the errors mode")
     parser.add_argument("--seeds", type=int, default=10, help="of the errors mode")
     parser.add_argument("--dataset", default="ssf", help="of the errors mode")
-    parser.add_argument("--device", default="cpu", help="of the plain twin in the errors mode")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda; of all but the fast CPU engine")
+    parser.add_argument("--jobs", type=int, default=1, help="processes of the fast CPU engine in the errors mode")
     options = parser.parse_args()
     torch.set_num_threads(1)
     threadpool_limits(1)

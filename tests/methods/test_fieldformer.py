@@ -185,7 +185,8 @@ def test_network_gradient(changes, step):
         torch.from_numpy(np.stack(pair)).double() for pair in zip(design.initial(1), design.initial(2), strict=True)
     ]
     weights = [weight.requires_grad_() for weight in weights]
-    assert torch.autograd.gradcheck(lambda *given: network(given, step)[0], weights, fast_mode=True)
+    place = None if step is None else torch.tensor([step])
+    assert torch.autograd.gradcheck(lambda *given: network(given, place)[0], weights, fast_mode=True)
 
 
 def test_scores_are_cosines_and_an_empty_cube_has_none():
@@ -195,7 +196,9 @@ def test_scores_are_cosines_and_an_empty_cube_has_none():
     query, key, *_ = design.initial(0)
     network = TensorAttention(design, torch.from_numpy(cubes), seeds=[0], epochs=1)
     with torch.no_grad():
-        attention = network.attention(torch.from_numpy(query[None]).double(), torch.from_numpy(key[None]).double(), 0)
+        attention = network.attention(
+            torch.from_numpy(query[None]).double(), torch.from_numpy(key[None]).double(), torch.tensor([0])
+        )
     q, k = cubes[0] @ query[:, 0], cubes[0] @ key[:, 0]
     lengths = np.linalg.norm(q, axis=1)[:, None] * np.linalg.norm(k, axis=1)[None, :]
     cosines = np.divide(q @ k.T, lengths, out=np.zeros_like(lengths), where=lengths > 0)

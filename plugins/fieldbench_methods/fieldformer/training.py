@@ -19,7 +19,7 @@ from fieldbench_methods.tv.penalty import variation
 class Network(Protocol):
     """What is trained: see :class:`fieldbench_methods.fieldformer.network.TensorAttention`."""
 
-    def __call__(self, parameters: Sequence[Tensor], step: int | None) -> tuple[Tensor, Tensor | None]: ...
+    def __call__(self, parameters: Sequence[Tensor], step: Tensor | None) -> tuple[Tensor, Tensor | None]: ...
 
 
 def train(
@@ -28,37 +28,52 @@ def train(
     problems: Sequence[Problem],
     schedule: Schedule,
     device: str = "cpu",
+    *,
+    recorded: bool = False,
 ) -> list[FloatArray]:
     """Train every problem of a batch and return its scaled estimate, dropout off.
 
     Args:
         initial: for each problem, its weights.
         problems: of one shape; either none has a total variation penalty, or all have one form of it.
+        recorded: replay the step as a CUDA graph (:mod:`graphs`), on a CUDA device only.
     """
-    parameters = [
-        torch.from_numpy(np.stack(arrays)).to(device).requires_grad_() for arrays in zip(*initial, strict=True)
-    ]
-    masks = np.stack([problem.mask for problem in problems])
-    places = torch.from_numpy(np.flatnonzero(masks)).to(device)
-    wanted = _on(device, np.concatenate([problem.target[problem.mask] for problem in problems]))
-    entry_weight = _on(
-        device, np.repeat([schedule.entry_weight(mask) for mask in masks], masks.reshape(len(masks), -1).sum(1))
+    weights = [_on(device, np.stack(arrays)) for arrays in zip(*initial, strict=True)]
+    parameters = [array.clone().requires_grad_() for array in weights]
+    optimiser = torch.optim.AdamW(
+        parameters, lr=schedule.learning_rate, weight_decay=schedule.weight_decay, fused=True, capturable=recorded
     )
-    optimiser = torch.optim.AdamW(parameters, lr=schedule.learning_rate, weight_decay=schedule.weight_decay, fused=True)
-    penalty = _penalty(problems, device)
+    loss = _loss(problems, schedule, device)
+    step = torch.zeros(1, dtype=torch.int64, device=device)
 
-    for step in range(schedule.epochs):
-        fields, _ = network(parameters, step)
-        residual = fields.flatten()[places] - wanted
-        loss = (entry_weight * residual * residual).sum() + penalty(fields)
+    def update() -> None:
         optimiser.zero_grad()
-        loss.backward()
+        loss(network(parameters, step)[0]).backward()
         optimiser.step()
-        due = [index for index, problem in enumerate(problems) if problem.listener.due(step + 1)]
+        step.add_(1)
+
+    def start_over() -> None:
+        with torch.no_grad():
+            for parameter, array in zip(parameters, weights, strict=True):
+                parameter.copy_(array)
+        for state in optimiser.state.values():
+            for moment in state.values():
+                moment.zero_()
+        step.zero_()
+
+    if recorded:
+        from fieldbench_methods.fieldformer import graphs
+
+        update = graphs.recorded(update, start_over, device)
+        start_over()
+
+    for done in range(1, schedule.epochs + 1):
+        update()
+        due = [index for index, problem in enumerate(problems) if problem.listener.due(done)]
         if due:
             estimates, shares = _estimates(network, parameters)
             for index in due:
-                problems[index].listener(step + 1, estimates[index], None if shares is None else shares[index])
+                problems[index].listener(done, estimates[index], None if shares is None else shares[index])
     return list(_estimates(network, parameters)[0])
 
 
@@ -66,6 +81,21 @@ def _estimates(network: Network, parameters: Sequence[Tensor]) -> tuple[NDArray[
     with torch.no_grad():
         fields, support = network(parameters, None)
     return fields.double().cpu().numpy(), None if support is None else support.tolist()
+
+
+def _loss(problems: Sequence[Problem], schedule: Schedule, device: str) -> Callable[[Tensor], Tensor]:
+    """The sum over the problems of squared errors at observed entries, weighted, and of penalties."""
+    mask = torch.from_numpy(np.stack([problem.mask for problem in problems])).to(device)
+    target = _on(device, np.stack([problem.target for problem in problems]))
+    shape = (-1, *[1] * problems[0].mask.ndim)
+    weights = _on(device, np.array([schedule.entry_weight(problem.mask) for problem in problems])).reshape(shape)
+    penalty = _penalty(problems, device)
+
+    def loss(fields: Tensor) -> Tensor:
+        residual = torch.where(mask, fields - target, 0)
+        return (weights * residual * residual).sum() + penalty(fields)
+
+    return loss
 
 
 def _penalty(problems: Sequence[Problem], device: str) -> Callable[[Tensor], Tensor | float]:

@@ -1,4 +1,4 @@
-"""Fitting a batch of TNN trials: on the CPU by the fast engine, elsewhere in plain torch."""
+"""Fitting a batch of TNN trials: on the CPU by the fast engine, on a GPU as a CUDA graph, else in plain torch."""
 
 from __future__ import annotations
 
@@ -27,13 +27,19 @@ def fit(
     """
     if device == "cpu" and has_numba():
         return [fit_fast(network, initial, problem, schedule) for problem in problems]
-    return fit_plain(network, initial, problems, schedule, device)
+    return fit_plain(network, initial, problems, schedule, device, recorded=device != "cpu")
 
 
 def fit_plain(
-    network: TensorNetwork, initial: Initial, problems: Sequence[Problem], schedule: Schedule, device: str
+    network: TensorNetwork,
+    initial: Initial,
+    problems: Sequence[Problem],
+    schedule: Schedule,
+    device: str,
+    *,
+    recorded: bool = False,
 ) -> list[FloatArray]:
-    """Plain torch, all problems at once, on any device."""
+    """Plain torch, all problems at once, on any device; ``recorded`` as a CUDA graph."""
     from fieldbench_methods.fieldformer.training import train
     from fieldbench_methods.tnn.layers import forward
 
@@ -43,6 +49,7 @@ def fit_plain(
         problems,
         schedule,
         device,
+        recorded=recorded,
     )
 
 

@@ -1,0 +1,30 @@
+"""TAP and MHTAP on a GPU: the plain network with the way from cosines to the core fused into one kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from fieldbench_methods.fieldformer.design import Design
+from fieldbench_methods.fieldformer.gpu_rows import WIDEST_ROW, Rows, sparse_core
+from fieldbench_methods.fieldformer.network import TensorAttention
+
+
+def can_fuse(design: Design) -> bool:
+    """Whether there is a fused form: for SparseMax, of rows that fit."""
+    geometry = design.geometry
+    return design.activation == "sparsemax" and geometry.head_count * geometry.cubes <= WIDEST_ROW
+
+
+class FusedTensorAttention(TensorAttention):
+    """See :class:`TensorAttention`, which defines what is computed."""
+
+    def __init__(self, design: Design, cubes: Tensor, seeds: Sequence[int], epochs: int) -> None:
+        super().__init__(design, cubes, seeds, epochs)
+        places = torch.from_numpy(design.geometry.places).to(cubes.device, torch.int32)
+        self._rows = Rows(places, *self.dropout_keys, design.score_scale, design.dropout, design.core_dropout)
+
+    def core(self, query: Tensor, key: Tensor, step: Tensor | None) -> Tensor:
+        return sparse_core(self.cosines(query, key), self._rows, step)
