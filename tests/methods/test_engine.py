@@ -68,7 +68,7 @@ def problem_of(shape, seed=3, smoothness=None):
 def plain_gradient(design, cubes, problem, step):
     network = TensorAttention(design, torch.from_numpy(cubes[None]), [problem.seed], epochs=step + 1)
     weights = [torch.from_numpy(array[None]).requires_grad_() for array in design.initial(problem.seed)]
-    field = network(weights, step)[0]
+    field = network(weights, torch.tensor([step]))[0]
     mask = torch.tensor(problem.mask)
     loss = (field[0][mask] - torch.from_numpy(problem.target.astype(np.float32))[mask]).square().mean()
     if problem.smoothness is not None:
