@@ -292,6 +292,10 @@ class Stopwatch:
 
 
 def profile(options: argparse.Namespace) -> None:
+    if options.device != "cpu":
+        for case in options.cases or ["tap"]:
+            profile_on_gpu(case)
+        return
     names = [name for name in vars(kernels) if callable(getattr(kernels, name)) and not name.startswith("_")]
     for case in options.cases or ["tap"]:
         engine, spent = warm_engine(case), Counter[str]()
@@ -305,6 +309,32 @@ def profile(options: argparse.Namespace) -> None:
         print(f"{case}: {1e3 * total / rounds:.2f} ms an epoch")
         for name, spell in spent.most_common():
             print(f"  {1e3 * spell / rounds:8.3f} ms {spell / total:5.1%}  {name}")
+
+
+def profile_on_gpu(case: str) -> None:
+    """Kernels of an epoch of ten trials, before (plain twin) and after (fused and recorded)."""
+    from torch.profiler import ProfilerActivity
+    from torch.profiler import profile as recording
+
+    design, problems, cubes = trials_of(case, 10)
+    for name, fit in (("plain twin", fit_plain), ("fused and recorded", fit_on_gpu)):
+        fit(design, cubes, problems, Schedule(2, 4e-3, 0.01), "cuda")
+        counts = []
+        for epochs in (2, 52):
+            with recording(activities=[ProfilerActivity.CUDA]) as found:
+                fit(design, cubes, problems, Schedule(epochs, 4e-3, 0.01), "cuda")
+            counts.append(
+                {event.key: (event.self_device_time_total, event.count) for event in found.key_averages()},
+            )
+        short, long = counts
+        spent = {
+            key: [(one - other) / 50 for one, other in zip(value, short.get(key, (0, 0)), strict=True)]
+            for key, value in long.items()
+        }
+        total, launches = (sum(value[index] for value in spent.values()) for index in (0, 1))
+        print(f"{case}, {name}: {total / 1e3:.3f} ms an epoch of 10 trials in {launches:.0f} kernels")
+        for key, (duration, launched) in sorted(spent.items(), key=lambda item: -item[1][0])[:14]:
+            print(f"  {duration / 1e3:8.3f} ms {duration / total:5.1%}  {launched:5.1f} x  {key[:90]}")
 
 
 def errors(options: argparse.Namespace) -> None:
