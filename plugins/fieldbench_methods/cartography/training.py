@@ -6,6 +6,7 @@ import json
 import platform
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from itertools import count
@@ -79,6 +80,18 @@ class Exam:
         return float(torch.stack(errors).double().sum()) / len(self.complete)
 
 
+@contextmanager
+def fastest_convolutions() -> Iterator[None]:
+    """Let a GPU try its algorithms on the first batch and keep the fastest: all batches have one shape."""
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = True
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
+
+
+@fastest_convolutions()
 def train(settings: LossFieldPrior, out: Path, *, seed: int, device: str, progress: Progress, resume: bool) -> None:
     """Train a prior and write it; see :class:`fieldbench_methods.cartography.prior.LossFieldPrior`.
 
