@@ -2,8 +2,10 @@
 
 A spec is one or more parts joined by ``+``; a part is a name, optionally followed by parameters in
 square brackets. Values are numbers, ``true``/``false``, ``none``, words, and tuples written ``6x6x8``
-or ``(0.5,2)``; a text that would be read as something else is written in double quotes, as in JSON. This
-module knows the grammar and nothing of what the names mean.
+or ``(0.5,2)``; a text that would be read as something else is written in double quotes, as in JSON. A name
+may have an argument behind a colon, which is its parameter ``path``: ``file:ocean.nc[variable=temp]``, and in
+quotes where it holds a ``+``, comma, bracket or quote: ``file:"a+b,c.nc"``. This module knows the grammar and
+nothing of what the names mean.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ _PARAMETER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _CROSS = re.compile(r"\d+(?:x\d+)+\Z")
 _INTEGER = re.compile(r"[+-]?\d+\Z")
 _QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+_QUOTED_ARGUMENT = re.compile(r"""([^[":]*:\s*"(?:[^"\\]|\\.)*")\s*(?:(\[)(.*))?\Z""", re.DOTALL)
 _NEEDS_QUOTES = re.compile(r"""[][(),"\\]|^\s|\s$|^$""")
 _NOT_BEHIND_A_COLON = re.compile(r"""[][(),"+]|^\s|\s$|^$""")
 _CLOSING = {"[": "]", "(": ")"}
@@ -85,8 +88,9 @@ def format_part(name: str, parameters: dict[str, Value]) -> str:
     """The inverse of reading one part; parameters keep their order."""
     rest = dict(parameters)
     path = rest.get("path")
-    if isinstance(path, str) and not _NOT_BEHIND_A_COLON.search(path):
-        name = f"{name}:{rest.pop('path')}"
+    if isinstance(path, str):
+        del rest["path"]
+        name = f"{name}:{json.dumps(path, ensure_ascii=False) if _NOT_BEHIND_A_COLON.search(path) else path}"
     if not rest:
         return name
     return f"{name}[{','.join(f'{key}={format_value(value)}' for key, value in rest.items())}]"
@@ -130,7 +134,10 @@ def _parse_scalar(text: str) -> Scalar:
         try:
             return str(json.loads(text))
         except ValueError:
-            raise RequestError(f"{text}: a quoted text ends with a double quote, as it begins") from None
+            raise RequestError(
+                f"{text}: a quoted text ends with a double quote, as it begins; one within it, and a backslash, "
+                "take a backslash before them"
+            ) from None
     words: dict[str, Scalar] = {"true": True, "false": False, "none": None}
     if text.lower() in words:
         return words[text.lower()]
@@ -143,13 +150,19 @@ def _parse_scalar(text: str) -> Scalar:
 
 
 def _parse_part(text: str, whole: str) -> Part:
-    name, bracket, rest = text.partition("[")
-    name = name.strip()
+    quoted = _QUOTED_ARGUMENT.match(text)
+    name, bracket, rest = text.partition("[") if quoted is None else quoted.groups("")
     # A name may carry an argument after a colon (`file:PATH`), which becomes the parameter `path`.
-    name, colon, argument = name.partition(":")
+    name, colon, argument = name.strip().partition(":")
     if not _NAME.match(name):
-        raise RequestError(f"{whole!r}: {name!r} is no name; names are lower case letters, digits and hyphens")
-    parameters: dict[str, Value] = {"path": argument} if colon else {}
+        # What follows a + or comma of a path looks like one more name.
+        path = "; a path with + or , in it goes in quotes: 'file:\"a+b.nc\"'" if re.search(r"[./\\]", name) else ""
+        raise RequestError(f"{whole!r}: {name!r} is no name; names are lower case letters, digits and hyphens{path}")
+    if argument.startswith('"') and quoted is None:
+        raise RequestError(
+            f'{whole!r}: after a path in quotes only [parameter=value] may follow, as in {name}:"a+b.nc"'
+        )
+    parameters: dict[str, Value] = {"path": _parse_scalar(argument.strip()) if quoted else argument} if colon else {}
     if bracket:
         if not rest.endswith("]"):
             raise RequestError(f"{whole!r}: what follows the ']' of {name!r} is not understood; use + to compose")

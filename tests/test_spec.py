@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -70,8 +72,20 @@ def test_an_argument_behind_a_colon_is_the_path() -> None:
 
 def test_a_path_is_written_behind_the_colon_where_it_can_be() -> None:
     assert format_part("file", {"path": "/data/a.nc", "variable": "temp"}) == "file:/data/a.nc[variable=temp]"
-    assert format_part("file", {"path": "/data/a+b.nc"}) == "file[path=/data/a+b.nc]"
-    assert format_part("file", {"path": "/data/a[1].nc"}) == 'file[path="/data/a[1].nc"]'
+    assert format_part("file", {"path": "/data/a+b.nc"}) == 'file:"/data/a+b.nc"'
+    assert format_part("file", {"path": "/data/a[1].nc", "n": 2}) == 'file:"/data/a[1].nc"[n=2]'
+
+
+@pytest.mark.parametrize("path", ["a+b,c.nc", "a [1].nc", 'say "hi".nc', " a.nc ", "back\\slash, too", "a:b+c", ""])
+def test_any_path_can_be_given_in_quotes(path: str) -> None:
+    written = f"file:{json.dumps(path)}"
+    assert parse(written) == (Part("file", {"path": path}),)
+    assert parse(f"{written} [variable=temp]+tv") == (Part("file", {"path": path, "variable": "temp"}), Part("tv"))
+    assert split(f"nearest,{written},tap") == ["nearest", written, "tap"]
+
+
+def test_a_path_given_by_its_parameter_is_the_same_path() -> None:
+    assert parse('file[path="a+b,c.nc"]') == parse('file:"a+b,c.nc"')
 
 
 def test_lists_split_outside_brackets_and_quotes() -> None:
@@ -103,6 +117,9 @@ def test_lists_split_outside_brackets_and_quotes() -> None:
         ("-tap", "'-tap' is no name"),
         ('tap[a="x]', "ends with a double quote"),
         ('tap[a="x"y]', "ends with a double quote"),
+        ('file:"a+b', "only [parameter=value] may follow"),
+        ('file:"a+b"c', "only [parameter=value] may follow"),
+        ("file:a+b.nc", "a path with + or , in it goes in quotes"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(text: str, complaint: str) -> None:
