@@ -83,10 +83,9 @@ def complete(
 ) -> list[ArrayLike]:
     """Estimates in the unit of the observations, in their order."""
     scalings = [fit_scaling(observation, transform) for observation in observations]
-    weights = [
-        None if variation is None else _weight(fit, observation, seed, device, transform, variation)
-        for observation, seed in zip(observations, seeds, strict=True)
-    ]
+    weights: Sequence[float | None] = [None] * len(observations)
+    if variation is not None:
+        weights = _weights(fit, observations, seeds, device, transform, variation)
     problems = [
         _problem(observation, scaling, seed, report, variation, weight)
         for observation, scaling, seed, report, weight in zip(
@@ -112,19 +111,35 @@ def _problem(
     return Problem(target, observation.mask, seed, Relay(report, scaling, tv_weight=weight), smoothness)
 
 
-def _weight(
-    fit: Fit, observation: Observation, seed: int, device: str, transform: str, variation: TotalVariation
-) -> float:
-    """The weight that was given, or the candidate whose shorter training predicts withheld entries best."""
+def _weights(
+    fit: Fit,
+    observations: Sequence[Observation],
+    seeds: Sequence[int],
+    device: str,
+    transform: str,
+    variation: TotalVariation,
+) -> list[float]:
+    """For each observation the weight that was given, or the candidate whose shorter training predicts best.
+
+    What is predicted are observed entries that the training does not see. All trainings of all observations
+    are one batch.
+    """
     if variation.weight is not None:
-        return variation.weight
-    try:
-        hidden = withheld(observation.mask, SEARCH_SHARE, seed)
-    except ValueError as error:
-        raise RequestError(f"tv: {error}, as in +tv[weight={variation.candidates[2]}]") from error
-    training = observation.without(hidden)
-    scaling = fit_scaling(training, transform)
-    wanted = scaling.forward(observation.filled(0.0))[hidden]
-    problems = [_problem(training, scaling, seed, Silent(), variation, candidate) for candidate in variation.candidates]
-    errors = [float(np.mean((estimate[hidden] - wanted) ** 2)) for estimate in fit(problems, device, SEARCH_EPOCHS)]
-    return variation.candidates[int(np.argmin(errors))]
+        return [variation.weight] * len(observations)
+    problems, hidden, wanted = [], [], []
+    for observation, seed in zip(observations, seeds, strict=True):
+        try:
+            hidden.append(withheld(observation.mask, SEARCH_SHARE, seed))
+        except ValueError as error:
+            raise RequestError(f"tv: {error}, as in +tv[weight={variation.candidates[2]}]") from error
+        training = observation.without(hidden[-1])
+        scaling = fit_scaling(training, transform)
+        wanted.append(scaling.forward(observation.filled(0.0))[hidden[-1]])
+        problems += [_problem(training, scaling, seed, Silent(), variation, weight) for weight in variation.candidates]
+    estimates = fit(problems, device, SEARCH_EPOCHS)
+    chosen, count = [], len(variation.candidates)
+    for index, (place, values) in enumerate(zip(hidden, wanted, strict=True)):
+        own = estimates[index * count : (index + 1) * count]
+        errors = [float(np.mean((estimate[place] - values) ** 2)) for estimate in own]
+        chosen.append(variation.candidates[int(np.argmin(errors))])
+    return chosen

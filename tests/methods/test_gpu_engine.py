@@ -28,6 +28,7 @@ needs_gpu = pytest.mark.skipif(not ON_GPU, reason="there is no GPU that torch co
 METHODS = {
     "tap": TAP(window=3, stride=2),
     "mhtap": MHTAP(window=4, stride=2),
+    "softmax": MHTAP(window=4, stride=2, activation="softmax"),
     "without dropout": TAP(window=3, stride=2, dropout=0, core_dropout=0),
     "negative threshold": TAP(window=3, stride=2, score_scale=0.01),
 }

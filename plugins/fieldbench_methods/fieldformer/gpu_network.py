@@ -8,14 +8,13 @@ import torch
 from torch import Tensor
 
 from fieldbench_methods.fieldformer.design import Design
-from fieldbench_methods.fieldformer.gpu_rows import WIDEST_ROW, Rows, sparse_core
+from fieldbench_methods.fieldformer.gpu_rows import WIDEST_ROW, Rows, core_of
 from fieldbench_methods.fieldformer.network import TensorAttention
 
 
 def can_fuse(design: Design) -> bool:
-    """Whether there is a fused form: for SparseMax, of rows that fit."""
-    geometry = design.geometry
-    return design.activation == "sparsemax" and geometry.head_count * geometry.cubes <= WIDEST_ROW
+    """Whether a row of the attention map fits."""
+    return design.geometry.head_count * design.geometry.cubes <= WIDEST_ROW
 
 
 class FusedTensorAttention(TensorAttention):
@@ -24,7 +23,14 @@ class FusedTensorAttention(TensorAttention):
     def __init__(self, design: Design, cubes: Tensor, seeds: Sequence[int], epochs: int) -> None:
         super().__init__(design, cubes, seeds, epochs)
         places = torch.from_numpy(design.geometry.places).to(cubes.device, torch.int32)
-        self._rows = Rows(places, *self.dropout_keys, design.score_scale, design.dropout, design.core_dropout)
+        self._rows = Rows(
+            places,
+            *self.dropout_keys,
+            design.score_scale,
+            design.dropout,
+            design.core_dropout,
+            soft=design.activation == "softmax",
+        )
 
     def core(self, query: Tensor, key: Tensor, step: Tensor | None) -> Tensor:
-        return sparse_core(self.cosines(query, key), self._rows, step)
+        return core_of(self.cosines(query, key), self._rows, step)

@@ -1,8 +1,9 @@
-"""From cosines to the core tensor on a GPU: scale, dropout, SparseMax and core dropout in one pass over each row.
+"""From cosines to the core tensor on a GPU: scale, dropout, activation and core dropout in one pass over each row.
 
 Imported only where Triton is installed. :class:`network.TensorAttention` defines what is computed; here a
-row stays in registers from its cosines to its core entries, and backwards again. Nothing but the threshold
-of each row is kept in between: dropout is hashed anew (:mod:`randomness`).
+row stays in registers from its cosines to its core entries, and backwards again. Nothing but one number a
+row is kept in between: the threshold of SparseMax, the logarithm of the sum of exponentials of SoftMax.
+Dropout is hashed anew (:mod:`randomness`).
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ class Rows:
         score_keys, core_keys: dropout keys of each step and trial, int64, shape (steps, B, 2).
         scale: what cosines are multiplied by.
         dropout, core_dropout: probabilities.
+        soft: SoftMax instead of SparseMax.
     """
 
     places: Tensor
@@ -40,37 +42,38 @@ class Rows:
     scale: float
     dropout: float
     core_dropout: float
+    soft: bool
 
 
-def sparse_core(cosines: Tensor, rows: Rows, step: Tensor | None) -> Tensor:
+def core_of(cosines: Tensor, rows: Rows, step: Tensor | None) -> Tensor:
     """The flat core (B, h N^2) of cosines (B, h, N, N); differentiable.
 
     Args:
         step: which step's dropout, as an integer tensor of shape (1,) on the device; None for no dropout.
     """
-    core: Tensor = _SparseCore.apply(cosines, rows, step)
+    core: Tensor = _Core.apply(cosines, rows, step)
     return core
 
 
-class _SparseCore(torch.autograd.Function):
+class _Core(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, cosines: Tensor, rows: Rows, step: Tensor | None) -> Tensor:
         cosines = cosines.contiguous()
         batch, heads, count, _ = cosines.shape
         core = torch.empty((batch, heads * count * count), device=cosines.device)
-        thresholds = torch.empty((batch, count), device=cosines.device)
+        levels = torch.empty((batch, count), device=cosines.device)
         grid, arguments, options = _launch(cosines, rows, step)
-        _forward[grid](cosines, core, thresholds, *arguments, **options)
+        _forward[grid](cosines, core, levels, *arguments, **options)
         context.rows, context.step = rows, step
-        context.save_for_backward(cosines, thresholds)
+        context.save_for_backward(cosines, levels)
         return core
 
     @staticmethod
     def backward(context: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
-        cosines, thresholds = context.saved_tensors
+        cosines, levels = context.saved_tensors
         slope = torch.empty_like(cosines)
         grid, arguments, options = _launch(cosines, context.rows, context.step)
-        _backward[grid](cosines, gradients[0].contiguous(), thresholds, slope, *arguments, **options)
+        _backward[grid](cosines, gradients[0].contiguous(), levels, slope, *arguments, **options)
         return slope, None, None
 
 
@@ -91,7 +94,7 @@ def _launch(cosines: Tensor, rows: Rows, step: Tensor | None) -> tuple[tuple[int
         drop_threshold(rows.core_dropout),
     ]
     block = triton.next_power_of_2(heads * count)
-    options = {"TRAINING": training, "BLOCK": block, "num_warps": max(1, min(16, block // 256))}
+    options = {"SOFT": rows.soft, "TRAINING": training, "BLOCK": block, "num_warps": max(1, min(16, block // 256))}
     return (count, batch), arguments, options
 
 
@@ -111,8 +114,8 @@ def _kept(index, keys, step, limit):  # type: ignore[no-untyped-def]
 
 @triton.jit
 def _forward(  # type: ignore[no-untyped-def]
-    cosines, core, thresholds, places, score_keys, core_keys, step,
-    count, heads, gain, core_gain, limit, core_limit, TRAINING: tl.constexpr, BLOCK: tl.constexpr,
+    cosines, core, levels, places, score_keys, core_keys, step,
+    count, heads, gain, core_gain, limit, core_limit, SOFT: tl.constexpr, TRAINING: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row, trial = tl.program_id(0), tl.program_id(1).to(tl.int64)
     width = heads * count
@@ -125,27 +128,31 @@ def _forward(  # type: ignore[no-untyped-def]
         score = tl.where(_kept(element, score_keys, step, limit), score, 0.0)
     score = tl.where(inside, score, float("-inf"))
 
-    # Newton's iteration from the left climbs monotonously and ends exactly: see sparsemax.newton_threshold.
-    threshold = tl.max(score, 0) - 1.0
-    previous = threshold - 1.0
-    while threshold > previous:
-        previous = threshold
-        above = score > threshold
-        total = tl.sum(tl.where(above, score, 0.0), 0)
-        threshold = tl.maximum(threshold, (total - 1.0) / tl.sum(above.to(tl.float32), 0))
-
-    weight = tl.maximum(score - threshold, 0.0) * core_gain
+    largest = tl.max(score, 0)
+    if SOFT:
+        level = largest + tl.log(tl.sum(tl.exp(score - largest), 0))
+        weight = tl.exp(score - level) * core_gain
+    else:
+        # Newton's iteration from the left climbs monotonously and ends exactly: see sparsemax.newton_threshold.
+        level = largest - 1.0
+        previous = level - 1.0
+        while level > previous:
+            previous = level
+            above = score > level
+            total = tl.sum(tl.where(above, score, 0.0), 0)
+            level = tl.maximum(level, (total - 1.0) / tl.sum(above.to(tl.float32), 0))
+        weight = tl.maximum(score - level, 0.0) * core_gain
     if TRAINING:
         weight = tl.where(_kept(element, core_keys, step, core_limit), weight, 0.0)
     place = tl.load(places + element, mask=inside, other=0)
     tl.store(core + trial * width * count + place, weight, mask=inside)
-    tl.store(thresholds + trial * count + row, threshold)
+    tl.store(levels + trial * count + row, level)
 
 
 @triton.jit
 def _backward(  # type: ignore[no-untyped-def]
-    cosines, core_slope, thresholds, slope, places, score_keys, core_keys, step,
-    count, heads, gain, core_gain, limit, core_limit, TRAINING: tl.constexpr, BLOCK: tl.constexpr,
+    cosines, core_slope, levels, slope, places, score_keys, core_keys, step,
+    count, heads, gain, core_gain, limit, core_limit, SOFT: tl.constexpr, TRAINING: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row, trial = tl.program_id(0), tl.program_id(1).to(tl.int64)
     width = heads * count
@@ -160,11 +167,16 @@ def _backward(  # type: ignore[no-untyped-def]
         kept = _kept(element, score_keys, step, limit)
         score = tl.where(kept, score, 0.0)
         gradient = tl.where(_kept(element, core_keys, step, core_limit), gradient, 0.0)
-    # On the support: the gradient minus its mean there.
-    support = inside & (score > tl.load(thresholds + trial * count + row))
-    gradient = tl.where(support, gradient, 0.0)
-    mean = tl.sum(gradient, 0) / tl.sum(support.to(tl.float32), 0)
-    gradient = tl.where(support, (gradient - mean) * gain, 0.0)
+    level = tl.load(levels + trial * count + row)
+    if SOFT:
+        weight = tl.exp(score - level)
+        gradient = weight * (gradient - tl.sum(gradient * weight, 0)) * gain
+    else:
+        # On the support: the gradient minus its mean there.
+        support = inside & (score > level)
+        gradient = tl.where(support, gradient, 0.0)
+        mean = tl.sum(gradient, 0) / tl.sum(support.to(tl.float32), 0)
+        gradient = tl.where(support, (gradient - mean) * gain, 0.0)
     if TRAINING:
         gradient = tl.where(kept, gradient, 0.0)
     tl.store(slope + place, gradient, mask=inside)

@@ -67,20 +67,63 @@ def train(
         update = graphs.recorded(update, start_over, device)
         start_over()
 
+    # Listeners take their time, and a device need not wait: they hear of an estimate when the steps to the next
+    # one are already under way.
+    tell: Callable[[], None] | None = None
     for done in range(1, schedule.epochs + 1):
         update()
-        due = [index for index, problem in enumerate(problems) if problem.listener.due(done)]
-        if due:
-            estimates, shares = _estimates(network, parameters)
-            for index in due:
-                problems[index].listener(done, estimates[index], None if shares is None else shares[index])
-    return list(_estimates(network, parameters)[0])
+        listening = [problem.listener.due(done) for problem in problems]
+        if any(listening):
+            if tell is not None:
+                tell()
+            tell = _message(done, problems, listening, _Estimates(network, parameters))
+    if tell is not None:
+        tell()
+    return list(_Estimates(network, parameters).fields)
 
 
-def _estimates(network: Network, parameters: Sequence[Tensor]) -> tuple[NDArray[np.float64], list[float] | None]:
-    with torch.no_grad():
-        fields, support = network(parameters, None)
-    return fields.double().cpu().numpy(), None if support is None else support.tolist()
+def _message(
+    done: int, problems: Sequence[Problem], listening: Sequence[bool], estimates: _Estimates
+) -> Callable[[], None]:
+    def tell() -> None:
+        shares = estimates.shares
+        for index, problem in enumerate(problems):
+            if listening[index]:
+                problem.listener(done, estimates.fields[index], None if shares is None else shares[index])
+
+    return tell
+
+
+class _Estimates:
+    """What the networks give without dropout, on its way to the host."""
+
+    def __init__(self, network: Network, parameters: Sequence[Tensor]) -> None:
+        with torch.no_grad():
+            fields, support = network(parameters, None)
+        self._fields, self._support = _to_host(fields.double()), None if support is None else _to_host(support)
+        self._arrival = torch.cuda.Event() if fields.is_cuda else None
+        if self._arrival is not None:
+            self._arrival.record(torch.cuda.current_stream(fields.device))
+
+    @property
+    def fields(self) -> NDArray[np.float64]:
+        return self._arrived(self._fields)
+
+    @property
+    def shares(self) -> list[float] | None:
+        return None if self._support is None else self._arrived(self._support).tolist()
+
+    def _arrived(self, tensor: Tensor) -> NDArray[np.float64]:
+        if self._arrival is not None:
+            self._arrival.synchronize()
+        return tensor.numpy()
+
+
+def _to_host(tensor: Tensor) -> Tensor:
+    """A copy in memory that a GPU writes to by itself; it is there once what was asked before it is done."""
+    if not tensor.is_cuda:
+        return tensor
+    return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)
 
 
 def _loss(problems: Sequence[Problem], schedule: Schedule, device: str) -> Callable[[Tensor], Tensor]:
