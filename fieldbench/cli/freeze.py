@@ -35,7 +35,7 @@ def freeze(
     """
     from fieldbench.regression import reference
 
-    scores = reference.from_run(run, _tolerances(exact))
+    scores = reference.from_run(run, tolerances(exact))
     text = reference.write(scores)
     if out is None:
         print(text, end="")
@@ -45,12 +45,16 @@ def freeze(
     print(f"{len(scores.frame)} trials are frozen in {out}")
 
 
-def _tolerances(exact: str | None) -> dict[str, float]:
-    """What ``--exact`` says, by method."""
+def tolerances(exact: str | None) -> dict[str, float]:
+    """What ``--exact`` says, by method.
+
+    Raises:
+        RequestError: if it is not understood.
+    """
     from fieldbench.errors import RequestError
     from fieldbench.spec import split
 
-    tolerances = {}
+    found = {}
     for item in split(exact) if exact else []:
         method, _, number = item.rpartition("=")
         try:
@@ -59,5 +63,5 @@ def _tolerances(exact: str | None) -> dict[str, float]:
             value = 0.0
         if not method or not 0 < value < 1:
             raise RequestError(f"--exact {item!r} is not understood; write METHOD=RTOL, such as nearest=1e-9")
-        tolerances[method] = value
-    return tolerances
+        found[method] = value
+    return found

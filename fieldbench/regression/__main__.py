@@ -31,6 +31,14 @@ def regression(
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or cuda:0,cuda:2.")] = "cpu",
     timing: Annotated[bool, typer.Option("--timing", help="One trial at a time, so that times count.")] = False,
     freeze: Annotated[bool, typer.Option("--freeze", help="Write the reference instead of checking it.")] = False,
+    exact: Annotated[
+        str | None,
+        typer.Option(
+            metavar="METHOD=RTOL,...",
+            help="With --freeze: methods whose arithmetic is the same everywhere, as in `fieldbench freeze`.",
+            show_default="the small matrix's",
+        ),
+    ] = None,
     plugin: Annotated[list[str], typer.Option(metavar="FILE", help="A single-file plugin.")] = [],  # noqa: B006
 ) -> int:
     """Run a matrix of methods and datasets and check its scores against a reference."""
@@ -38,6 +46,7 @@ def regression(
 
     from fieldbench.cli.check_results import report
     from fieldbench.cli.display import display
+    from fieldbench.cli.freeze import tolerances
     from fieldbench.cli.sources import sources
     from fieldbench.execution import Options, Stop
     from fieldbench.registry import Registry
@@ -46,6 +55,7 @@ def regression(
     from fieldbench.session import Session, interruptible
     from fieldbench.spec import split
 
+    given = tolerances(exact)
     found = sources([*plugin, str(matrices.calibration())], [])
     chosen = matrices.of_suite(suite) if suite else matrices.small()
     chosen = chosen.narrowed(split(methods) if methods else []).available(Registry(found)).calibrated()
@@ -62,7 +72,7 @@ def regression(
     if progress.left:
         return INTERRUPTED
     print(f"Run: {session.path}")
-    scores = reference.from_run(session.path, chosen.exact)
+    scores = reference.from_run(session.path, {**chosen.exact, **given})
     if known is None:
         against.parent.mkdir(parents=True, exist_ok=True)
         against.write_text(reference.write(scores), encoding="utf-8")

@@ -16,10 +16,26 @@ from fieldbench.spec import is_name
 
 TEMPLATES = Path(__file__).parent
 
+_OWN_TABLE = "--suite tests{/}regression.toml --exact nearest=1e-9"
+
+#: What the regression environment of each kind checks, and with which options of ``python -m fieldbench.regression``.
+#: A metric has none: what it returns for given fields is a known answer, which its tests hold it to.
+_CHECKED = {
+    "method": ("the scores of @NAME@ on fieldbench's small matrix", "--methods @NAME@"),
+    "modifier": (
+        "the scores of @NAME@-mean with @NAME@ on fieldbench's small matrix",
+        "--methods @NAME@-mean,@NAME@-mean+@NAME@",
+    ),
+    "dataset": ("the scores of a plain method on @NAME@", _OWN_TABLE),
+    "noise": ("the scores of a plain method under @NAME@", _OWN_TABLE),
+    "sampler": ("the scores of a plain method on what @NAME@ observes", _OWN_TABLE),
+    "metric": ("", ""),
+}
+
 
 def kinds() -> list[str]:
     """The kinds of plugin that there is a template for."""
-    return ["method", "dataset", "noise", "sampler", "metric", "modifier"]
+    return list(_CHECKED)
 
 
 def write_package(name: str, kind: str, into: Path, registry: Registry) -> list[Path]:
@@ -46,7 +62,10 @@ def write_package(name: str, kind: str, into: Path, registry: Registry) -> list[
     folder = into / f"fieldbench-{name}"
     if folder.exists():
         raise RequestError(f"{str(folder)!r} exists already; choose another name, or another place with --into")
+    checked, options = _CHECKED[kind]
     blanks = {
+        "SCORES": checked,
+        "OPTIONS": options,
         "DISTRIBUTION": folder.name,
         "NAME": name,
         "PACKAGE": package,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import configparser
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -87,6 +89,54 @@ def test_the_package_is_checked_and_run_from_the_command_line(tmp_path: Path) ->
     )  # fmt: skip
     assert run.returncode == 0, run.stdout + run.stderr
     assert "very-new[width=1.0]" in run.stdout
+
+
+def regression(folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    """What ``tox -e regression -- OPTIONS`` calls in a package's folder."""
+    ini = configparser.ConfigParser(interpolation=None)
+    ini.read(folder / "tox.ini")
+    command = ini["testenv:regression"]["commands"].replace("{/}", "/").replace("{env_tmp_dir}", str(folder / "tmp"))
+    python, *arguments = shlex.split(command.replace("{posargs}", shlex.join([*options, "--jobs", "1"])))
+    assert python == "python"
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=folder, capture_output=True, text=True, timeout=300, check=False,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(folder / "src"), str(folder / "site")])},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("kind", "right", "wrong"),
+    [
+        ("dataset", "np.cos(points", "np.sin(points"),
+        ("noise", "np.sqrt(3.0) * self.sigma", "np.sqrt(3.0) * self.sigma**2"),
+        ("sampler", "round(rate * len(slices))", "round(rate * len(slices)) - 1"),
+    ],
+)
+def test_its_regression_check_sees_a_change(kind: str, right: str, wrong: str, tmp_path: Path) -> None:
+    new_plugin("very-new", "--kind", kind, "--into", str(tmp_path))
+    folder = tmp_path / "fieldbench-very-new"
+    as_installed(folder, {})
+    frozen = regression(folder, "--freeze", "--trials", "2")
+    assert frozen.returncode == 0, frozen.stdout + frozen.stderr
+    same = regression(folder, "--trials", "1", "--out", "again")
+    assert same.returncode == 0, same.stdout + same.stderr
+    assert "2 trials in pairs, 2 of them to the last digit" in same.stdout
+    source = folder / "src" / "fieldbench_very_new" / f"{kind}.py"
+    text = source.read_text()
+    assert text.count(right) == 1
+    source.write_text(text.replace(right, wrong))
+    changed = regression(folder, "--trials", "1", "--out", "changed")
+    assert changed.returncode == 1, changed.stdout + changed.stderr
+    assert "certain" in changed.stdout
+
+
+def test_only_a_metric_has_no_regression_check(tmp_path: Path) -> None:
+    without = []
+    for kind in kinds():
+        new_plugin("very-new", "--kind", kind, "--into", str(tmp_path / kind))
+        if "[testenv:regression]" not in (tmp_path / kind / "fieldbench-very-new" / "tox.ini").read_text():
+            without.append(kind)
+    assert without == ["metric"]
 
 
 @pytest.mark.parametrize(
