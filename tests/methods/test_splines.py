@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.interpolate import RBFInterpolator
+from scipy.special import xlogy
 
 from fieldbench import Axis, Observation, Silent
+from fieldbench_methods.kriging import Kriging
 from fieldbench_methods.polyharmonic import choose, leave_one_out, predict
 from fieldbench_methods.splines import RadialBasis, ThinPlate
 
@@ -151,3 +155,62 @@ def test_the_judges_are_the_only_randomness():
     assert observation.mask.sum() > 500  # more than may judge, so that the seed matters at all
     one, again = (complete(RadialBasis(exact=1, neighbours=8), observation, seed=5) for _ in range(2))
     np.testing.assert_array_equal(one, again)
+
+
+def rough(positions):
+    """Plane waves of random directions, whose amplitudes fall off with their frequency, at positions (n, 3)."""
+    rng = np.random.default_rng(5)
+    vectors, phases = rng.normal(size=(60, 3)) * np.geomspace(0.1, 2, 60)[:, np.newaxis], rng.random(60)
+    return np.cos(positions @ vectors.T + 2 * np.pi * phases) @ np.linalg.norm(vectors, axis=1) ** -1.5
+
+
+def thin_plate_system(points):
+    """The bordered matrix of the kernel r^2 log r and of linear polynomials at these points."""
+    n, distances = len(points), np.linalg.norm(points[:, np.newaxis] - points, axis=-1)
+    matrix = np.zeros((n + 4, n + 4))
+    matrix[:n, :n], matrix[:n, n], matrix[:n, n + 1 :] = xlogy(distances**2, distances), 1, points
+    matrix[n:, :n] = matrix[:n, n:].T
+    return matrix
+
+
+def test_a_local_spline_is_as_near_to_that_of_all_points_as_its_power_function_allows():
+    """|s - s_N|(x) <= P_N(x) |s| (Wendland 2005, Scattered Data Approximation, chapter 11).
+
+    For the local spline s_N interpolates the one through all points, s, at the neighbours N of x. The power
+    function P_N follows from the kernel and the positions alone, the seminorm |s| from the values too.
+    """
+    rng, neighbours = np.random.default_rng(6), 24
+    points, targets = rng.random((300, 3)) * 10, rng.random((150, 3)) * 10
+    values = rough(points)
+    exact, local = (
+        predict(
+            points,
+            values[:, np.newaxis],
+            targets,
+            kernel="thin_plate_spline",
+            smoothing=0,
+            exact=most,
+            neighbours=neighbours,
+        )[:, 0]
+        for most in (300, 299)
+    )
+    matrix = thin_plate_system(points)
+    coefficients = np.linalg.solve(matrix, np.append(values, np.zeros(4)))[:300]
+    seminorm = np.sqrt(coefficients @ matrix[:300, :300] @ coefficients)
+    for target, difference in zip(targets, np.abs(exact - local), strict=True):
+        distances = np.linalg.norm(points - target, axis=1)
+        nearest = np.argsort(distances)[:neighbours]
+        towards = np.concatenate([xlogy(distances[nearest] ** 2, distances[nearest]), [1.0], target])
+        power = np.sqrt(-np.linalg.solve(thin_plate_system(points[nearest]), towards) @ towards)
+        assert 0 < difference <= power * seminorm
+
+
+@pytest.mark.parametrize("method", [ThinPlate, partial(Kriging, fit=200)])
+def test_the_local_approximation_moves_the_estimate_by_far_less_than_it_is_off(method):
+    """An approximation does no harm if what it changes is small beside the distance to the truth."""
+    shape = (11, 11, 11)
+    field = rough(np.indices(shape).reshape(3, -1).T).reshape(shape)
+    observation = observe(field, rate=0.25, seed=7)
+    exact, local = (complete(method(exact=most), observation) for most in (4000, 1))
+    moved, off = (np.linalg.norm(one[~observation.mask]) for one in (exact - local, exact - field))
+    assert 0 < moved < off / 4
