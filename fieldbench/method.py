@@ -19,6 +19,15 @@ from fieldbench.plugin import Plugin
 class Report(Protocol):
     """What a method may tell the harness while it works. The harness scores; the method never sees a score."""
 
+    @property
+    def threads(self) -> int:
+        """CPU threads that this trial may use now.
+
+        One (or what ``--threads`` says) while all slots have work; more for the last trials of a run, to which
+        idle slots lend theirs, and that in their midst: look again now and then. A method may ignore it, and
+        what it computes must not depend on it.
+        """
+
     def due(self, step: int) -> bool:
         """Whether an estimate at this step is wanted; cheap, ask before computing one."""
 
@@ -27,7 +36,9 @@ class Report(Protocol):
 
 
 class Silent:
-    """A report that wants nothing."""
+    """A report that wants nothing, and allows one thread."""
+
+    threads = 1
 
     def due(self, step: int) -> bool:
         return False

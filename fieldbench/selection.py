@@ -7,6 +7,7 @@ is best against the truth: no user can do that, so tables mark it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -62,7 +63,14 @@ class Recorder:
     """Receives one trial's reports: keeps the curves, and the best estimate where the rule asks for it."""
 
     def __init__(
-        self, rule: Selection, metric: Metric, truth: Field, mask: Mask, withheld: Mask | None, measured: FloatArray
+        self,
+        rule: Selection,
+        metric: Metric,
+        truth: Field,
+        mask: Mask,
+        withheld: Mask | None,
+        measured: FloatArray,
+        allowance: Callable[[], int] = lambda: 1,
     ) -> None:
         """
         Args:
@@ -72,11 +80,21 @@ class Recorder:
             mask: True = observed.
             withheld: True = withheld from the method, or None.
             measured: the noisy field at observed entries, which is all that ``holdout`` may look at.
+            allowance: how many CPU threads the method may use now.
         """
         self._rule, self._metric, self._truth = rule, metric.for_field(truth), truth
         self._withheld, self._measured = withheld, measured
+        self._allowance = allowance
+        self.most_threads = 1
         self._best: tuple[float, int, FloatArray] | None = None
         self._curve: dict[str, list[float]] = {}
+
+    @property
+    def threads(self) -> int:
+        """CPU threads that the method may use now; the most that it was ever told is kept."""
+        threads = self._allowance()
+        self.most_threads = max(self.most_threads, threads)
+        return threads
 
     def due(self, step: int) -> bool:
         return step % self._rule.every == 0

@@ -83,7 +83,8 @@ class Record:
         device: what it ran on.
         peak_memory: largest resident memory of the worker process during the trial, in bytes; it is the worker
             that measures it.
-        diagnostics: anything else worth keeping: curves over steps, the selected step, GPU memory.
+        diagnostics: anything else worth keeping: curves over steps, the selected step, GPU memory, the most CPU
+            threads that the method learned it may use.
     """
 
     trial: Trial
@@ -156,25 +157,34 @@ def method_seed(trial: Trial) -> int:
     return int(_digest(("method", name, *place))[:16], 16) >> 1
 
 
-def run(trials: Sequence[Trial], registry: Registry, device: str = "cpu", keep: Keep | None = None) -> list[Record]:
+def run(
+    trials: Sequence[Trial],
+    registry: Registry,
+    device: str = "cpu",
+    keep: Keep | None = None,
+    threads: Callable[[], int] = lambda: 1,
+) -> list[Record]:
     """Run trials of one cell together; each record is what running its trial alone would give.
 
     A trial that raises becomes a record with status ``failed`` (``out-of-memory`` for a MemoryError or its
     GPU kin). If a batch raises, its trials are run one by one, so that one bad trial costs only itself.
-    ``keep`` is shown the draw and the estimate of each trial that ends well.
+    ``keep`` is shown the draw and the estimate of each trial that ends well. ``threads`` tells how many CPU
+    threads a method may use now; it changes no number.
     """
     if len(trials) > 1:
         try:
-            return _run_batch(trials, registry, device, keep)
+            return _run_batch(trials, registry, device, keep, threads)
         except Exception:
-            return [record for trial in trials for record in run([trial], registry, device, keep)]
+            return [record for trial in trials for record in run([trial], registry, device, keep, threads)]
     try:
-        return _run_batch(trials, registry, device, keep)
+        return _run_batch(trials, registry, device, keep, threads)
     except Exception as error:
         return [_failure(trials[0], error, device)]
 
 
-def _run_batch(trials: Sequence[Trial], registry: Registry, device: str, keep: Keep | None) -> list[Record]:
+def _run_batch(
+    trials: Sequence[Trial], registry: Registry, device: str, keep: Keep | None, threads: Callable[[], int]
+) -> list[Record]:
     first = trials[0]
     method, rule = registry.method(first.method), registry.selection(first.select)
     sampler, metrics = registry.sampler(first.sampler), registry.metrics()
@@ -195,7 +205,7 @@ def _run_batch(trials: Sequence[Trial], registry: Registry, device: str, keep: K
         for item, held in zip(draws, withheld, strict=True)
     ]
     recorders = [
-        Recorder(rule, headline, item.field, item.mask, held, item.measured)
+        Recorder(rule, headline, item.field, item.mask, held, item.measured, threads)
         for item, held in zip(draws, withheld, strict=True)
     ]
     estimates, seconds = _timed(method, observations, [method_seed(trial) for trial in trials], place, recorders)
@@ -207,6 +217,7 @@ def _run_batch(trials: Sequence[Trial], registry: Registry, device: str, keep: K
         if keep is not None:
             keep(trial, item, chosen)
         diagnostics |= {"observed": int(item.mask.sum()), "shape": list(item.field.shape), "batch": len(trials)}
+        diagnostics["threads"] = recorder.most_threads
         records.append(Record(trial, OK, "", scores, seconds / len(trials), place, None, _with_gpu(diagnostics, place)))
     return records
 

@@ -32,6 +32,8 @@ SCALING_TOLERANCE, GPU_TOLERANCE = 1e-6, 1e-2
 class Everything:
     """A report that wants every estimate and keeps them."""
 
+    threads = 1
+
     def __init__(self) -> None:
         self.received: list[tuple[Any, Any, dict[str, Any]]] = []
 

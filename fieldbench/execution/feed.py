@@ -60,6 +60,11 @@ class Feed:
         self._fill()
         return not self._waiting
 
+    def waits(self, lane: Lane) -> bool:
+        """Whether there is a trial for this lane within the window."""
+        self._fill()
+        return any(cell.lane == lane for cell in self._cells.values())
+
     def take(self, lanes: Container[Lane]) -> Group | None:
         """The next group for any of these lanes: the one whose first trial comes first in the plan."""
         self._fill()

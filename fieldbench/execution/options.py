@@ -14,7 +14,8 @@ class Options:
         jobs: CPU slots; none means one a core.
         slots_per_device: trials that may run at once on each GPU.
         threads: CPU threads of each slot's worker (BLAS, OpenMP, torch and numba alike). One by default, so
-            that numbers do not depend on how many slots there are.
+            that numbers do not depend on how many slots there are. A method that asks may use those of idle
+            slots too, see :mod:`fieldbench.execution.allowance`.
         timeout: seconds that a trial may take, from the drawing of its field to its scores.
         memory_limit: bytes of resident host memory that a worker may use.
         backend: ``local``, ``dask`` or the name of any registered joblib backend.

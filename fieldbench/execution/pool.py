@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
+from fieldbench.execution.allowance import shares
 from fieldbench.execution.feed import Feed, Group
 from fieldbench.execution.options import Options
 from fieldbench.execution.seat import Outcome, Seat
@@ -45,13 +46,15 @@ class Pool:
             seat, group = leased
             self._busy += 1
             busy = self._busy
+            self._share_out(feed)
         try:
             outcome = seat.run(group.trials, busy)
         finally:
             self._release(seat)
-        if outcome.batch_size is not None:
-            with self._changed:
+        with self._changed:
+            if outcome.batch_size is not None:
                 feed.learn(group.trials[0], outcome.batch_size)
+            self._share_out(feed)
         return outcome
 
     def run(self, group: Group) -> Outcome:
@@ -84,6 +87,12 @@ class Pool:
             return None
         group = feed.take([lane for lane, seats in self._free.items() if seats])
         return None if group is None else (self._free[group.lane].pop(), group)
+
+    def _share_out(self, feed: Feed) -> None:
+        """Lend the threads of CPU slots for which there is nothing left to the trials on the others."""
+        busy = [seat for seat in self._seats if seat.slot.lane == "cpu" and seat not in self._free["cpu"]]
+        for seat, share in zip(busy, shares(self.sizes["cpu"], len(busy), feed.waits("cpu")), strict=True):
+            seat.allow(share)
 
     def _release(self, seat: Seat) -> None:
         with self._changed:

@@ -18,6 +18,7 @@ from pathlib import Path
 
 import cloudpickle
 
+from fieldbench.execution.allowance import Lender
 from fieldbench.execution.options import Options
 from fieldbench.execution.slots import Slot
 from fieldbench.execution.worker import Answer, Setup
@@ -34,7 +35,7 @@ _FAREWELL = 3.0
 #: time is up, take thousands, and what the method said before them matters most.
 _TAIL = 20_000
 
-_START = "import sys; sys.path[:] = sys.argv[3:]; from fieldbench.execution.worker import main; main()"
+_START = "import sys; sys.path[:] = sys.argv[4:]; from fieldbench.execution.worker import main; main()"
 
 
 class Lost(Exception):
@@ -64,7 +65,8 @@ class Worker:
         self._options, self._given_up = options, given_up
         self._link, theirs = multiprocessing.Pipe()
         lifeline, self._lifeline = os.pipe()
-        descriptors = (theirs.fileno(), lifeline)
+        self._lender = Lender()
+        descriptors = (theirs.fileno(), lifeline, self._lender.reading)
         command = [sys.executable, "-P", "-c", _START, *map(str, descriptors), *sys.path]
         self._process = subprocess.Popen(
             command,
@@ -77,6 +79,7 @@ class Worker:
         )
         theirs.close()
         os.close(lifeline)
+        self._lender.handed_over()
         self._output: deque[bytes] = deque(maxlen=64)
         threading.Thread(target=self._drain, daemon=True).start()
         self._ready = False
@@ -110,6 +113,10 @@ class Worker:
         assert isinstance(answer, Answer)
         return answer
 
+    def allow(self, threads: int) -> None:
+        """Say how many CPU threads its trial may use from now on."""
+        self._lender.allow(threads)
+
     def kill(self) -> None:
         """End the process and all that it started. There is nothing that it would have to save."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -117,6 +124,7 @@ class Worker:
         with contextlib.suppress(subprocess.TimeoutExpired):  # one that hangs in a driver cannot be waited for
             self._process.wait(_FAREWELL)
         self._link.close()
+        self._lender.close()
         if self._lifeline >= 0:
             os.close(self._lifeline)
             self._lifeline = -1

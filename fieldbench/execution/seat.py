@@ -37,6 +37,14 @@ class Seat:
         self.slot = slot
         self._sources, self._options, self._given_up = sources, options, given_up
         self._worker: Worker | None = None
+        self._shares = 1
+
+    def allow(self, shares: int) -> None:
+        """Let its trial use the CPU threads of so many slots, from now on; a worker yet to come hears of it too."""
+        if shares != self._shares:
+            self._shares = shares
+            if (worker := self._worker) is not None:
+                worker.allow(shares * self._options.threads)
 
     def run(self, trials: Sequence[Trial], busy: int) -> Outcome:
         """Run trials of one cell; whatever happens to the worker, each gets a record of its own.
@@ -73,6 +81,7 @@ class Seat:
             raise GivenUp
         if self._worker is None:
             self._worker = Worker(self.slot, self._sources, self._options, self._given_up)
+            self._worker.allow(self._shares * self._options.threads)
         try:
             answer = self._worker.run(trials)
         except (Lost, GivenUp):

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from fieldbench.execution.allowance import Allowance
 from fieldbench.execution.lifeline import hold_on_to
 from fieldbench.execution.memory import peak_memory, reset_peak
 from fieldbench.plan import cell_identity
@@ -44,14 +45,14 @@ class Answer:
 
 
 def main() -> None:
-    """Serve until the socket is closed. Arguments: file descriptors of the socket and of the lifeline."""
+    """Serve until the socket is closed. Arguments: file descriptors of socket, lifeline and allowance."""
     link = Connection(int(sys.argv[1]))
     hold_on_to(int(sys.argv[2]))
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)
     with contextlib.suppress(OSError):  # if memory runs out, the kernel shall take this process
         Path("/proc/self/oom_score_adj").write_text("1000")
-    desk = Desk(pickle.loads(link.recv_bytes()))
+    desk = Desk(pickle.loads(link.recv_bytes()), Allowance(int(sys.argv[3])))
     link.send_bytes(b"ready")
     while True:
         try:
@@ -64,8 +65,8 @@ def main() -> None:
 class Desk:
     """Computes trials, one group after another."""
 
-    def __init__(self, setup: Setup) -> None:
-        self._setup = setup
+    def __init__(self, setup: Setup, allowance: Allowance) -> None:
+        self._setup, self._allowance = setup, allowance
         self._registry = Registry(setup.sources)
         self._keep = self._keeper()
         self._known: set[str] = set()
@@ -80,7 +81,7 @@ class Desk:
         if self._setup.timing:
             self._warm_up(first)
         reset_peak()
-        records = run(trials, self._registry, self._setup.device, self._keep)
+        records = run(trials, self._registry, self._setup.device, self._keep, self._allowance)
         peak = peak_memory()
         return Answer([dataclasses.replace(record, peak_memory=peak) for record in records], self._batch_size(records))
 

@@ -48,6 +48,24 @@ class Steady(fieldbench.Method):
         return np.nanmean(observation.values) + 0.01 * noise
 
 
+class Asks(Steady):
+    """Steady, but asks how many threads it may use, until they are enough or its time is up."""
+
+    name = "asks"
+
+    until: int = fieldbench.parameter(0, "threads to wait for; none: ask for the given time")
+
+    def complete(self, observation: fieldbench.Observation, *, seed: int, device: str, report: Report) -> Any:
+        deadline = time.monotonic() + (30 if self.until else self.seconds)
+        while report.threads < self.until or not self.until:
+            if time.monotonic() > deadline:
+                if self.until:
+                    raise TimeoutError(f"never more than {report.threads} threads")
+                break
+            time.sleep(0.005)
+        return super().complete(observation, seed=seed, device=device, report=report)
+
+
 class Troubled(Steady):
     """Steady, but for one trial while there is trouble."""
 
@@ -199,4 +217,4 @@ def fieldbench_register_datasets() -> list[type[fieldbench.Dataset]]:
 
 @fieldbench.hookimpl
 def fieldbench_register_methods() -> list[type[fieldbench.Method]]:
-    return [Steady, Troubled, Batched, Probe, WaitsForCpu, MarksCpu]
+    return [Steady, Asks, Troubled, Batched, Probe, WaitsForCpu, MarksCpu]

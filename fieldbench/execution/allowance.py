@@ -1,0 +1,62 @@
+"""How many CPU threads a trial may use: the parent says so through a pipe, while the worker is at work."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+
+_MOST = 255
+"""A message is one byte, so that it is written and read whole."""
+
+
+def shares(slots: int, busy: int, more_waits: bool) -> list[int]:
+    """For each busy one of some slots, how many slots' threads it may use.
+
+    While more waits, an idle slot is about to be taken and each keeps to its own. After that the threads of
+    idle slots are dealt out evenly, the first ones getting what is left over.
+    """
+    if more_waits or not busy:
+        return [1] * busy
+    each, over = divmod(slots, busy)
+    return [each + (place < over) for place in range(busy)]
+
+
+class Lender:
+    """The parent's end."""
+
+    def __init__(self) -> None:
+        self.reading, self._writing = os.pipe()
+        os.set_blocking(self.reading, False)
+        os.set_blocking(self._writing, False)
+        # Closed by one thread, while another may be about to write: the number may be another file's by then.
+        self._lock = threading.Lock()
+
+    def handed_over(self) -> None:
+        """The worker has its end; this process needs it no more."""
+        os.close(self.reading)
+
+    def allow(self, threads: int) -> None:
+        """Say a new number. A worker that is gone, or has not looked for thousands of changes, misses it."""
+        with self._lock, contextlib.suppress(OSError):
+            if self._writing >= 0:
+                os.write(self._writing, bytes([min(threads, _MOST)]))
+
+    def close(self) -> None:
+        with self._lock:
+            if self._writing >= 0:
+                os.close(self._writing)
+                self._writing = -1
+
+
+class Allowance:
+    """The worker's end: call it for the latest number."""
+
+    def __init__(self, reading: int) -> None:
+        self._reading, self._threads = reading, 1
+
+    def __call__(self) -> int:
+        with contextlib.suppress(OSError):  # nothing new
+            while news := os.read(self._reading, 4096):
+                self._threads = news[-1]
+        return self._threads
