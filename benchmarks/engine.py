@@ -292,49 +292,53 @@ class Stopwatch:
 
 
 def profile(options: argparse.Namespace) -> None:
-    if options.device != "cpu":
-        for case in options.cases or ["tap"]:
-            profile_on_gpu(case)
-        return
-    names = [name for name in vars(kernels) if callable(getattr(kernels, name)) and not name.startswith("_")]
+    """Where one epoch's time goes before (the stand-in of the released program) and after."""
     for case in options.cases or ["tap"]:
-        engine, spent = warm_engine(case), Counter[str]()
-        engine_module.kernels = Stopwatch(kernels, names, spent)  # type: ignore[assignment]
-        engine_module.np = Stopwatch(np, ["dot"], spent)  # type: ignore[assignment]
-        total = seconds(engine.step, 1)
-        spent.clear()
-        rounds = 50
-        total = sum(seconds(engine.step, 1) for _ in range(rounds))
-        engine_module.kernels, engine_module.np = kernels, np
-        print(f"{case}: {1e3 * total / rounds:.2f} ms an epoch")
-        for name, spell in spent.most_common():
-            print(f"  {1e3 * spell / rounds:8.3f} ms {spell / total:5.1%}  {name}")
+        design, problems, cubes = trials_of(case, 10 if options.device != "cpu" else 1)
+        before = lambda s: stand_in(design, cubes, problems, s, options.device)  # noqa: E731, B023
+        profile_torch(f"{case}, stand-in", before, options.device)
+        if options.device == "cpu":
+            profile_engine(case)
+        else:
+            after = lambda s: fit_on_gpu(design, cubes, problems, s, "cuda")  # noqa: E731, B023
+            profile_torch(f"{case}, fused and recorded", after, "cuda")
 
 
-def profile_on_gpu(case: str) -> None:
-    """Kernels of an epoch of ten trials, before (plain twin) and after (fused and recorded)."""
+def profile_torch(name: str, run: Callable[[Schedule], object], device: str) -> None:
+    """The operations, or kernels, of an epoch: those of a longer training less those of a shorter one."""
     from torch.profiler import ProfilerActivity
     from torch.profiler import profile as recording
 
-    design, problems, cubes = trials_of(case, 10)
-    for name, fit in (("plain twin", fit_plain), ("fused and recorded", fit_on_gpu)):
-        fit(design, cubes, problems, Schedule(2, 4e-3, 0.01), "cuda")
-        counts = []
-        for epochs in (2, 52):
-            with recording(activities=[ProfilerActivity.CUDA]) as found:
-                fit(design, cubes, problems, Schedule(epochs, 4e-3, 0.01), "cuda")
-            counts.append(
-                {event.key: (event.self_device_time_total, event.count) for event in found.key_averages()},
-            )
-        short, long = counts
-        spent = {
-            key: [(one - other) / 50 for one, other in zip(value, short.get(key, (0, 0)), strict=True)]
-            for key, value in long.items()
-        }
-        total, launches = (sum(value[index] for value in spent.values()) for index in (0, 1))
-        print(f"{case}, {name}: {total / 1e3:.3f} ms an epoch of 10 trials in {launches:.0f} kernels")
-        for key, (duration, launched) in sorted(spent.items(), key=lambda item: -item[1][0])[:14]:
-            print(f"  {duration / 1e3:8.3f} ms {duration / total:5.1%}  {launched:5.1f} x  {key[:90]}")
+    epochs = 10 if device == "cpu" else 50
+    activity = ProfilerActivity.CPU if device == "cpu" else ProfilerActivity.CUDA
+    run(Schedule(2, 4e-3, 0.01))
+    spent = Counter[str]()
+    for number, sign in ((2, -1), (2 + epochs, 1)):
+        with recording(activities=[activity]) as found:
+            run(Schedule(number, 4e-3, 0.01))
+        for event in found.key_averages():
+            duration = event.self_cpu_time_total if device == "cpu" else event.self_device_time_total
+            spent[event.key] += sign * duration / epochs / 1e6  # type: ignore[assignment]
+    print_profile(name, spent, sum(spent.values()))
+
+
+def print_profile(name: str, spent: Counter[str], total: float) -> None:
+    print(f"{name}: {1e3 * total:.2f} ms an epoch")
+    for what, duration in spent.most_common(12):
+        print(f"  {1e3 * duration:8.3f} ms {duration / total:5.1%}  {what[:90]}")
+
+
+def profile_engine(case: str) -> None:
+    names = [name for name in vars(kernels) if callable(getattr(kernels, name)) and not name.startswith("_")]
+    engine, spent = warm_engine(case), Counter[str]()
+    engine_module.kernels = Stopwatch(kernels, names, spent)  # type: ignore[assignment]
+    engine_module.np = Stopwatch(np, ["dot"], spent)  # type: ignore[assignment]
+    seconds(engine.step, 1)
+    spent.clear()
+    rounds = 50
+    total = sum(seconds(engine.step, 1) for _ in range(rounds)) / rounds
+    engine_module.kernels, engine_module.np = kernels, np
+    print_profile(f"{case}, fast engine", Counter({key: spell / rounds for key, spell in spent.items()}), total)
 
 
 def errors(options: argparse.Namespace) -> None:
@@ -364,7 +368,7 @@ def errors(options: argparse.Namespace) -> None:
         fast = delayed(fit_fast)
         estimates = {
             "stand-in": stand_in(design, cubes, problems, schedule, options.device),
-            "plain twin": fit_plain(design, cubes, problems, schedule, options.device),
+            "plain twin": [] if options.without_plain else fit_plain(design, cubes, problems, schedule, options.device),
             "fast engine, CPU": Parallel(options.jobs)(
                 fast(design, *trial, schedule) for trial in zip(cubes, problems, strict=True)
             ),
@@ -372,6 +376,8 @@ def errors(options: argparse.Namespace) -> None:
         if options.device != "cpu":
             estimates["fused and recorded, GPU"] = fit_on_gpu(design, cubes, problems, schedule, options.device)
         for name, found in estimates.items():
+            if not found:
+                continue
             scores = [
                 float(np.sqrt(np.mean((scaling.inverse(estimate) - field.values) ** 2)))
                 for estimate, scaling in zip(found, scalings, strict=True)
@@ -384,18 +390,20 @@ def errors(options: argparse.Namespace) -> None:
 
 
 def memory(options: argparse.Namespace) -> None:
-    shape = (100, 100, 100)
-    method = TAP(window=20, stride=5, latent=64)
-    design, problem = method.design(shape), problem_of(shape, 0.05, 0)
-    print(
-        f"{design.geometry.cubes} cubes; the dense attention map alone is {4 * design.geometry.cubes**2 / 1e6:.0f} MB"
-    )
-    engine = Engine(design, cubes_of(design, problem), problem, Schedule(100, 4e-3, 0.01))
-    for _ in range(5):
-        duration = seconds(engine.step, 1)
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    """A 100 x 100 x 100 field with more and more cubes: time and peak memory of the fast engine."""
+    shape, problem = (100, 100, 100), problem_of((100, 100, 100), 0.05, 0)
+    for stride in (10, 8, 6, 5):
+        design = TAP(window=20, stride=stride, latent=64).design(shape)
+        count = design.geometry.cubes
+        engine = Engine(design, cubes_of(design, problem), problem, Schedule(100, 4e-3, 0.01))
+        seconds(engine.step, 4)
+        duration = seconds(engine.step, 5)
         print(
-            f"{duration:.2f} s an epoch, density {engine.density:.3f}, peak resident memory {peak:.2f} GB", flush=True
+            f"{count} cubes, density {engine.density:.3f}: {duration:.3f} s an epoch, "
+            f"{1e9 * duration / count**2:.0f} ns for each pair of cubes; the attention map alone would be "
+            f"{4 * count**2 / 1e6:.0f} MB, peak resident memory so far "
+            f"{resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3:.0f} MB",
+            flush=True,
         )
 
 
@@ -407,6 +415,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=10, help="of the errors mode")
     parser.add_argument("--dataset", default="ssf", help="of the errors mode")
     parser.add_argument("--device", default="cpu", help="cpu or cuda; of all but the fast CPU engine")
+    parser.add_argument("--without-plain", action="store_true", help="leave the plain twin out of the errors mode")
     parser.add_argument("--jobs", type=int, default=1, help="processes of the fast CPU engine in the errors mode")
     options = parser.parse_args()
     torch.set_num_threads(1)
