@@ -39,12 +39,33 @@ class Relay:
     def __init__(self, report: Report, scaling: Scaling, **constants: float) -> None:
         self._report, self._scaling, self._constants = report, scaling, constants
 
+    @property
+    def threads(self) -> int:
+        """CPU threads that the trial may use now."""
+        return threads_of(self._report)
+
     def due(self, step: int) -> bool:
         return self._report.due(step)
 
     def __call__(self, step: int, estimate: FloatArray, support: float | None) -> None:
         diagnostics = self._constants if support is None else {"support": support, **self._constants}
         self._report(step, self._scaling.inverse(estimate), **diagnostics)
+
+
+class Unheard(Silent):
+    """Wants no estimate, for trainings whose estimates are not the trial's; it shares the trial's threads."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+
+    @property
+    def threads(self) -> int:  # type: ignore[override]
+        return threads_of(self._report)
+
+
+def threads_of(report: Report) -> int:
+    """CPU threads that a trial may use now; one where somebody's own report does not say."""
+    return getattr(report, "threads", 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +106,7 @@ def complete(
     scalings = [fit_scaling(observation, transform) for observation in observations]
     weights: Sequence[float | None] = [None] * len(observations)
     if variation is not None:
-        weights = _weights(fit, observations, seeds, device, transform, variation)
+        weights = _weights(fit, observations, seeds, device, reports, transform, variation)
     problems = [
         _problem(observation, scaling, seed, report, variation, weight)
         for observation, scaling, seed, report, weight in zip(
@@ -116,6 +137,7 @@ def _weights(
     observations: Sequence[Observation],
     seeds: Sequence[int],
     device: str,
+    reports: Sequence[Report],
     transform: str,
     variation: TotalVariation,
 ) -> list[float]:
@@ -127,7 +149,7 @@ def _weights(
     if variation.weight is not None:
         return [variation.weight] * len(observations)
     problems, hidden, wanted = [], [], []
-    for observation, seed in zip(observations, seeds, strict=True):
+    for observation, seed, report in zip(observations, seeds, reports, strict=True):
         try:
             hidden.append(withheld(observation.mask, SEARCH_SHARE, seed))
         except ValueError as error:
@@ -135,7 +157,8 @@ def _weights(
         training = observation.without(hidden[-1])
         scaling = fit_scaling(training, transform)
         wanted.append(scaling.forward(observation.filled(0.0))[hidden[-1]])
-        problems += [_problem(training, scaling, seed, Silent(), variation, weight) for weight in variation.candidates]
+        quiet = Unheard(report)
+        problems += [_problem(training, scaling, seed, quiet, variation, weight) for weight in variation.candidates]
     estimates = fit(problems, device, SEARCH_EPOCHS)
     chosen, count = [], len(variation.candidates)
     for index, (place, values) in enumerate(zip(hidden, wanted, strict=True)):

@@ -1,9 +1,12 @@
-"""The fast CPU engine: one trial of TAP or MHTAP, trained on one thread with numpy and numba.
+"""The fast CPU engine: one trial of TAP or MHTAP, trained on one or two threads with numpy and numba.
 
 It computes what :mod:`network` and :mod:`training` define, with the gradient written out. What makes it
 fast: no sort and no dense attention map (:mod:`kernels`), the support of the core used where it is sparse
 enough, the observed share of the data matrix used where it is sparse enough, no autograd, no allocation
-in the loop. BLAS does the dense products.
+in the loop. BLAS does the dense products, each on one thread.
+
+With two threads, halves of a step that do not need each other run at once. Where the halves are cut does not
+depend on the number of threads, and no sum is cut, so neither do the numbers.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +25,7 @@ from fieldbench.field import FloatArray, Mask
 from fieldbench_methods.fieldformer import kernels, randomness
 from fieldbench_methods.fieldformer.design import SMALLEST_NORM, Design, Schedule
 from fieldbench_methods.fieldformer.geometry import Geometry
+from fieldbench_methods.fieldformer.halves import Both, in_turn
 from fieldbench_methods.self_supervised import Problem, Smoothness
 from fieldbench_methods.tv.penalty import variation_gradient
 
@@ -28,6 +33,9 @@ Floats = NDArray[np.float32]
 
 _BLOCK = 1 << 18
 """Scores computed at a time: one mebibyte, which stays in the cache between the product and the row loop."""
+
+_WORTH_A_THREAD = 1 << 21
+"""Multiplications from which handing half of a product to another thread takes less time than it saves."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +45,7 @@ class Layout:
     Attributes:
         order: the modes in the order in which they are contracted; the first is the leading mode.
         lead_row, lead_column, rest_row, rest_column: see :mod:`kernels`.
+        halves: two groups of rows whose slots have no leading index in common.
     """
 
     order: tuple[int, ...]
@@ -44,6 +53,7 @@ class Layout:
     lead_column: NDArray[np.uint32]
     rest_row: NDArray[np.uint32]
     rest_column: NDArray[np.uint32]
+    halves: tuple[NDArray[np.int64], NDArray[np.int64]]
 
     @classmethod
     def of(cls, geometry: Geometry) -> Layout:
@@ -62,7 +72,16 @@ class Layout:
             return total.astype(np.uint32)
 
         lead = order[0]
-        return cls(order, rows[lead].astype(np.uint32), columns[lead].astype(np.uint32), flat(rows), flat(columns))
+        # A row's leading indices, whatever the head, are those of its own digit times the count.
+        low = rows[lead] // geometry.counts[lead] < geometry.counts[lead] // 2
+        return cls(
+            order,
+            rows[lead].astype(np.uint32),
+            columns[lead].astype(np.uint32),
+            flat(rows),
+            flat(columns),
+            (np.flatnonzero(low), np.flatnonzero(~low)),
+        )
 
     @property
     def places(self) -> tuple[NDArray[np.uint32], ...]:
@@ -114,11 +133,14 @@ class Engine:
         cubes: the data matrix P, shape (N, K_1 ... K_L).
         problem: what to fit.
         schedule: learning rate and the like.
+        both: does two independent halves of a step.
     """
 
-    def __init__(self, design: Design, cubes: Floats, problem: Problem, schedule: Schedule) -> None:
+    def __init__(
+        self, design: Design, cubes: Floats, problem: Problem, schedule: Schedule, both: Both = in_turn
+    ) -> None:
         geometry = design.geometry
-        self._design, self._schedule = design, schedule
+        self._design, self._schedule, self._both = design, schedule, both
         self._cubes, self._cubes_across = _matrix(cubes), _matrix(np.ascontiguousarray(cubes.T))
         self._empty = ~cubes.any(axis=1)
         self._layout = layout = Layout.of(geometry)
@@ -132,18 +154,20 @@ class Engine:
         }
 
         heads, count, latent = geometry.head_count, geometry.cubes, design.padded_latent
-        self._projected = [np.empty((count, heads * latent), np.float32) for _ in range(2)]
-        self._unit = [np.empty((heads, count, latent), np.float32) for _ in range(2)]
-        self._unit_gradient = [np.empty((heads, count, latent), np.float32) for _ in range(2)]
+        # The first of two is for queries, the second for keys.
+        self._projected = [_aligned(count, heads * latent) for _ in range(2)]
+        self._unit = [_aligned(heads, count, latent) for _ in range(2)]
+        self._unit_gradient = [_aligned(heads, count, latent) for _ in range(2)]
         self._inverse = [np.empty((heads, count), np.float32) for _ in range(2)]
         blocks = -(-heads * count * count // _BLOCK)
         self._block_rows = max(1, -(-count // blocks))
-        self._scores = np.empty((heads, self._block_rows, count), np.float32)
-        self._row = np.empty(heads * count, np.float32)
+        self._scores = _aligned(heads * self._block_rows * count)
+        self._width = heads * count
+        self._rows = [_aligned(self._width) for _ in range(2)]
         self._thresholds = np.full(count, -np.inf, np.float32)
         self._head_ends = np.empty((heads, count), np.int64)
-        self._support = _Support(count, heads * count)
-        self._tucker = _Tucker(geometry, layout)
+        self._support = _Support(count, self._width)
+        self._tucker = _Tucker(geometry, layout, both)
 
         self._smoothness = problem.smoothness and replace(
             problem.smoothness, axes=tuple(layout.order.index(axis) for axis in problem.smoothness.axes)
@@ -185,14 +209,14 @@ class Engine:
         """The scaled estimate with dropout off, and the share of non-zero core entries."""
         field = self._forward(None).reshape(self._tucker.field_shape)
         field = np.transpose(field, np.argsort(self._layout.order)).astype(float)
-        share = self._support.nonzero / (self._design.geometry.cubes * self._row.size)
+        share = self._support.nonzero / (self._design.geometry.cubes * self._width)
         return (np.tanh(field) if self._design.output == "tanh" else field), share
 
     @property
     def attention(self) -> Floats:
         """The attention map of the last evaluation, shape (N, h N), heads beside one another."""
         support, rows = self._support, self._design.geometry.cubes
-        dense = np.zeros((rows, self._row.size), np.float32)
+        dense = np.zeros((rows, self._width), np.float32)
         row_of = np.repeat(np.arange(rows), np.diff(support.starts))
         dense[row_of, support.columns[: support.used]] = support.weights[: support.used]
         return dense
@@ -200,7 +224,7 @@ class Engine:
     @property
     def density(self) -> float:
         """The share of the attention map in the support at the last evaluation, dropped core entries included."""
-        return self._support.used / (self._design.geometry.cubes * self._row.size)
+        return self._support.used / (self._design.geometry.cubes * self._width)
 
     @property
     def gradients(self) -> list[Floats]:
@@ -211,32 +235,56 @@ class Engine:
 
     def _forward(self, step: int | None) -> Floats:
         """The field before the output activation, flat: in training its observed lines only, where there are such."""
-        for source, projected, unit, inverse in zip(
-            self._weights.embeddings, self._projected, self._unit, self._inverse, strict=True
-        ):
-            self._cubes.times(source, projected)
-            kernels.normalise(projected, np.float32(SMALLEST_NORM), unit, inverse)
+        self._both(partial(self._project, 0), partial(self._project, 1))
         self._attend(step)
         return self._tucker.expand(self._support, self._weights.factors, None if step is None else self._lines)
 
+    def _project(self, side: int) -> None:
+        """Unit queries (side 0) or keys (side 1) from the embedding."""
+        projected = self._projected[side]
+        self._cubes.times(self._weights.embeddings[side], projected)
+        kernels.normalise(projected, np.float32(SMALLEST_NORM), self._unit[side], self._inverse[side])
+
     def _attend(self, step: int | None) -> None:
-        queries, keys = self._unit
-        count = queries.shape[1]
-        gain, limit, word, core_gain, core_limit, core_word = self._dropout(step)
+        count, support = self._unit[0].shape[1], self._support
         # Evaluation starts from its own thresholds, so that it leaves no trace in training.
         thresholds = self._thresholds if step is not None else np.full(count, -np.inf, np.float32)
-        rows = kernels.soft_rows if self._soft else kernels.sparse_rows
-        support = self._support
+        dropout = self._dropout(step)
         for first in range(0, count, self._block_rows):
             last = min(first + self._block_rows, count)
-            scores = self._scores[:, : last - first]
-            for head in range(len(queries)):
-                np.dot(queries[head, first:last], keys[head].T, out=scores[head])
-            support.make_room(first, (last - first) * self._row.size)
-            rows(
-                scores, first, gain, limit, word, core_gain, core_limit, core_word, thresholds,
-                support.starts, support.columns, support.weights, self._row,
-            )  # fmt: skip
+            middle = first + _half(last - first)
+            support.make_room(first, (last - first) * self._width)
+            # The second half does not wait to learn where the first one ends: it leaves room for all of it.
+            slot = int(support.starts[first])
+            ahead = slot + (middle - first) * self._width
+            self._both(
+                partial(self._attend_rows, 0, first, first, middle, slot, thresholds, dropout),
+                partial(self._attend_rows, 1, first, middle, last, ahead, thresholds, dropout),
+            )
+            support.close_up(middle, last, ahead)
+
+    def _attend_rows(
+        self, half: int, block: int, first: int, last: int, slot: int, thresholds: Floats, dropout: tuple[Any, ...]
+    ) -> None:
+        """The rows ``first .. last`` of the attention map, in the block that begins at row ``block``."""
+        if first == last:
+            return
+        queries, keys = self._unit
+        scores = self._scores_of(first - block, last - block)
+        for head in range(len(queries)):
+            np.dot(queries[head, first:last], keys[head].T, out=scores[head])
+        gain, limit, word, core_gain, core_limit, core_word = dropout
+        rows = kernels.soft_rows if self._soft else kernels.sparse_rows
+        support = self._support
+        rows(
+            scores, first, slot, gain, limit, word, core_gain, core_limit, core_word, thresholds,
+            support.starts, support.columns, support.weights, self._rows[half],
+        )  # fmt: skip
+
+    def _scores_of(self, first: int, last: int) -> Floats:
+        """The part of the buffer for these rows of a block, shape (h, rows, N)."""
+        count = self._unit[0].shape[1]
+        return self._scores[first * self._width : last * self._width].reshape(-1, last - first, count)
 
     def _dropout(self, step: int | None) -> tuple[Any, ...]:
         """Factor, hash limit and keys of the dropout of scores and of the core."""
@@ -253,49 +301,74 @@ class Engine:
         return tuple(settings)
 
     def _backward(self, step: int) -> None:
-        support, width = self._support, self._row.size
+        support = self._support
         self._tucker.expand_gradient(
             support, self._weights.factors, self._slope, self._weights.factor_gradients, self._lines
         )
         gain, limit, word, core_gain, _, _ = self._dropout(step)
         kernels.activation_gradient(
             self._soft, support.starts, support.columns, support.weights, gain, limit, word, core_gain,
-            self._thresholds, width, support.gradient,
+            self._thresholds, self._width, support.gradient,
         )  # fmt: skip
-        self._cosine_gradient()
-        for unit, inverse, slope, projected, gradient in zip(
-            self._unit,
-            self._inverse,
-            self._unit_gradient,
-            self._projected,
-            self._weights.embedding_gradients,
-            strict=True,
-        ):
-            # The projected rows are not needed any more: their buffer takes their gradient.
-            kernels.normalise_gradient(unit, inverse, np.float32(SMALLEST_NORM), slope, projected)
-            self._cubes_across.times(projected, gradient)
+        heads, count, _ = self._unit[0].shape
+        sparse = support.used < DENSE_COSINES * heads * count * count
+        if sparse:
+            kernels.head_ends(support.starts, support.columns, self._empty, self._head_ends)
+        else:
+            self._dense_cosine_gradient()
+        self._both(partial(self._embedding_gradient, 0, sparse), partial(self._embedding_gradient, 1, sparse))
 
-    def _cosine_gradient(self) -> None:
+    def _embedding_gradient(self, side: int, sparse: bool) -> None:
+        """From the gradient of the cosines, or that of the unit rows unless ``sparse``, to that of an embedding."""
+        support, slope = self._support, self._unit_gradient[side]
+        if sparse and side == 0:
+            kernels.query_gradient(
+                support.starts, support.columns, support.gradient, self._head_ends, self._unit[1], slope
+            )
+        elif sparse:
+            kernels.key_gradient(support.transposed(self._head_ends[-1]), self._unit[0], slope)
+        # The projected rows are not needed any more: their buffer takes their gradient.
+        projected = self._projected[side]
+        kernels.normalise_gradient(self._unit[side], self._inverse[side], np.float32(SMALLEST_NORM), slope, projected)
+        self._cubes_across.times(projected, self._weights.embedding_gradients[side])
+
+    def _dense_cosine_gradient(self) -> None:
+        """Gradients of the unit rows behind a map of which so much is in the support that dense products are faster."""
         support, (queries, keys) = self._support, self._unit
         query_slope, key_slope = self._unit_gradient
-        heads, count, _ = queries.shape
-        if support.used < DENSE_COSINES * heads * count * count:
-            kernels.head_ends(support.starts, support.columns, self._empty, self._head_ends)
-            across = support.transposed(self._head_ends[-1])
-            kernels.cosine_gradient(
-                support.starts, support.columns, support.gradient, self._head_ends, across, queries, keys,
-                query_slope, key_slope,
-            )  # fmt: skip
-            return
         key_slope[:] = 0
-        for first in range(0, count, self._block_rows):
-            last = min(first + self._block_rows, count)
-            block = self._scores[:, : last - first]
+        for first in range(0, queries.shape[1], self._block_rows):
+            last = min(first + self._block_rows, queries.shape[1])
+            block = self._scores_of(0, last - first)
             block[:] = 0
             kernels.densify(first, support.starts, support.columns, support.gradient, block)
-            for head in range(heads):
-                np.dot(block[head], keys[head], out=query_slope[head, first:last])
-                key_slope[head] += np.dot(block[head].T, queries[head, first:last])
+
+            def by_rows(first: int = first, last: int = last, block: Floats = block) -> None:
+                for head, part in enumerate(block):
+                    np.dot(part, keys[head], out=query_slope[head, first:last])
+
+            def by_columns(first: int = first, last: int = last, block: Floats = block) -> None:
+                for head, part in enumerate(block):
+                    key_slope[head] += np.dot(part.T, queries[head, first:last])
+
+            self._both(by_rows, by_columns)
+
+
+def _half(rows: int) -> int:
+    """About half of so many rows of a matrix product, such that computing it in two parts gives the same numbers.
+
+    Products are made of small blocks of rows, and what is left over is summed in another order; OpenBLAS' blocks
+    have 4, 6 or 12 rows.
+    """
+    return rows // 24 * 12
+
+
+def _aligned(*shape: int) -> Floats:
+    """An array of zeros that begins with a cache line: vectors do not straddle two, which costs a tenth of a loop."""
+    size = 4 * math.prod(shape)
+    memory = np.zeros(size + 64, np.uint8)
+    begin = -memory.ctypes.data % 64
+    return memory[begin : begin + size].view(np.float32).reshape(shape)
 
 
 DENSE_COSINES, DENSE_CORE = 0.35, 0.2
@@ -319,7 +392,7 @@ class _Weights:
         padded = (*embedding, design.padded_latent)
         shapes = [padded, padded, *design.parameter_shapes[2:]]
         self._values, self._gradients, self._means, self._squares = (
-            np.zeros(sum(map(math.prod, shapes)), np.float32) for _ in range(4)
+            _aligned(sum(map(math.prod, shapes))) for _ in range(4)
         )
         views = _split(self._values, shapes)
         self.slopes = _split(self._gradients, shapes)
@@ -378,6 +451,14 @@ class _Support:
             self.weights = np.concatenate([self.weights[:used], np.empty(size - used, np.float32)])
             self.gradient = np.empty(size, np.float32)
 
+    def close_up(self, first_row: int, last_row: int, begin: int) -> None:
+        """Move the slots of these rows, which stand at ``begin`` and behind, up to those of the rows before."""
+        target, end = int(self.starts[first_row]), int(self.starts[last_row])
+        if begin > target:
+            for array in (self.columns, self.weights):
+                array[target : target + end - begin] = array[begin:end]
+            self.starts[first_row + 1 : last_row + 1] -= begin - target
+
     def transposed(self, ends: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint32], Floats]:
         """The gradient by columns, of the slots before ``ends`` in each row: starts, rows and values."""
         if len(self._rows_across) < self.used:
@@ -395,20 +476,20 @@ class _Tucker:
     field's mode at the back, so that after all of them the modes stand in the layout's order.
     """
 
-    def __init__(self, geometry: Geometry, layout: Layout) -> None:
-        self._layout = layout
+    def __init__(self, geometry: Geometry, layout: Layout, both: Both = in_turn) -> None:
+        self._layout, self._both = layout, both
         core = [geometry.core_shape[mode] for mode in layout.order]
         self.field_shape = tuple(geometry.shape[mode] for mode in layout.order)
         self._width = self.field_shape[0]
         self._rest = math.prod(core[1:])
         padded = -(-self._width // 8) * 8
-        self._lead = np.zeros((core[0], padded), np.float32)
-        self._lead_gradient = np.empty((core[0], padded), np.float32)
+        self._lead, self._lead_gradient = _aligned(core[0], padded), _aligned(core[0], padded)
         self._core = np.zeros((0, 0), np.float32)
         # Stage l holds the tensor after l + 1 contractions, flat; the first has 8 entries to spare.
         sizes = [math.prod(core[index + 1 :]) * math.prod(self.field_shape[: index + 1]) for index in range(len(core))]
-        self._stages = [np.zeros(size + 8 * (index == 0), np.float32) for index, size in enumerate(sizes)]
-        self._slopes = [np.zeros_like(stage) for stage in self._stages[:-1]]
+        self._stages, self._slopes = (
+            [_aligned(size + 8 * (index == 0)) for index, size in enumerate(sizes)] for _ in range(2)
+        )
         self._core_sizes = core
         self._before_lines = np.empty((0, 0), np.float32)
 
@@ -434,15 +515,28 @@ class _Tucker:
                 self._core = np.empty((self._core_sizes[0], self._rest), np.float32)
             self._core[:] = 0
             kernels.scatter(*arrays, self._core)
-            np.dot(self._core.T, factors[order[0]].T, out=self._first(self._stages))
+            self._product(self._core.T, factors[order[0]].T, self._first(self._stages))
         current = self._first(self._stages).ravel()
         for index, mode in enumerate(order[1:], start=1):
             unfolded = current.reshape(self._core_sizes[index], -1)
             if lines is not None and mode == order[-1]:
                 unfolded = self._before_lines = np.take(unfolded, lines, axis=1)
             current = self._stages[index][: unfolded.shape[1] * self.field_shape[index]]
-            np.dot(unfolded.T, factors[mode].T, out=current.reshape(unfolded.shape[1], -1))
+            self._product(unfolded.T, factors[mode].T, current.reshape(unfolded.shape[1], -1))
         return current
+
+    def _product(self, left: Floats, right: Floats, out: Floats) -> None:
+        """A matrix product; one of some size in two halves of its rows."""
+        if left.size * right.shape[1] < _WORTH_A_THREAD:
+            np.dot(left, right, out=out)
+            return
+        half = _half(len(left))
+        self._both(partial(np.dot, left[:half], right, out[:half]), partial(np.dot, left[half:], right, out[half:]))
+
+    def _products(self, first: tuple[Floats, Floats, Floats], second: tuple[Floats, Floats, Floats]) -> None:
+        """Two matrix products, each given by its factors and where it goes."""
+        both = in_turn if first[0].size * first[1].shape[1] < _WORTH_A_THREAD else self._both
+        both(partial(np.dot, *first), partial(np.dot, *second))
 
     def expand_gradient(
         self,
@@ -466,8 +560,7 @@ class _Tucker:
                 np.dot(above.T, self._before_lines.T, out=factor_gradients[mode])
                 target[:, lines] = np.dot(factors[mode].T, above.T)
             else:
-                np.dot(above.T, unfolded.T, out=factor_gradients[mode])
-                np.dot(factors[mode].T, above.T, out=target)
+                self._products((above.T, unfolded.T, factor_gradients[mode]), (factors[mode].T, above.T, target))
             slope = self._slopes[index - 1]
         places = self._layout.places
         lead_gradient = factor_gradients[order[0]]
@@ -475,10 +568,14 @@ class _Tucker:
             slope = np.concatenate([slope, np.zeros(8, np.float32)])
         if self._is_sparse(support):
             self._lead_gradient[:] = 0
-            kernels.contract_gradient(
-                support.starts, support.columns, support.weights, *places, self._lead, self._width, slope,
-                support.gradient, self._lead_gradient,
+            first, second = (
+                partial(
+                    kernels.contract_gradient, support.starts, support.columns, support.weights, *places, rows,
+                    self._lead, self._width, slope, support.gradient, self._lead_gradient,
+                )
+                for rows in self._layout.halves
             )  # fmt: skip
+            self._both(first, second)
             lead_gradient[:] = self._lead_gradient[:, : self._width].T
             return
         above = slope[: self._rest * self._width].reshape(self._rest, self._width)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fieldbench.field import FloatArray
 from fieldbench_methods.fieldformer.design import Design, Schedule
+from fieldbench_methods.fieldformer.halves import threads_for_halves
 from fieldbench_methods.self_supervised import Problem
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _trained(
 
 
 def fit_fast(design: Design, cubes: NDArray[np.float32], problem: Problem, schedule: Schedule) -> FloatArray:
-    """One problem on one CPU thread, by numpy and numba."""
+    """One problem by numpy and numba, on one CPU thread or on two where its listener allows them."""
     return fit_attentive(design, cubes, problem, schedule)[0]
 
 
@@ -103,8 +104,8 @@ def fit_attentive(
     """The same, with the attention map behind the estimate, shape (N, h N)."""
     from fieldbench_methods.fieldformer.engine import Engine
 
-    with one_blas_thread():
-        engine = Engine(design, cubes, problem, schedule)
+    with one_blas_thread(), threads_for_halves(lambda: problem.listener.threads) as both:
+        engine = Engine(design, cubes, problem, schedule, both)
         for step in range(1, schedule.epochs + 1):
             engine.step()
             if problem.listener.due(step):

@@ -6,7 +6,8 @@ dropped from the core, and its magnitude is what it would have been. A slot belo
 leading (contracted) index is ``lead_row[n] + lead_column[c]`` and whose other indices, flattened, are
 ``rest_row[n] + rest_column[c]``.
 
-All loops run on one thread and in a fixed order, so that numbers do not depend on the number of threads.
+A loop runs on one thread and in a fixed order; two that run at once write to different places. So numbers do
+not depend on the number of threads.
 ``reassoc`` lets sums vectorise; the order of summation is then the compiler's, and always the same.
 """
 
@@ -23,7 +24,6 @@ from fieldbench_methods.fieldformer.vectors import (
     dot_axpy,
     weighted_sum_of_1,
     weighted_sum_of_4,
-    weighted_sum_of_8,
 )
 
 _FAST = {"reassoc", "contract", "nsz"}
@@ -31,6 +31,8 @@ _FIRST, _SECOND = np.uint32(FIRST), np.uint32(SECOND)
 _S16, _S15 = np.uint32(16), np.uint32(15)
 _MAX_NEWTON = 200
 """Newton's iteration needs about five steps; each shrinks the support, so it always ends."""
+_STRIP = np.uintp(32)
+"""Columns of a dense matrix at a time: a strip of some thousand rows stays in the cache, two cache lines a row."""
 
 
 def _compiled(**options: Any) -> Any:
@@ -95,11 +97,15 @@ def newton_threshold(values, start):  # type: ignore[no-untyped-def]
 
 @_compiled(fastmath=_FAST)
 def sparse_rows(  # type: ignore[no-untyped-def]
-    scores, first_row, gain, limit, keys, core_gain, core_limit, core_keys, thresholds, starts, columns, weights, buffer
-):
-    """SparseMax of a block of rows of scores (h, rows, N) into the support arrays, with both dropouts."""
+    scores, first_row, first_slot, gain, limit, keys, core_gain, core_limit, core_keys, thresholds, starts, columns,
+    weights, buffer,
+):  # fmt: skip
+    """SparseMax of a block of rows of scores (h, rows, N) into the support arrays, with both dropouts.
+
+    The rows go to ``first_slot`` and behind, and ``starts`` learns where each ends; it is not read.
+    """
     width = buffer.size
-    slot = np.uintp(starts[first_row])
+    slot = np.uintp(first_slot)
     for row in range(scores.shape[1]):
         n = first_row + row
         base = np.uint32(n * width)
@@ -128,16 +134,17 @@ def drop_core(base, limit, keys, columns, weights):  # type: ignore[no-untyped-d
 
 @_compiled(fastmath=_FAST)
 def soft_rows(  # type: ignore[no-untyped-def]
-    scores, first_row, gain, limit, keys, core_gain, core_limit, core_keys, thresholds, starts, columns, weights, buffer
-):
-    """SoftMax of a block of rows into the support arrays; every column is in the support."""
+    scores, first_row, first_slot, gain, limit, keys, core_gain, core_limit, core_keys, thresholds, starts, columns,
+    weights, buffer,
+):  # fmt: skip
+    """SoftMax of a block of rows as :func:`sparse_rows` does it; every column is in the support."""
     width = buffer.size
     for row in range(scores.shape[1]):
         n = first_row + row
         base = np.uint32(n * width)
         dropped_row(scores, row, base, gain, limit, keys[0], keys[1], buffer)
         largest = buffer.max()
-        begin = starts[n]
+        begin = first_slot + row * width
         target = weights[begin : begin + width]
         total = np.float32(0.0)
         for j in range(width):
@@ -203,20 +210,21 @@ def contract_gradient(  # type: ignore[no-untyped-def]
     lead_column,
     rest_row,
     rest_column,
+    rows,
     factor,
     width,
     result_gradient,
     core_gradient,
     factor_gradient,
 ):
-    """Gradients behind :func:`contract`: of each slot's core entry, and of the factor (added to).
+    """Gradients behind :func:`contract`: of each slot's core entry, and of the factor (added to), for some rows.
 
     The padding of ``factor_gradient`` collects what means nothing.
     """
     eights, padded = np.uintp(factor.shape[1] // 8), np.uintp(factor.shape[1])
     width = np.uintp(width)
     source, below = factor.ravel(), factor_gradient.ravel()
-    for n in range(lead_row.size):
+    for n in rows:
         for slot in range(np.uintp(starts[n]), np.uintp(starts[n + 1])):
             column = columns[slot]
             s = np.uintp(lead_row[n] + lead_column[column]) * padded
@@ -315,16 +323,11 @@ def strips(starts, ends, columns, values, source, target, row, begin, size, widt
     for n in range(np.uintp(ends.size)):
         t = (np.uintp(row) + n) * width + begin
         first, last = np.uintp(starts[n]), np.uintp(ends[n])
-        done = np.uintp(0)
-        while done + np.uintp(64) <= size:
-            weighted_sum_of_8(target, t + done, values, columns, first, last, source, begin + done, width)
-            done += np.uintp(64)
-        while done + np.uintp(32) <= size:
-            weighted_sum_of_4(target, t + done, values, columns, first, last, source, begin + done, width)
-            done += np.uintp(32)
-        while done < size:
+        if size == _STRIP:
+            weighted_sum_of_4(target, t, values, columns, first, last, source, begin, width)
+            continue
+        for done in range(np.uintp(0), size, np.uintp(8)):
             weighted_sum_of_1(target, t + done, values, columns, first, last, source, begin + done, width)
-            done += np.uintp(8)
 
 
 @_compiled(fastmath=_FAST)
@@ -350,32 +353,45 @@ def sparse_product(starts, columns, values, dense, result):  # type: ignore[no-u
     width = np.uintp(dense.shape[1])
     source, target = dense.ravel(), result.ravel()
     # A strip of the dense matrix at a time stays in the cache.
-    for begin in range(np.uintp(0), width, np.uintp(64)):
-        size = min(np.uintp(64), width - begin)
+    for begin in range(np.uintp(0), width, _STRIP):
+        size = min(_STRIP, width - begin)
         strips(starts[:-1], starts[1:], columns, values, source, target, 0, begin, size, width)
 
 
 @_compiled(fastmath=_FAST)
-def cosine_gradient(starts, columns, gradient, ends, across, queries, keys, query_gradient, key_gradient):  # type: ignore[no-untyped-def]
-    """Gradients of unit rows (h, N, M) behind the cosines at the support; both are overwritten. 8 divides M.
+def query_gradient(starts, columns, gradient, ends, keys, result):  # type: ignore[no-untyped-def]
+    """Gradient of the unit queries (h, N, M) behind the cosines at the support; overwritten. 8 divides M.
 
-    ends: of :func:`head_ends`. across: starts, rows and values of :func:`transpose`.
+    ends: of :func:`head_ends`.
+    """
+    heads, rows, latent = keys.shape
+    width = np.uintp(latent)
+    source, target = keys.ravel(), result.ravel()
+    for head in range(heads):
+        before = starts[:-1] if head == 0 else ends[head - 1]
+        for begin in range(np.uintp(0), width, _STRIP):
+            size = min(_STRIP, width - begin)
+            # Columns count through all heads, as the flat keys do.
+            strips(before, ends[head], columns, gradient, source, target, head * rows, begin, size, width)
+
+
+@_compiled(fastmath=_FAST)
+def key_gradient(across, queries, result):  # type: ignore[no-untyped-def]
+    """Gradient of the unit keys (h, N, M) behind the cosines at the support; overwritten. 8 divides M.
+
+    across: starts, rows and values of :func:`transpose`.
     """
     heads, rows, latent = queries.shape
     width = np.uintp(latent)
-    query, key = queries.ravel(), keys.ravel()
-    query_slope, key_slope = query_gradient.ravel(), key_gradient.ravel()
-    starts_across, rows_across, values_across = across
+    source, target = queries.ravel(), result.ravel()
+    starts, rows_across, values = across
     for head in range(heads):
         first_row = head * rows
-        before = starts[:-1] if head == 0 else ends[head - 1]
-        part = starts_across[first_row : first_row + rows + 1]
-        own = query[np.uintp(first_row) * width : np.uintp(first_row + rows) * width]
-        for begin in range(np.uintp(0), width, np.uintp(64)):
-            size = min(np.uintp(64), width - begin)
-            # Columns count through all heads, as the flat keys do; transposed rows do not.
-            strips(before, ends[head], columns, gradient, key, query_slope, first_row, begin, size, width)
-            strips(part[:-1], part[1:], rows_across, values_across, own, key_slope, first_row, begin, size, width)
+        part = starts[first_row : first_row + rows + 1]
+        own = source[np.uintp(first_row) * width : np.uintp(first_row + rows) * width]
+        for begin in range(np.uintp(0), width, _STRIP):
+            size = min(_STRIP, width - begin)
+            strips(part[:-1], part[1:], rows_across, values, own, target, first_row, begin, size, width)
 
 
 @_compiled()

@@ -103,7 +103,6 @@ def _weighted_sum(count: int) -> Any:
     return weighted_sum
 
 
-weighted_sum_of_8 = _weighted_sum(8)
 weighted_sum_of_4 = _weighted_sum(4)
 weighted_sum_of_1 = _weighted_sum(1)
 
