@@ -177,6 +177,19 @@ def test_training_learns_and_writes_a_card(tmp_path: Path, small_pools: None, fi
     assert not (tmp_path / "p.safetensors.checkpoint").exists()
 
 
+def test_a_training_may_start_from_weights(tmp_path: Path, small_pools: None, fields: Fields) -> None:
+    """A step too small to matter leaves the loss where those weights had it, far below that of random ones."""
+    exam = training.examination(fields, 16, 1)
+    still = {"start": str(weight_files.SHIPPED), "learning_rate": 1e-12, "steps": 1}
+    run(tmp_path / "p.safetensors", SHORT.model_copy(update=still))
+    card = json.loads((tmp_path / "p.json").read_text())
+    # Batch normalisation's running means move by a tenth towards the first batch's.
+    assert card["validation_loss"] < 0.5 * exam.loss(initialised(1))
+    assert card["start"]["sha256"] == weight_files.sha256(weight_files.SHIPPED)
+    with pytest.raises(RequestError, match=r"start=none\.safetensors: there is no such file"):
+        run(tmp_path / "q.safetensors", SHORT.model_copy(update={"start": "none.safetensors"}))
+
+
 class Interrupted(Exception):
     pass
 

@@ -36,6 +36,7 @@ class LossFieldPrior(PriorTraining):
     )
     exponent: tuple[float, float] = parameter((2.0, 2.5), "path loss exponent", source=_SOURCE)
     observed: tuple[float, float] = parameter((0.01, 0.2), "share of pixels observed", source=_SOURCE)
+    start: str | None = parameter(None, "weights to start from, a file as for weights=; none: random ones")
     validation: int = parameter(1024, "validation fields", ge=1)
     validate_every: int = parameter(500, "steps between validations", ge=1)
 

@@ -105,13 +105,13 @@ def train(settings: LossFieldPrior, out: Path, *, seed: int, device: str, progre
 
     Raises:
         RequestError: if ``out`` exists, if there is a checkpoint and ``resume`` is off, or if the checkpoint
-            is of other settings or another seed.
+            is of other settings or another seed, or if the weights to start from are none.
     """
     checkpoint = Checkpoint(out.with_name(out.name + ".checkpoint"), settings, seed)
     if out.exists():
         raise fieldbench.RequestError(f"{str(out)!r} exists; remove it or choose another --out")
     place = torch.device(device)
-    network = initialised(seed).to(place)
+    network = _beginning(settings, seed).to(place)
     optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate, fused=True)
     history = checkpoint.restore(network, optimizer, resume)
     history.begin(settings)
@@ -140,6 +140,19 @@ def train(settings: LossFieldPrior, out: Path, *, seed: int, device: str, progre
     card = _card(settings, out, history, seed, place)
     out.with_suffix(".json").write_text(json.dumps(card, indent=2) + "\n")
     checkpoint.path.unlink(missing_ok=True)
+
+
+def _beginning(settings: LossFieldPrior, seed: int) -> Autoencoder:
+    if settings.start is None:
+        return initialised(seed)
+    return weight_files.load(_start(settings.start)).requires_grad_(True).train()
+
+
+def _start(name: str) -> Path:
+    file = Path(name).expanduser()
+    if not file.is_file():
+        raise fieldbench.RequestError(f"start={name}: there is no such file; give weights that train-prior wrote")
+    return file
 
 
 def population(settings: LossFieldPrior) -> Population:
@@ -247,6 +260,7 @@ def _card(settings: LossFieldPrior, out: Path, history: History, seed: int, devi
         "what": "autoencoder prior over spatial loss fields, 51 x 51, for nasdac and dowjons",
         "seed": seed,
         "settings": settings.parameters(),
+        "start": None if settings.start is None else {"sha256": weight_files.sha256(_start(settings.start))},
         "schedules": [dict(zip(("first step", "steps", "decay"), entry, strict=True)) for entry in history.schedules],
         "fields": history.step * settings.batch,
         "loss": "summed absolute error over the 2601 pixels of a unit-norm field, mean over fields",
