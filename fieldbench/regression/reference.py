@@ -108,7 +108,7 @@ def write(scores: Scores) -> str:
     writer.writeheader()
     for values in scores.frame.itertuples(index=False, name=None):
         row = dict(zip(COLUMNS, values, strict=True))
-        digits = _DIGITS if math.isnan(row["rtol"]) else 2 - math.floor(math.log10(row["rtol"]))
+        digits = _DIGITS if math.isnan(row["rtol"]) else max(_DIGITS, 2 - math.floor(math.log10(row["rtol"])))
         shown = {
             **row,
             "score": _number(row["score"], digits),

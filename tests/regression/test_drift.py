@@ -89,6 +89,19 @@ def test_exact_methods_are_compared_to_their_last_digit(make, changed, factor, m
     assert [item.measure for item in found.findings] == ["rmse.unobserved"] * moved
 
 
+@pytest.mark.parametrize(("factor", "moved"), [(1.04, False), (1.06, True)])
+def test_a_method_of_few_digits_has_its_own_tolerance(make, changed, factor, moved) -> None:
+    reference = make(["tap"], rtol=0.05)
+    found = compare(reference, changed(reference, 3, score=lambda value: factor * value))
+    assert found.failed is moved
+
+
+def test_a_wide_tolerance_hides_no_shift_of_the_mean(make) -> None:
+    reference = make(["tap"], rtol=0.05)
+    found = compare(reference, jittered(reference, 1e-6, 0.03, 1000))
+    assert {item.direction for item in found.findings} == {"worse"}
+
+
 def test_a_trial_that_now_raises_fails_the_check(make, changed) -> None:
     reference = make()
     run = changed(reference, 3, status="failed", score=np.nan, unobserved=np.nan)
