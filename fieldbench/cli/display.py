@@ -112,6 +112,10 @@ class LiveDisplay:
         return Group(head, Padding(means, (0, 0, 0, 2)))
 
 
+#: Running means that a plain line still shows; with more nobody would find one in it, and the table is near.
+_FEW = 4
+
+
 class Lines:
     """A plain line on stderr for every failure, and one about the state now and then: every few seconds at first."""
 
@@ -143,11 +147,11 @@ class Lines:
             line += f", {progress.failed} failed"
         if progress.left:
             line += f", to go: {in_words(progress.seconds_left())}"
-        means = "; ".join(
+        means = [
             f"{name} on {dataset}: {progress.headline(dataset)} {average.mean:.4g}"
             for name, dataset, average in _means(progress)
-        )
-        _say(f"{line}; {means}" if means else line)
+        ]
+        _say("; ".join([line, *means] if len(means) <= _FEW else [line]))
 
 
 @contextlib.contextmanager

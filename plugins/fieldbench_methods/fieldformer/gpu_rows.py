@@ -112,7 +112,7 @@ def _kept(index, keys, step, limit):  # type: ignore[no-untyped-def]
     return word >= limit
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def _forward(  # type: ignore[no-untyped-def]
     cosines, core, levels, places, score_keys, core_keys, step,
     count, heads, gain, core_gain, limit, core_limit, SOFT: tl.constexpr, TRAINING: tl.constexpr, BLOCK: tl.constexpr,
@@ -149,7 +149,7 @@ def _forward(  # type: ignore[no-untyped-def]
     tl.store(levels + trial * count + row, level)
 
 
-@triton.jit
+@triton.jit  # type: ignore[untyped-decorator]
 def _backward(  # type: ignore[no-untyped-def]
     cosines, core_slope, levels, slope, places, score_keys, core_keys, step,
     count, heads, gain, core_gain, limit, core_limit, SOFT: tl.constexpr, TRAINING: tl.constexpr, BLOCK: tl.constexpr,

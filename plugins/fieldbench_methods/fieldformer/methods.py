@@ -161,9 +161,9 @@ class _FieldFormer(Method):
         if device == "cpu":
             return 1
         geometry = self.geometry(shape)
-        variation = self.modifier("tv")
-        searched = isinstance(variation, TotalVariation) and variation.weight is None
-        trainings = len(variation.candidates) if searched else 1
+        variation, trainings = self.modifier("tv"), 1
+        if isinstance(variation, TotalVariation) and variation.weight is None:
+            trainings = len(variation.candidates)
         # In training some ten arrays of the size of the attention map live at once, three of them of 64-bit words.
         return max(1, min(32, 8 * 2**30 // (80 * geometry.head_count * geometry.cubes**2) // trainings))
 
