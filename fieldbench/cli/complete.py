@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -156,8 +158,6 @@ def complete(
         fieldbench complete casts.csv --coordinates lon,lat,depth --variable temp --grid 40x40x20
         fieldbench complete cruise.nc --method 'tap[epochs=2000]' --at time=0 --out filled.nc
     """
-    import sys
-
     from fieldbench.completion import complete as completed
     from fieldbench.errors import RequestError
     from fieldbench.files import Completion, Wanted, read, write
@@ -184,18 +184,20 @@ def complete(
     print(_description(content, int(observation.mask.sum()), gaps))
     if not gaps:
         raise RequestError(f"{content.name} has no gap to fill")
-    made = completed(
-        observation,
-        method,
-        candidates=split(among) if among else (),
-        budget=budget,
-        folds=folds,
-        share=share,
-        seed=seed,
-        device=device,
-        sources=sources(plugin, no_plugin),
-        watch=lambda line: print(line, file=sys.stderr, flush=True),
-    )
+    with _progress() as (watch, busy):
+        made = completed(
+            observation,
+            method,
+            candidates=split(among) if among else (),
+            budget=budget,
+            folds=folds,
+            share=share,
+            seed=seed,
+            device=device,
+            sources=sources(plugin, no_plugin),
+            watch=watch,
+            busy=busy,
+        )
     unit = content.variable.unit if made.metric == "rmse" else ""
     print()
     print(_comparison(made, unit))
@@ -207,10 +209,37 @@ def complete(
     print()
     error = "" if made.expected_error != made.expected_error else f", {made.metric} {made.expected_error:.3g} {unit}"
     print(f"Completed {gaps} entries with {made.method}{error.rstrip()}")
-    if method == "auto" and sum(1 for item in made.comparison if item.errors) == 1:
-        print("No other method got through the comparison in the time given; a larger --budget lets more of them in.")
+    out_of_time = sum(1 for item in made.comparison if not item.errors and item.out_of_time)
+    if out_of_time:
+        verb = "method was" if out_of_time == 1 else "methods were"
+        print(
+            f"{out_of_time} {verb} not compared for want of time; a larger --budget lets more in, --among asks fewer."
+        )
     for path in written:
         print(f"Wrote {path}")
+
+
+@contextlib.contextmanager
+def _progress() -> Iterator[tuple[Callable[[str], None], Callable[[str], None]]]:
+    """What tells the user what came of a fit, and what is being done; on a terminal with the seconds running."""
+    import sys
+
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True, highlight=False, markup=False)
+    if not console.is_terminal:
+        yield lambda line: print(line, file=sys.stderr, flush=True), lambda work: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True) as shown:
+
+        def busy(work: str) -> None:
+            for task in shown.task_ids:
+                shown.remove_task(task)
+            shown.add_task(work, total=None)
+
+        yield lambda line: console.print(line, soft_wrap=True), busy
 
 
 def _facts(texts: list[str]) -> dict[str, float]:
@@ -233,7 +262,7 @@ def _description(content: Content, observed: int, gaps: int) -> str:
     axes = " x ".join(f"{axis.name} {len(axis)}" for axis in content.axes)
     unit = f" in {content.variable.unit}" if content.variable.unit else ""
     absent = content.values.size - observed - gaps
-    land = f", {absent} not valid" if absent else ""
+    land = f", {absent} not valid" if absent else " and to be filled (--valid says what must stay missing)"
     return f"{content.name}{unit}: {axes}; {observed} entries observed, {gaps} missing{land}"
 
 

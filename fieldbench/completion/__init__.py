@@ -7,7 +7,6 @@ completes what is left, and the errors at the held-out entries decide.
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
@@ -45,9 +44,10 @@ class Candidate:
         method: its spec.
         errors: its error in each fold that it completed, in the metric.
         expected: the error to compare by: the mean of all folds; where folds are missing, what that mean
-            would be if its lead over the best complete candidate were the same in all folds.
+            would be if its ratio to the best complete candidate's error were the same in all folds.
         seconds: of one fit, on average.
         note: why it is not (fully) compared: not applicable, failed, out of time.
+        out_of_time: whether it lacks folds because the budget was used up.
     """
 
     method: str
@@ -55,6 +55,7 @@ class Candidate:
     expected: float = math.nan
     seconds: float = math.nan
     note: str = ""
+    out_of_time: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +105,7 @@ def complete(
     device: str = "auto",
     sources: Sources | None = None,
     watch: Callable[[str], None] = lambda line: None,
+    busy: Callable[[str], None] = lambda work: None,
 ) -> Completed:
     """Complete a field from what was observed of it.
 
@@ -111,13 +113,15 @@ def complete(
         observation: values with gaps.
         method: a method's spec, or ``auto`` to choose by held-out entries.
         candidates: specs to choose among; all installed methods with default parameters if none are given.
-        budget: seconds that the comparison may take; the final fit comes on top. 0 skips it, for one method.
+        budget: seconds of fitting that the comparison may take. The final fit comes on top, and a second or two
+            for each method that had to be stopped. 0 skips the comparison, for one method.
         folds: how many times entries are held out.
         share: share of the observed entries held out each time.
         seed: of everything random.
         device: as in :class:`fieldbench.execution.Options`.
         sources: plugins besides the installed ones.
-        watch: told, line by line, what is going on.
+        watch: told, line by line, what came of each fit.
+        busy: told what is being done now, before each fit.
 
     Raises:
         RequestError: if nothing is missing, a spec is wrong or not applicable, or no method gets through.
@@ -136,7 +140,7 @@ def complete(
             withheld_like_the_gaps(observation, share, stream("withhold", seed, number)) for number in range(folds)
         ]
         if budget > 0:
-            comparison = _Comparison(bench, observation, withheld, metric, seed, budget, watch).run(rivals)
+            comparison = _Comparison(bench, observation, withheld, metric, seed, budget, watch, busy).run(rivals)
         elif method == AUTO:
             raise RequestError("choosing a method needs a budget; give --budget SECONDS, or name a method")
         ranked = sorted(comparison, key=_rank)
@@ -144,7 +148,7 @@ def complete(
         if method == AUTO and not compared:
             reasons = "; ".join(f"{item.method}: {item.note}" for item in ranked)
             raise RequestError(f"no method got through a comparison of {budget:g} s ({reasons}); raise the budget")
-        chosen, fit = _final(bench, observation, compared if method == AUTO else rivals, seed, watch)
+        chosen, fit = _final(bench, observation, compared if method == AUTO else rivals, seed, watch, busy)
     values = np.array(fit.estimate)
     deviation = None if fit.deviation is None else np.array(fit.deviation)
     if observation.valid is not None:
@@ -170,14 +174,16 @@ class _Comparison:
         seed: int,
         budget: float,
         watch: Callable[[str], None],
+        busy: Callable[[str], None],
     ) -> None:
-        self._bench, self._metric, self._seed, self._watch = bench, metric, seed, watch
+        self._bench, self._metric, self._seed, self._watch, self._busy = bench, metric, seed, watch, busy
         self._observation, self._withheld = observation, withheld
         self._left = budget
         self._errors: dict[str, list[float]] = {}
         self._seconds: dict[str, list[float]] = {}
         self._notes: dict[str, str] = {}
         self._longest: dict[str, float] = {}
+        self._out_of_time: set[str] = set()
 
     def run(self, rivals: Sequence[str]) -> list[Candidate]:
         even = self._left / len(rivals)
@@ -185,15 +191,21 @@ class _Comparison:
         late = [method for method in rivals if not self._fold(method, 0, first) and self._notes[method] == ""]
         self._complete_folds([method for method in rivals if method in self._errors])
         for index, method in enumerate(late):
-            self._fold(method, 0, self._left / (len(late) - index))
+            before = self._longest.get(method, 0.0)
+            limit = min(self._left, max(2 * before, self._left / (len(late) - index)))
+            # Little more than it has had in vain would be time lost.
+            if limit > 1.5 * before:
+                self._fold(method, 0, limit)
         tried = [item.method for item in sorted(self._candidates(rivals), key=_rank) if item.errors]
         self._complete_folds([method for method in tried if method in late])
+        scaled = any(len(errors) == len(self._withheld) for errors in self._errors.values())
         for method in rivals:
             done = len(self._errors.get(method, ()))
             if self._notes[method] == "" and done < len(self._withheld):
-                self._notes[method] = (
-                    f"{done} of {len(self._withheld)} folds in the time given" if done else self._slow(method)
-                )
+                partly = f"{done} of {len(self._withheld)} folds in the time given"
+                partly += ", error scaled to all folds" if scaled else ""
+                self._notes[method] = partly if done else self._slow(method)
+                self._out_of_time.add(method)
         return self._candidates(rivals)
 
     def _slow(self, method: str) -> str:
@@ -215,13 +227,15 @@ class _Comparison:
         if limit <= 0:
             return False
         held = self._withheld[number]
+        place = f"fold {number + 1} of {len(self._withheld)}"
+        self._busy(f"measuring {method}, {place}")
         task = Task(method, self._observation.without(held), _seed(self._seed, method))
-        start = time.monotonic()
         fit = self._bench.fit(task, limit)
-        self._left -= time.monotonic() - start
+        self._left -= fit.seconds
         if fit.estimate is None:
             if fit.late:
                 self._longest[method] = max(limit, self._longest.get(method, 0.0))
+                self._watch(f"{method}: not done in {limit:.2g} s")
             else:
                 self._notes[method] = fit.error
                 self._watch(f"{method}: {fit.error}")
@@ -229,7 +243,6 @@ class _Comparison:
         error = self._metric.score(fit.estimate[held], np.asarray(self._observation.values[held], dtype=float))
         self._errors.setdefault(method, []).append(error)
         self._seconds.setdefault(method, []).append(fit.seconds)
-        place = f"fold {number + 1} of {len(self._withheld)}"
         self._watch(f"{method}: {place}, {self._metric.name} {error:.4g}, {fit.seconds:.1f} s")
         return True
 
@@ -245,7 +258,8 @@ class _Comparison:
                 if same > 0:
                     expected *= float(np.mean(whole[best])) / same
             seconds = float(np.mean(self._seconds[method])) if errors else math.nan
-            made.append(Candidate(method, errors, expected, seconds, self._notes[method]))
+            late = method in self._out_of_time
+            made.append(Candidate(method, errors, expected, seconds, self._notes[method], late))
         return made
 
 
@@ -289,12 +303,18 @@ def _metric(registry: Registry, observation: Observation) -> Metric:
 
 
 def _final(
-    bench: Bench, observation: Observation, ranked: Sequence[str], seed: int, watch: Callable[[str], None]
+    bench: Bench,
+    observation: Observation,
+    ranked: Sequence[str],
+    seed: int,
+    watch: Callable[[str], None],
+    busy: Callable[[str], None],
 ) -> tuple[str, Fit]:
     """Fit the best method to everything; if it fails on that, the next."""
     error = ""
     for text in ranked:
-        watch(f"completing with {text}")
+        watch(f"completing the field with {text}")
+        busy(f"completing the field with {text}")
         fit = bench.fit(Task(text, observation, _seed(seed, text), uncertainty=True))
         if fit.estimate is not None:
             return text, fit

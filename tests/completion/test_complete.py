@@ -55,9 +55,17 @@ def test_the_uncertainty_of_a_method_that_has_it_is_reported(observation: Observ
 
 
 def test_failing_slow_and_unsuited_methods_are_told_and_do_no_harm(observation: Observation) -> None:
-    said: list[str] = []
+    said, doing = list[str](), list[str]()
     names = ["broken", "deadly", "sleeper", "gaps", "picky", "zero"]
-    made = complete(observation, candidates=names, budget=6, sources=SOURCES, device="cpu", watch=said.append)
+    made = complete(
+        observation,
+        candidates=names,
+        budget=6,
+        sources=SOURCES,
+        device="cpu",
+        watch=said.append,
+        busy=doing.append,
+    )
     assert made.method == "zero"
     notes = {item.method: item.note for item in made.comparison}
     assert "it cannot count" in notes["broken"]
@@ -65,7 +73,11 @@ def test_failing_slow_and_unsuited_methods_are_told_and_do_no_harm(observation: 
     assert notes["sleeper"].startswith("too slow: no fold in ")
     assert "NaN" in notes["gaps"]
     assert notes["picky"] == "picky works on 7-D fields; this one is 2-D"
+    assert [item.method for item in made.comparison if item.out_of_time] == ["sleeper"]
     assert any("broken" in line and "count" in line for line in said)
+    assert any(line.startswith("sleeper: not done in ") for line in said)
+    assert doing[0] == "measuring broken, fold 1 of 3"
+    assert doing[-1] == "completing the field with zero"
 
 
 def test_the_same_seed_gives_the_same_comparison(observation: Observation) -> None:
