@@ -10,7 +10,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -105,31 +105,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> None:
     """Run a command line called ``name`` and exit as :func:`main` does."""
     _make_streams_usable()
+    code = _code_of(app, name, arguments)
+    for stream in (sys.stdout, sys.stderr):
+        _empty(stream)
+    sys.exit(code)
+
+
+def _code_of(app: typer.Typer, name: str, arguments: Sequence[str] | None) -> int:
     try:
         outcome = app(args=arguments, prog_name=name, standalone_mode=False)
         sys.stdout.flush()
     except RequestError as error:
         _complain(str(error))
-        sys.exit(WRONG_REQUEST)
+        return WRONG_REQUEST
     except FieldbenchError as error:
         _complain(str(error))
-        sys.exit(SOME_FAILED)
+        return SOME_FAILED
     except _UsageError as error:
         _complain(error.format_message())  # type: ignore[attr-defined]
-        sys.exit(WRONG_REQUEST)
+        return WRONG_REQUEST
     except (KeyboardInterrupt, typer.Abort):
-        sys.exit(INTERRUPTED)
+        return INTERRUPTED
     except BrokenPipeError:  # the reader, such as `head`, has had enough
-        _give_up_output()
-        sys.exit(ALL_OK)
+        return ALL_OK
     except OSError as error:  # a folder that is read-only, a disk that is full
         _complain(f"{error.filename or 'the output'}: {error.strerror or error}")
-        try:
-            sys.stdout.flush()
-        except OSError:
-            _give_up_output()
-        sys.exit(SOME_FAILED)
-    sys.exit(outcome if isinstance(outcome, int) else ALL_OK)
+        return SOME_FAILED
+    return outcome if isinstance(outcome, int) else ALL_OK
 
 
 def _complain(message: str) -> None:
@@ -146,6 +148,9 @@ def _make_streams_usable() -> None:
         sys.stdout.reconfigure(errors="replace")
 
 
-def _give_up_output() -> None:
-    """Let the interpreter's own last flush of standard output succeed."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+def _empty(stream: TextIO) -> None:
+    """Flush a stream or, if it takes nothing any more, let the interpreter's own last flush of it succeed."""
+    try:
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
