@@ -21,10 +21,10 @@ _OWN_TABLE = "--suite tests{/}regression.toml --exact nearest=1e-9"
 #: What the regression environment of each kind checks, and with which options of ``python -m fieldbench.regression``.
 #: A metric has none: what it returns for given fields is a known answer, which its tests hold it to.
 _CHECKED = {
-    "method": ("the scores of @NAME@ on fieldbench's small matrix", "--methods @NAME@"),
+    "method": ("the scores of @NAME@ on fieldbench's small matrix", "--methods @NAME@ --exact @NAME@=1e-6"),
     "modifier": (
         "the scores of @NAME@-mean with @NAME@ on fieldbench's small matrix",
-        "--methods @NAME@-mean,@NAME@-mean+@NAME@",
+        "--methods @NAME@-mean,@NAME@-mean+@NAME@ --exact @NAME@-mean=1e-6,@NAME@-mean+@NAME@=1e-6",
     ),
     "dataset": ("the scores of a plain method on @NAME@", _OWN_TABLE),
     "noise": ("the scores of a plain method under @NAME@", _OWN_TABLE),
