@@ -29,6 +29,8 @@ def reference(text: str) -> str:
     Raises:
         ValueError: if there is no such file, or a folder holds no file.
     """
+    if not text.strip():
+        raise ValueError("the path is empty; give a file or a folder of files")
     path = Path(text).expanduser().resolve()
     if not path.exists():
         if _REFERENCE.match(text):

@@ -159,6 +159,8 @@ def _parse_part(text: str, whole: str) -> Part:
         path = "; a path with + or , in it goes in quotes: 'file:\"a+b.nc\"'" if re.search(r"[./\\]", name) else ""
         raise RequestError(f"{whole!r}: {name!r} is no name; names are lower case letters, digits and hyphens{path}")
     if argument.startswith('"') and quoted is None:
+        if whole.count('"') == 1:
+            raise RequestError(f"{whole!r}: the quote that begins the path is not closed; end the path with another")
         raise RequestError(
             f'{whole!r}: after a path in quotes only [parameter=value] may follow, as in {name}:"a+b.nc"'
         )

@@ -35,6 +35,12 @@ def test_the_name_does_not_depend_on_where_the_file_lies(
     assert datafile.located(named) == moved
 
 
+def test_an_empty_path_is_not_the_folder_where_one_happens_to_be(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(file.parent)
+    with pytest.raises(ValueError, match="the path is empty"):
+        datafile.reference(" ")
+
+
 def test_the_name_is_that_of_the_content(file: Path) -> None:
     first = datafile.reference(str(file))
     assert first == "temps.bin#7692c3ad3540"  # sha256 of b"one"

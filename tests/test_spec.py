@@ -117,7 +117,7 @@ def test_lists_split_outside_brackets_and_quotes() -> None:
         ("-tap", "'-tap' is no name"),
         ('tap[a="x]', "ends with a double quote"),
         ('tap[a="x"y]', "ends with a double quote"),
-        ('file:"a+b', "only [parameter=value] may follow"),
+        ('file:"a+b', "the quote that begins the path is not closed"),
         ('file:"a+b"c', "only [parameter=value] may follow"),
         ("file:a+b.nc", "a path with + or , in it goes in quotes"),
     ],

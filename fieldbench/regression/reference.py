@@ -131,7 +131,8 @@ def read(path: Path) -> Scores:
     path = Path(path)
     if not path.is_file():
         raise RequestError(f"there is no reference {path}; write one: fieldbench freeze RUN --out {path}")
-    lines = path.read_text(encoding="utf-8").splitlines()
+    # What is no text becomes one that is no reference either.
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     if not lines or lines[0] != f"# {_TITLE}":
         raise RequestError(f"{path} is no reference; `fieldbench freeze RUN --out FILE` writes one")
     above = [line[2:].partition(": ") for line in lines[1:] if line.startswith("# ")]

@@ -182,6 +182,12 @@ def test_weights_are_named_by_content(untrained: str, tmp_path: Path) -> None:
         Registry().method("nasdac[weights=/no/such/file.safetensors]")
 
 
+def test_a_wrong_file_is_refused_before_any_trial(tmp_path: Path) -> None:
+    (tmp_path / "w.safetensors").write_bytes(b"not weights at all")
+    with pytest.raises(RequestError, match="no safetensors file"):
+        Registry().method(f"dowjons[weights={tmp_path / 'w.safetensors'}]").check_shape((51, 51, 64))
+
+
 def test_naming_them_imports_no_torch() -> None:
     program = (
         "import sys; from fieldbench.registry import Registry; registry = Registry();"

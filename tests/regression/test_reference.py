@@ -56,6 +56,12 @@ def test_other_files_are_refused(tmp_path, text, complaint) -> None:
         reference.read(tmp_path / "ref.csv")
 
 
+def test_a_file_that_is_no_text_is_refused(tmp_path) -> None:
+    (tmp_path / "ref.npy").write_bytes(b"\x93NUMPY\x01\x00")
+    with pytest.raises(RequestError, match="is no reference"):
+        reference.read(tmp_path / "ref.npy")
+
+
 def test_a_damaged_number_is_named(make, tmp_path) -> None:
     text = reference.write(make())
     (tmp_path / "ref.csv").write_text(text.replace(",ok,rmse,", ",ok,rmse,x", 1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -80,6 +81,11 @@ class Nasdac(fieldbench.Method):
         if len(separated.losses) == 0:  # nothing is heard anywhere
             return np.zeros(observation.shape)
         return nasdac.complete(self._network(), separated)
+
+    def check_shape(self, shape: Sequence[int]) -> None:
+        """Look at weights that are not the shipped ones, so that a wrong file is refused before any trial."""
+        if self.weights is not None:
+            self._network()
 
     def _network(self) -> Autoencoder:
         from fieldbench_methods.cartography.weight_files import SHIPPED, load

@@ -151,7 +151,7 @@ def _beginning(settings: LossFieldPrior, seed: int) -> Autoencoder:
 def _start(name: str) -> Path:
     file = Path(name).expanduser()
     if not file.is_file():
-        raise fieldbench.RequestError(f"start={name}: there is no such file; give weights that train-prior wrote")
+        raise fieldbench.RequestError(f"start={name} is no file; give weights that train-prior wrote")
     return file
 
 
