@@ -15,7 +15,7 @@ from typing import Any
 
 from joblib.parallel import ParallelBackendBase
 
-from fieldbench.errors import RequestError
+from fieldbench.errors import RequestError, how_to_install
 from fieldbench.execution.branch import dismiss, halt
 from fieldbench.execution.stop import Stop
 
@@ -42,7 +42,7 @@ class Cluster:
         try:
             import distributed
         except ImportError:
-            raise RequestError("--backend dask needs Dask; install it with: pip install 'fieldbench[dask]'") from None
+            raise RequestError(f"--backend dask needs Dask; {how_to_install('dask')}") from None
         self._stop, self._own = stop, scheduler is not None
         try:
             if scheduler is None:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from fieldbench.errors import RequestError
+from fieldbench.errors import RequestError, how_to_install
 from fieldbench.files.content import Completion, Content, Variable, Wanted
 
 
@@ -66,6 +66,4 @@ def need(module: str, file: Path) -> None:
     try:
         import_module(module)
     except ImportError:
-        raise RequestError(
-            f"{file.name}: {file.suffix} files need {module}; install it with `pip install 'fieldbench[files]'`"
-        ) from None
+        raise RequestError(f"{file.name}: {file.suffix} files need {module}; {how_to_install('files')}") from None

@@ -69,5 +69,5 @@ def test_an_integer_dataset_becomes_one_of_floats(file: Path) -> None:
 
 def test_without_h5py_the_error_says_what_to_install(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "h5py", None)
-    with pytest.raises(RequestError, match=r"need h5py; install it with `pip install 'fieldbench\[files\]'`"):
+    with pytest.raises(RequestError, match=r"need h5py; install the extra fieldbench\[files\]"):
         read(file)

@@ -189,5 +189,5 @@ def test_what_describes_other_variables_is_no_field(tmp_path: Path) -> None:
 
 def test_without_xarray_the_error_says_what_to_install(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "xarray", None)
-    with pytest.raises(RequestError, match=r"need xarray; install it with `pip install 'fieldbench\[files\]'`"):
+    with pytest.raises(RequestError, match=r"need xarray; install the extra fieldbench\[files\]"):
         read(file)

@@ -100,7 +100,7 @@ def test_without_matplotlib_the_tables_are_there_and_the_extra_is_named(
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setattr("fieldbench.report.page.content.find_spec", lambda name: None)
     page = write_page(StoredRun(run_folder), tmp_path / "page.html").read_text()
-    assert "pip install &#x27;fieldbench[plots]&#x27;" in page or "pip install 'fieldbench[plots]'" in page
+    assert "fieldbench[plots]: pip install &#x27;.[plots]&#x27;" in page
     assert 'id="cells"' in page
     assert "<img" not in page
 

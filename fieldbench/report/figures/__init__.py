@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fieldbench.errors import RequestError, nearest
+from fieldbench.errors import RequestError, how_to_install, nearest
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -121,6 +121,4 @@ def _need(module: str, extra: str) -> None:
     try:
         importlib.import_module(module)
     except ImportError:
-        raise RequestError(
-            f"this figure needs {module}, which is not installed; pip install 'fieldbench[{extra}]'"
-        ) from None
+        raise RequestError(f"this figure needs {module}, which is not installed; {how_to_install(extra)}") from None

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from itertools import groupby
 from typing import Any
 
-from fieldbench.errors import RequestError
+from fieldbench.errors import RequestError, how_to_install
 from fieldbench.report.comparison import Comparison, compare, p_text, pair_cells
 from fieldbench.report.page.browser import Album
 from fieldbench.report.page.drawings import MOST, Drawing
@@ -19,10 +19,7 @@ from fieldbench.report.stored import StoredRun
 from fieldbench.report.tables import SPREADS, Table, make_table
 from fieldbench.standing import Standing, standing
 
-_NO_FIGURES = (
-    "<p class='quiet'>Figures and slices need matplotlib: <code>pip install 'fieldbench[plots]'</code>, then write "
-    "the page again.</p>"
-)
+_NO_FIGURES = f"<p class='quiet'>Figures and slices need matplotlib; {html.escape(how_to_install('plots'))}, then write the page again.</p>"
 
 #: At most so many rows of single trials; the run's folder has them all.
 MOST_TRIALS = 2000
