@@ -19,7 +19,10 @@ from fieldbench.report.stored import StoredRun
 from fieldbench.report.tables import SPREADS, Table, make_table
 from fieldbench.standing import Standing, standing
 
-_NO_FIGURES = f"<p class='quiet'>Figures and slices need matplotlib; {html.escape(how_to_install('plots'))}, then write the page again.</p>"
+_NO_FIGURES = (
+    f"<p class='quiet'>Figures and slices need matplotlib; {html.escape(how_to_install('plots'))}, then write "
+    "the page again.</p>"
+)
 
 #: At most so many rows of single trials; the run's folder has them all.
 MOST_TRIALS = 2000
