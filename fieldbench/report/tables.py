@@ -162,7 +162,7 @@ class Table:
         cells = [cell for block in self.blocks for cell in block.cells.values()]
         planned = sorted({cell.planned for cell in cells if cell.planned} or {0})
         trials = " or ".join(map(str, planned))
-        shown = f"mean ± {SPREADS[self.spread]}" if self.spread != "none" and max(planned, default=0) > 1 else "mean"
+        shown = f"mean ± {SPREADS[self.spread]}" if self.spread != "none" and planned[-1] > 1 else "mean"
         notes = [f"{shown} over {trials} trial{'' if trials == '1' else 's'}"]
         if self.unfinished:
             notes.append(self.unfinished)
