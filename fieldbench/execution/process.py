@@ -12,7 +12,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -28,7 +27,8 @@ from fieldbench.trial import CRASHED, OUT_OF_MEMORY, TIMEOUT, Trial
 #: Seconds between looks at a working process: for its deadline and end, and for its memory if that is limited.
 _LOOK, _LOOK_AT_MEMORY = 0.2, 0.02
 
-#: Seconds that a process whose socket has closed is given to end by itself, so that its exit code is known.
+#: Seconds that a process whose socket has closed is given to end by itself, so that its exit code is known; and
+#: that its output is awaited.
 _FAREWELL = 3.0
 
 #: Bytes of a worker's output that are kept to explain its end: the stacks of all its threads, printed when its
@@ -80,8 +80,9 @@ class Worker:
         theirs.close()
         os.close(lifeline)
         self._lender.handed_over()
-        self._output: deque[bytes] = deque(maxlen=64)
-        threading.Thread(target=self._drain, daemon=True).start()
+        self._output = bytearray()
+        self._drainer = threading.Thread(target=self._drain, daemon=True)
+        self._drainer.start()
         self._ready = False
         self._oom_kills, self._counted = 0, -math.inf
         setup = cloudpickle.dumps(Setup(sources, slot.device, options.timing, options.save_fields))
@@ -195,10 +196,13 @@ class Worker:
         assert self._process.stdout is not None
         with self._process.stdout as stream:
             while chunk := os.read(stream.fileno(), 1 << 16):
-                self._output.append(chunk)
+                self._output += chunk
+                del self._output[:-_TAIL]
 
     def _tail(self) -> str:
-        return b"".join(self._output)[-_TAIL:].decode(errors="replace").strip()
+        """What it printed last; ask when it is gone. A grandchild can keep the pipe open after the worker's end."""
+        self._drainer.join(_FAREWELL)
+        return bytes(self._output).decode(errors="replace").strip()
 
 
 def _oom_kills() -> int:

@@ -66,6 +66,12 @@ def test_what_a_lost_worker_printed_is_kept(trouble: Trouble) -> None:
     assert "_loop" in bad.diagnostics["output"]  # where it was when its time was up
 
 
+def test_many_small_pieces_of_output_are_kept_too(trouble: Trouble) -> None:
+    trouble.begin("chatter")
+    (bad,) = [record for record in records("troubled", 1) if record.status != "ok"]
+    assert bad.diagnostics["output"] == "trouble begins\n" + "." * 300
+
+
 def test_a_worker_killed_from_outside_costs_one_trial(tmp_path: Path) -> None:
     run(tmp_path / "undisturbed", "steady[seconds=0.2]", 6)
     before = set(psutil.Process().children())

@@ -85,6 +85,12 @@ class Troubled(Steady):
     def _exit(self) -> None:
         os._exit(3)
 
+    def _chatter(self) -> None:
+        for _ in range(300):  # each is read by itself
+            os.write(1, b".")
+            time.sleep(0.001)
+        os._exit(3)
+
     def _sys_exit(self) -> None:
         sys.exit(4)
 
