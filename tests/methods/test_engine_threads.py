@@ -55,6 +55,16 @@ def test_the_number_of_threads_changes_no_bit(case, fibers, monkeypatch):
     assert all(report.looks > 20 for report in reports)
 
 
+@pytest.mark.parametrize("case", ["tap", "mhtap"])
+def test_the_number_of_segments_changes_no_bit(case, monkeypatch):
+    observation = observe(fibers=False)
+    whole = METHODS[case].complete(observation, seed=5, device="cpu", report=Silent())
+    monkeypatch.setattr(engine_module, "_SEGMENT_ROWS", 7)
+    monkeypatch.setattr(engine_module, "_SEGMENT_SUPPORT", 1)
+    assert len(engine_module._segments(60, 5.0)) == 5
+    np.testing.assert_array_equal(METHODS[case].complete(observation, seed=5, device="cpu", report=Silent()), whole)
+
+
 def test_a_report_that_does_not_speak_of_threads_is_given_one():
     class Plain:
         def due(self, step):

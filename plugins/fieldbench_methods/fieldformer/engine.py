@@ -34,6 +34,9 @@ Floats = NDArray[np.float32]
 _BLOCK = 1 << 18
 """Scores computed at a time: one mebibyte, which stays in the cache between the product and the row loop."""
 
+_SEGMENT_ROWS, _SEGMENT_SUPPORT = 160, 20
+"""Rows in a segment (a strip of them takes 40 KiB), and how many products each row should find in one."""
+
 _WORTH_A_THREAD = 1 << 21
 """Multiplications from which handing half of a product to another thread takes less time than it saves."""
 
@@ -104,7 +107,7 @@ class SparseMatrix:
     def __init__(self, dense: Floats) -> None:
         rows, columns = np.nonzero(dense)
         self.starts = np.searchsorted(rows, np.arange(len(dense) + 1)).astype(np.int64)
-        self.columns = columns.astype(np.uintp)
+        self.columns = columns.astype(np.uint32)
         self.values = np.ascontiguousarray(dense[rows, columns], dtype=np.float32)
 
     def times(self, dense: Floats, out: Floats) -> None:
@@ -163,9 +166,8 @@ class Engine:
         self._block_rows = max(1, -(-count // blocks))
         self._scores = _aligned(heads * self._block_rows * count)
         self._width = heads * count
-        self._rows = [_aligned(self._width) for _ in range(2)]
+        self._rows = [_aligned(-(-self._width // kernels.WORD) * kernels.WORD) for _ in range(2)]
         self._thresholds = np.full(count, -np.inf, np.float32)
-        self._head_ends = np.empty((heads, count), np.int64)
         self._support = _Support(count, self._width)
         self._tucker = _Tucker(geometry, layout, both)
 
@@ -311,22 +313,33 @@ class Engine:
             self._thresholds, self._width, support.gradient,
         )  # fmt: skip
         heads, count, _ = self._unit[0].shape
-        sparse = support.used < DENSE_COSINES * heads * count * count
-        if sparse:
-            kernels.head_ends(support.starts, support.columns, self._empty, self._head_ends)
+        if support.used < DENSE_COSINES * heads * count * count:
+            bounds = _segments(count, support.used / (heads * count))
+            ends = support.ends(bounds, heads, self._empty)
+            self._both(
+                partial(self._query_embedding_gradient, ends), partial(self._key_embedding_gradient, ends[-1], bounds)
+            )
         else:
             self._dense_cosine_gradient()
-        self._both(partial(self._embedding_gradient, 0, sparse), partial(self._embedding_gradient, 1, sparse))
+            self._both(partial(self._embedding_gradient, 0), partial(self._embedding_gradient, 1))
 
-    def _embedding_gradient(self, side: int, sparse: bool) -> None:
-        """From the gradient of the cosines, or that of the unit rows unless ``sparse``, to that of an embedding."""
-        support, slope = self._support, self._unit_gradient[side]
-        if sparse and side == 0:
-            kernels.query_gradient(
-                support.starts, support.columns, support.gradient, self._head_ends, self._unit[1], slope
-            )
-        elif sparse:
-            kernels.key_gradient(support.transposed(self._head_ends[-1]), self._unit[0], slope)
+    def _query_embedding_gradient(self, ends: NDArray[np.int64]) -> None:
+        """From the gradient of the cosines at the support, before these ends of segments, to that of the embedding."""
+        support = self._support
+        kernels.query_gradient(
+            support.starts, support.columns, support.gradient, ends, self._unit[1], self._unit_gradient[0]
+        )
+        self._embedding_gradient(0)
+
+    def _key_embedding_gradient(self, ends: NDArray[np.int64], bounds: NDArray[np.int64]) -> None:
+        """The same for keys; ends are those of rows, bounds those of segments of rows."""
+        across = self._support.transposed(ends, bounds)
+        kernels.key_gradient(across, self._unit[0], self._unit_gradient[1])
+        self._embedding_gradient(1)
+
+    def _embedding_gradient(self, side: int) -> None:
+        """From the gradient of the unit rows to that of an embedding."""
+        slope = self._unit_gradient[side]
         # The projected rows are not needed any more: their buffer takes their gradient.
         projected = self._projected[side]
         kernels.normalise_gradient(self._unit[side], self._inverse[side], np.float32(SMALLEST_NORM), slope, projected)
@@ -352,6 +365,16 @@ class Engine:
                     key_slope[head] += np.dot(part.T, queries[head, first:last])
 
             self._both(by_rows, by_columns)
+
+
+def _segments(rows: int, mean_support: float) -> NDArray[np.int64]:
+    """Bounds of segments of so many rows of a dense matrix, for products with ``mean_support`` of them.
+
+    The part of a segment that is in use stays in the nearest cache; the sums that are put down and taken up again
+    between segments are few beside what is added to them.
+    """
+    count = max(1, min(-(-rows // _SEGMENT_ROWS), int(mean_support / _SEGMENT_SUPPORT)))
+    return np.linspace(0, rows, count + 1).astype(np.int64)[1:]
 
 
 def _half(rows: int) -> int:
@@ -459,14 +482,28 @@ class _Support:
                 array[target : target + end - begin] = array[begin:end]
             self.starts[first_row + 1 : last_row + 1] -= begin - target
 
-    def transposed(self, ends: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.uint32], Floats]:
-        """The gradient by columns, of the slots before ``ends`` in each row: starts, rows and values."""
+    def ends(self, bounds: NDArray[np.int64], heads: int, empty: Mask) -> NDArray[np.int64]:
+        """Where segments of columns, whose bounds within a head are given, end in each row.
+
+        Shape (heads times segments, rows); see :func:`kernels.segment_ends`.
+        """
+        columns = (np.arange(heads)[:, None] * bounds[-1] + bounds).ravel().astype(np.uint32)
+        ends = np.empty((len(columns), len(empty)), np.int64)
+        kernels.segment_ends(self.starts, self.columns, empty, columns, ends)
+        return ends
+
+    def transposed(self, ends: NDArray[np.int64], bounds: NDArray[np.int64]) -> tuple[Any, ...]:
+        """The gradient by columns, of the slots before ``ends`` in each row; what :func:`kernels.transpose` gives.
+
+        In the order starts, ends (of segments of rows with these bounds), rows and values.
+        """
         if len(self._rows_across) < self.used:
             self._rows_across = np.empty(len(self.columns), np.uint32)
             self._gradient_across = np.empty(len(self.columns), np.float32)
-        across = self._starts_across, self._rows_across, self._gradient_across
-        kernels.transpose(self.starts, ends, self.columns, self.gradient, across[1], across[2], across[0])
-        return across
+        ends_across = np.empty((len(bounds), len(self._starts_across) - 1), np.int64)
+        across = self._rows_across, self._gradient_across, self._starts_across, ends_across
+        kernels.transpose(self.starts, ends, self.columns, self.gradient, bounds, *across)
+        return self._starts_across, ends_across, self._rows_across, self._gradient_across
 
 
 class _Tucker:

@@ -20,10 +20,13 @@ import numpy as np
 
 from fieldbench_methods.fieldformer.randomness import FIRST, SECOND
 from fieldbench_methods.fieldformer.vectors import (
+    above,
     axpy,
     dot_axpy,
+    lowest_bit,
     weighted_sum_of_1,
     weighted_sum_of_4,
+    weighted_sum_of_8,
 )
 
 _FAST = {"reassoc", "contract", "nsz"}
@@ -31,8 +34,10 @@ _FIRST, _SECOND = np.uint32(FIRST), np.uint32(SECOND)
 _S16, _S15 = np.uint32(16), np.uint32(15)
 _MAX_NEWTON = 200
 """Newton's iteration needs about five steps; each shrinks the support, so it always ends."""
-_STRIP = np.uintp(32)
-"""Columns of a dense matrix at a time: a strip of some thousand rows stays in the cache, two cache lines a row."""
+WORD = 64
+"""Scores that are compared with a threshold at a time; row buffers have whole words."""
+_WIDE, _NARROW, _LANES = np.uintp(64), np.uintp(32), np.uintp(8)
+"""Columns of a dense matrix at a time. Of 64, sums enough run side by side to hide the time each addition takes."""
 
 
 def _compiled(**options: Any) -> Any:
@@ -51,7 +56,7 @@ def _hash(index, first_key, second_key):  # type: ignore[no-untyped-def]
     return np.uint32(word ^ np.uint32(word >> _S16))
 
 
-@_compiled(fastmath=_FAST)
+@_compiled(inline="always", fastmath=_FAST)
 def dropped_row(scores, row, base, gain, limit, first_key, second_key, buffer):  # type: ignore[no-untyped-def]
     """One row of scores of every head, scaled and dropped, into ``buffer`` (h N)."""
     heads, _, count = scores.shape
@@ -68,7 +73,7 @@ def dropped_row(scores, row, base, gain, limit, first_key, second_key, buffer): 
                 target[m] = source[m] * gain if kept else np.float32(0.0)
 
 
-@_compiled(fastmath=_FAST)
+@_compiled(inline="always", fastmath=_FAST)
 def newton_threshold(values, start):  # type: ignore[no-untyped-def]
     """The threshold of SparseMax of a vector, by Newton's iteration from ``start``.
 
@@ -85,7 +90,10 @@ def newton_threshold(values, start):  # type: ignore[no-untyped-def]
             excess += max(over, np.float32(0.0))
             size += np.float32(1.0) if over > np.float32(0.0) else np.float32(0.0)
         if size == 0:
-            threshold = values.max() - np.float32(1.0)
+            largest = values[0]
+            for j in range(values.size):
+                largest = max(largest, values[j])
+            threshold = largest - np.float32(1.0)
             last = np.float32(-1.0)
             continue
         threshold += (excess - np.float32(1.0)) / size
@@ -103,27 +111,33 @@ def sparse_rows(  # type: ignore[no-untyped-def]
     """SparseMax of a block of rows of scores (h, rows, N) into the support arrays, with both dropouts.
 
     The rows go to ``first_slot`` and behind, and ``starts`` learns where each ends; it is not read.
+    ``buffer`` has room for h N scores, rounded up to whole words.
     """
-    width = buffer.size
+    width = scores.shape[0] * scores.shape[2]
+    values = buffer[:width]
+    buffer[width:] = -np.inf
     slot = np.uintp(first_slot)
     for row in range(scores.shape[1]):
         n = first_row + row
         base = np.uint32(n * width)
-        dropped_row(scores, row, base, gain, limit, keys[0], keys[1], buffer)
-        threshold = newton_threshold(buffer, thresholds[n])
+        dropped_row(scores, row, base, gain, limit, keys[0], keys[1], values)
+        threshold = newton_threshold(values, thresholds[n])
         thresholds[n] = threshold
         begin = slot
-        for j in range(width):
-            over = buffer[j] - threshold
-            columns[slot] = np.uint32(j)
-            weights[slot] = over * core_gain
-            slot += np.uintp(over > np.float32(0.0))
+        for first in range(np.uintp(0), np.uintp(width), np.uintp(WORD)):
+            bits = above(buffer, first, threshold)
+            while bits != np.uint64(0):
+                j = first + np.uintp(lowest_bit(bits))
+                bits &= bits - np.uint64(1)
+                columns[slot] = np.uint32(j)
+                weights[slot] = (buffer[j] - threshold) * core_gain
+                slot += np.uintp(1)
         if core_limit != 0:
             drop_core(base, core_limit, core_keys, columns[begin:slot], weights[begin:slot])
         starts[n + 1] = slot
 
 
-@_compiled(fastmath=_FAST)
+@_compiled(inline="always", fastmath=_FAST)
 def drop_core(base, limit, keys, columns, weights):  # type: ignore[no-untyped-def]
     """Mark the dropped core entries of one row by a negative weight."""
     first_key, second_key = keys[0], keys[1]
@@ -138,17 +152,18 @@ def soft_rows(  # type: ignore[no-untyped-def]
     weights, buffer,
 ):  # fmt: skip
     """SoftMax of a block of rows as :func:`sparse_rows` does it; every column is in the support."""
-    width = buffer.size
+    width = scores.shape[0] * scores.shape[2]
+    values = buffer[:width]
     for row in range(scores.shape[1]):
         n = first_row + row
         base = np.uint32(n * width)
-        dropped_row(scores, row, base, gain, limit, keys[0], keys[1], buffer)
-        largest = buffer.max()
+        dropped_row(scores, row, base, gain, limit, keys[0], keys[1], values)
+        largest = values.max()
         begin = first_slot + row * width
         target = weights[begin : begin + width]
         total = np.float32(0.0)
         for j in range(width):
-            power = exponential(buffer[j] - largest)
+            power = exponential(values[j] - largest)
             target[j] = power
             total += power
         factor = core_gain / total
@@ -292,11 +307,29 @@ def activation_gradient(  # type: ignore[no-untyped-def]
                 part[slot] = part[slot] if kept else np.float32(0.0)
 
 
+@_compiled(fastmath=_FAST)
+def segment_ends(starts, columns, empty, bounds, ends):  # type: ignore[no-untyped-def]
+    """``ends[i, n]``: behind the last slot of row n whose column is below ``bounds[i]``.
+
+    Rows that are ``empty`` (of cubes in which nothing was observed) end where they start: their cosines are
+    0 whatever the weights, so that no gradient passes.
+    """
+    for n in range(empty.size):
+        slot = starts[n]
+        for index in range(bounds.size):
+            while not empty[n] and slot < starts[n + 1] and columns[slot] < bounds[index]:
+                slot += 1
+            ends[index, n] = slot
+
+
 @_compiled()
-def transpose(starts, ends, columns, values, rows_across, values_across, starts_across):  # type: ignore[no-untyped-def]
+def transpose(  # type: ignore[no-untyped-def]
+    starts, ends, columns, values, bounds, rows_across, values_across, starts_across, ends_across
+):
     """A sparse matrix by columns: what stands at row n and column c of the one is at row c of the other.
 
-    Row n has the slots ``starts[n] .. ends[n]``.
+    Row n has the slots ``starts[n] .. ends[n]``. ``ends_across[i, c]``: behind the last slot of column c whose row
+    is below ``bounds[i]``, the last of which is the number of rows.
     """
     starts_across[:] = 0
     for n in range(ends.size):
@@ -304,94 +337,86 @@ def transpose(starts, ends, columns, values, rows_across, values_across, starts_
             starts_across[columns[slot] + np.uint32(1)] += 1
     for column in range(starts_across.size - 1):
         starts_across[column + 1] += starts_across[column]
-    place = starts_across[:-1].copy()
-    for n in range(ends.size):
-        for slot in range(starts[n], ends[n]):
-            column = columns[slot]
-            rows_across[place[column]] = n
-            values_across[place[column]] = values[slot]
-            place[column] += 1
+    first = np.int64(0)
+    for index in range(bounds.size):
+        place = ends_across[index]
+        place[:] = starts_across[:-1] if index == 0 else ends_across[index - 1]
+        for n in range(first, bounds[index]):
+            for slot in range(starts[n], ends[n]):
+                column = columns[slot]
+                rows_across[place[column]] = n
+                values_across[place[column]] = values[slot]
+                place[column] += 1
+        first = bounds[index]
 
 
 @_compiled(fastmath=_FAST)
-def strips(starts, ends, columns, values, source, target, row, begin, size, width):  # type: ignore[no-untyped-def]
-    """Rows of a sparse matrix times a strip of a dense one, both dense matrices flat and ``width`` wide.
+def put_product(starts, ends, columns, values, source, target, row, width):  # type: ignore[no-untyped-def]
+    """A sparse matrix times a dense one; both dense matrices are flat and ``width`` wide.
 
-    Row n, whose slots are ``starts[n] .. ends[n]``, becomes row ``row + n`` of the target, in the columns
-    ``begin .. begin + size``.
+    Row n, whose slots are ``starts[n] .. ends[-1, n]``, becomes row ``row + n`` of the target. The slots before
+    ``ends[i, n]`` meet the first segments 0 .. i of the source's rows. Taken segment by segment, and a strip of
+    columns at a time, what is read of the source stays in the nearest cache. Sums keep the order of the slots.
     """
-    for n in range(np.uintp(ends.size)):
-        t = (np.uintp(row) + n) * width + begin
-        first, last = np.uintp(starts[n]), np.uintp(ends[n])
-        if size == _STRIP:
-            weighted_sum_of_4(target, t, values, columns, first, last, source, begin, width)
-            continue
-        for done in range(np.uintp(0), size, np.uintp(8)):
-            weighted_sum_of_1(target, t + done, values, columns, first, last, source, begin + done, width)
-
-
-@_compiled(fastmath=_FAST)
-def head_ends(starts, columns, empty, ends):  # type: ignore[no-untyped-def]
-    """``ends[i, n]``: behind the last slot of row n that belongs to head i or one before it.
-
-    Rows that are ``empty`` (of cubes in which nothing was observed) end where they start: their cosines are
-    0 whatever the weights, so that no gradient passes.
-    """
-    heads, rows = ends.shape
-    for n in range(rows):
-        slot = starts[n]
-        for head in range(heads):
-            beyond = np.uint32((head + 1) * rows)
-            while not empty[n] and slot < starts[n + 1] and columns[slot] < beyond:
-                slot += 1
-            ends[head, n] = slot
+    begin = np.uintp(0)
+    while begin < width:
+        left = width - begin
+        size = _WIDE if left >= _WIDE else _NARROW if left >= _NARROW else _LANES
+        for segment in range(ends.shape[0]):
+            fresh = segment == 0
+            firsts = starts if fresh else ends[segment - 1]
+            lasts = ends[segment]
+            for n in range(np.uintp(lasts.size)):
+                t = (np.uintp(row) + n) * width + begin
+                first, last = np.uintp(firsts[n]), np.uintp(lasts[n])
+                if size == _WIDE:
+                    weighted_sum_of_8(fresh, target, t, values, columns, first, last, source, begin, width)
+                elif size == _NARROW:
+                    weighted_sum_of_4(fresh, target, t, values, columns, first, last, source, begin, width)
+                else:
+                    weighted_sum_of_1(fresh, target, t, values, columns, first, last, source, begin, width)
+        begin += size
 
 
 @_compiled(fastmath=_FAST)
 def sparse_product(starts, columns, values, dense, result):  # type: ignore[no-untyped-def]
     """A sparse matrix, by rows, times a dense one whose width 8 divides; result is overwritten."""
-    width = np.uintp(dense.shape[1])
-    source, target = dense.ravel(), result.ravel()
-    # A strip of the dense matrix at a time stays in the cache.
-    for begin in range(np.uintp(0), width, _STRIP):
-        size = min(_STRIP, width - begin)
-        strips(starts[:-1], starts[1:], columns, values, source, target, 0, begin, size, width)
+    ends = starts[1:].reshape(1, -1)
+    put_product(starts[:-1], ends, columns, values, dense.ravel(), result.ravel(), 0, np.uintp(dense.shape[1]))
 
 
 @_compiled(fastmath=_FAST)
 def query_gradient(starts, columns, gradient, ends, keys, result):  # type: ignore[no-untyped-def]
     """Gradient of the unit queries (h, N, M) behind the cosines at the support; overwritten. 8 divides M.
 
-    ends: of :func:`head_ends`.
+    ends: of :func:`segment_ends`, with as many segments a head.
     """
     heads, rows, latent = keys.shape
-    width = np.uintp(latent)
+    segments = ends.shape[0] // heads
     source, target = keys.ravel(), result.ravel()
     for head in range(heads):
-        before = starts[:-1] if head == 0 else ends[head - 1]
-        for begin in range(np.uintp(0), width, _STRIP):
-            size = min(_STRIP, width - begin)
-            # Columns count through all heads, as the flat keys do.
-            strips(before, ends[head], columns, gradient, source, target, head * rows, begin, size, width)
+        before = starts[:-1] if head == 0 else ends[head * segments - 1]
+        own = ends[head * segments : (head + 1) * segments]
+        # Columns count through all heads, as the flat keys do.
+        put_product(before, own, columns, gradient, source, target, head * rows, np.uintp(latent))
 
 
 @_compiled(fastmath=_FAST)
 def key_gradient(across, queries, result):  # type: ignore[no-untyped-def]
     """Gradient of the unit keys (h, N, M) behind the cosines at the support; overwritten. 8 divides M.
 
-    across: starts, rows and values of :func:`transpose`.
+    across: starts, ends, rows and values of :func:`transpose`.
     """
     heads, rows, latent = queries.shape
     width = np.uintp(latent)
     source, target = queries.ravel(), result.ravel()
-    starts, rows_across, values = across
+    starts, ends, rows_across, values = across
     for head in range(heads):
-        first_row = head * rows
-        part = starts[first_row : first_row + rows + 1]
-        own = source[np.uintp(first_row) * width : np.uintp(first_row + rows) * width]
-        for begin in range(np.uintp(0), width, _STRIP):
-            size = min(_STRIP, width - begin)
-            strips(part[:-1], part[1:], rows_across, values, own, target, first_row, begin, size, width)
+        first = head * rows
+        own = source[np.uintp(first) * width : np.uintp(first + rows) * width]
+        put_product(
+            starts[first : first + rows], ends[:, first : first + rows], rows_across, values, own, target, first, width
+        )
 
 
 @_compiled()

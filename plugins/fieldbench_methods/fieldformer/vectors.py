@@ -66,45 +66,78 @@ def _weighted_sum(count: int) -> Any:
     """An intrinsic that keeps ``count`` vectors of a sum of rows in registers."""
 
     @intrinsic
-    def weighted_sum(typing_context, target, t, values, columns, begin, end, source, s, stride):  # type: ignore[no-untyped-def]
-        """target[t + i] = the sum of values[k] * source[columns[k] * stride + s + i] over k, for i < 8 * count.
+    def weighted_sum(typing_context, fresh, target, t, values, columns, begin, end, source, s, stride):  # type: ignore[no-untyped-def]
+        """target[t + i] += values[k] * source[columns[k] * stride + s + i] over k in order, for i < 8 * count.
 
-        k runs from begin to end. ``columns`` is of type uint32 or uintp.
+        k runs from begin to end. If ``fresh``, what stood in the target does not count.
         """
 
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            target, t, values, columns, begin, end, source, s, stride = arguments
+            fresh, target, t, values, columns, begin, end, source, s, stride = arguments
             kinds = signature.args
             word = begin.type
+            to = _pointer(context, builder, kinds[1], target, t)
             zero = ir.Constant(_LANES, [0.0] * 8)
             sums = [cgutils.alloca_once(builder, _LANES) for _ in range(count)]
-            for total in sums:
-                builder.store(zero, total)
-            weights = context.make_array(kinds[2])(context, builder, values).data
-            places = context.make_array(kinds[3])(context, builder, columns).data
+            with builder.if_else(cgutils.is_true(builder, fresh)) as (anew, further):
+                with anew:
+                    for total in sums:
+                        builder.store(zero, total)
+                with further:
+                    for index, total in enumerate(sums):
+                        builder.store(_load(builder, builder.gep(to, [ir.Constant(word, index)])), total)
+            weights = context.make_array(kinds[3])(context, builder, values).data
+            places = context.make_array(kinds[4])(context, builder, columns).data
             with cgutils.for_range(builder, builder.sub(end, begin)) as loop:
                 slot = [builder.add(begin, loop.index)]
-                column = builder.load(builder.gep(places, slot))
-                if column.type != word:
-                    column = builder.zext(column, word)
+                column = builder.zext(builder.load(builder.gep(places, slot)), word)
                 start = builder.add(builder.mul(column, stride), s)
-                row = _pointer(context, builder, kinds[6], source, start)
+                row = _pointer(context, builder, kinds[7], source, start)
                 lanes = _broadcast(builder, builder.load(builder.gep(weights, slot)))
                 for index, total in enumerate(sums):
                     part = _load(builder, builder.gep(row, [ir.Constant(word, index)]))
                     builder.store(_multiply_add(builder, lanes, part, builder.load(total)), total)
-            to = _pointer(context, builder, kinds[0], target, t)
             for index, total in enumerate(sums):
                 _store(builder, builder.load(total), builder.gep(to, [ir.Constant(word, index)]))
             return context.get_dummy_value()
 
-        return types.void(target, t, values, columns, begin, end, source, s, stride), generate
+        return types.void(fresh, target, t, values, columns, begin, end, source, s, stride), generate
 
     return weighted_sum
 
 
+weighted_sum_of_8 = _weighted_sum(8)
 weighted_sum_of_4 = _weighted_sum(4)
 weighted_sum_of_1 = _weighted_sum(1)
+
+
+@intrinsic
+def above(typing_context, values, begin, threshold):  # type: ignore[no-untyped-def]
+    """A word whose bit i says whether values[begin + i] > threshold, for i below 64."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        values, begin, threshold = arguments
+        first = _pointer(context, builder, signature.args[0], values, begin)
+        lanes = _broadcast(builder, threshold)
+        word = ir.IntType(64)
+        bits = ir.Constant(word, 0)
+        for index in range(8):
+            part = _load(builder, builder.gep(first, [ir.Constant(begin.type, index)]))
+            eight = builder.bitcast(builder.fcmp_ordered(">", part, lanes), ir.IntType(8))
+            bits = builder.or_(bits, builder.shl(builder.zext(eight, word), ir.Constant(word, 8 * index)))
+        return bits
+
+    return types.uint64(values, begin, threshold), generate
+
+
+@intrinsic
+def lowest_bit(typing_context, word):  # type: ignore[no-untyped-def]
+    """The position of the lowest bit that is set in a word other than 0."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 1))
+
+    return types.uint64(word), generate
 
 
 @intrinsic
