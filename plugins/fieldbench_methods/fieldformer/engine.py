@@ -107,11 +107,12 @@ class SparseMatrix:
     def __init__(self, dense: Floats) -> None:
         rows, columns = np.nonzero(dense)
         self.starts = np.searchsorted(rows, np.arange(len(dense) + 1)).astype(np.int64)
+        self.ends = self.starts[None, 1:]
         self.columns = columns.astype(np.uint32)
         self.values = np.ascontiguousarray(dense[rows, columns], dtype=np.float32)
 
     def times(self, dense: Floats, out: Floats) -> None:
-        kernels.sparse_product(self.starts, self.columns, self.values, dense, out)
+        kernels.put_product(self.starts, self.ends, 0, self.columns, self.values, dense, out)
 
 
 class DenseMatrix:
@@ -145,7 +146,7 @@ class Engine:
         geometry = design.geometry
         self._design, self._schedule, self._both = design, schedule, both
         self._cubes, self._cubes_across = _matrix(cubes), _matrix(np.ascontiguousarray(cubes.T))
-        self._empty = ~cubes.any(axis=1)
+        self._empty: Mask = np.logical_not(cubes.any(axis=1))
         self._layout = layout = Layout.of(geometry)
         self._soft = design.activation == "softmax"
         self._weights = _Weights(design, problem.seed)
@@ -316,25 +317,27 @@ class Engine:
         if support.used < DENSE_COSINES * heads * count * count:
             bounds = _segments(count, support.used / (heads * count))
             ends = support.ends(bounds, heads, self._empty)
-            self._both(
-                partial(self._query_embedding_gradient, ends), partial(self._key_embedding_gradient, ends[-1], bounds)
-            )
+            self._both(partial(self._query_gradient, ends), partial(self._key_gradient, ends[-1, -1], bounds))
         else:
             self._dense_cosine_gradient()
             self._both(partial(self._embedding_gradient, 0), partial(self._embedding_gradient, 1))
 
-    def _query_embedding_gradient(self, ends: NDArray[np.int64]) -> None:
-        """From the gradient of the cosines at the support, before these ends of segments, to that of the embedding."""
-        support = self._support
-        kernels.query_gradient(
-            support.starts, support.columns, support.gradient, ends, self._unit[1], self._unit_gradient[0]
-        )
+    def _query_gradient(self, ends: NDArray[np.int64]) -> None:
+        """From the gradient of the cosines at the support, up to these ends of segments, to that of the embedding."""
+        support, keys = self._support, self._unit[1]
+        # Columns count through all heads, as the keys of all heads below one another do.
+        every_key = keys.reshape(-1, keys.shape[-1])
+        starts = support.starts
+        for own, slope in zip(ends, self._unit_gradient[0], strict=True):
+            kernels.put_product(starts, own, 0, support.columns, support.gradient, every_key, slope)
+            starts = own[-1]
         self._embedding_gradient(0)
 
-    def _key_embedding_gradient(self, ends: NDArray[np.int64], bounds: NDArray[np.int64]) -> None:
-        """The same for keys; ends are those of rows, bounds those of segments of rows."""
-        across = self._support.transposed(ends, bounds)
-        kernels.key_gradient(across, self._unit[0], self._unit_gradient[1])
+    def _key_gradient(self, ends: NDArray[np.int64], bounds: NDArray[np.int64]) -> None:
+        """The same for keys. ``ends`` are those of rows, ``bounds`` those of segments of rows."""
+        starts, across, rows, values = self._support.transposed(ends, bounds)
+        for head, (queries, slope) in enumerate(zip(self._unit[0], self._unit_gradient[1], strict=True)):
+            kernels.put_product(starts, across, head * len(queries), rows, values, queries, slope)
         self._embedding_gradient(1)
 
     def _embedding_gradient(self, side: int) -> None:
@@ -485,12 +488,12 @@ class _Support:
     def ends(self, bounds: NDArray[np.int64], heads: int, empty: Mask) -> NDArray[np.int64]:
         """Where segments of columns, whose bounds within a head are given, end in each row.
 
-        Shape (heads times segments, rows); see :func:`kernels.segment_ends`.
+        Shape (heads, segments, rows); see :func:`kernels.segment_ends`.
         """
         columns = (np.arange(heads)[:, None] * bounds[-1] + bounds).ravel().astype(np.uint32)
         ends = np.empty((len(columns), len(empty)), np.int64)
         kernels.segment_ends(self.starts, self.columns, empty, columns, ends)
-        return ends
+        return ends.reshape(heads, len(bounds), -1)
 
     def transposed(self, ends: NDArray[np.int64], bounds: NDArray[np.int64]) -> tuple[Any, ...]:
         """The gradient by columns, of the slots before ``ends`` in each row; what :func:`kernels.transpose` gives.

@@ -309,7 +309,7 @@ def activation_gradient(  # type: ignore[no-untyped-def]
 
 @_compiled(fastmath=_FAST)
 def segment_ends(starts, columns, empty, bounds, ends):  # type: ignore[no-untyped-def]
-    """``ends[i, n]``: behind the last slot of row n whose column is below ``bounds[i]``.
+    """``ends[i, n]`` becomes what is behind the last slot of row n whose column is below ``bounds[i]``.
 
     Rows that are ``empty`` (of cubes in which nothing was observed) end where they start: their cosines are
     0 whatever the weights, so that no gradient passes.
@@ -339,8 +339,9 @@ def transpose(  # type: ignore[no-untyped-def]
         starts_across[column + 1] += starts_across[column]
     first = np.int64(0)
     for index in range(bounds.size):
-        place = ends_across[index]
-        place[:] = starts_across[:-1] if index == 0 else ends_across[index - 1]
+        before, place = starts_across if index == 0 else ends_across[index - 1], ends_across[index]
+        for column in range(place.size):
+            place[column] = before[column]
         for n in range(first, bounds[index]):
             for slot in range(starts[n], ends[n]):
                 column = columns[slot]
@@ -351,13 +352,15 @@ def transpose(  # type: ignore[no-untyped-def]
 
 
 @_compiled(fastmath=_FAST)
-def put_product(starts, ends, columns, values, source, target, row, width):  # type: ignore[no-untyped-def]
-    """A sparse matrix times a dense one; both dense matrices are flat and ``width`` wide.
+def put_product(starts, ends, skipped, columns, values, dense, result):  # type: ignore[no-untyped-def]
+    """Rows of a sparse matrix, after the ``skipped`` ones, times a dense matrix whose width 8 divides.
 
-    Row n, whose slots are ``starts[n] .. ends[-1, n]``, becomes row ``row + n`` of the target. The slots before
-    ``ends[i, n]`` meet the first segments 0 .. i of the source's rows. Taken segment by segment, and a strip of
-    columns at a time, what is read of the source stays in the nearest cache. Sums keep the order of the slots.
+    Row n has the slots ``starts[n] .. ends[-1, n]``; those before ``ends[i, n]`` meet the first segments 0 .. i of the
+    dense matrix's rows. Taken segment by segment, and a strip of columns at a time, what is read of it stays in the
+    nearest cache. Sums keep the order of the slots. ``result`` is overwritten.
     """
+    source, target = dense.ravel(), result.ravel()
+    rows, width = np.uintp(result.shape[0]), np.uintp(result.shape[1])
     begin = np.uintp(0)
     while begin < width:
         left = width - begin
@@ -366,8 +369,8 @@ def put_product(starts, ends, columns, values, source, target, row, width):  # t
             fresh = segment == 0
             firsts = starts if fresh else ends[segment - 1]
             lasts = ends[segment]
-            for n in range(np.uintp(lasts.size)):
-                t = (np.uintp(row) + n) * width + begin
+            for row in range(rows):
+                n, t = np.uintp(skipped) + row, row * width + begin
                 first, last = np.uintp(firsts[n]), np.uintp(lasts[n])
                 if size == _WIDE:
                     weighted_sum_of_8(fresh, target, t, values, columns, first, last, source, begin, width)
@@ -376,47 +379,6 @@ def put_product(starts, ends, columns, values, source, target, row, width):  # t
                 else:
                     weighted_sum_of_1(fresh, target, t, values, columns, first, last, source, begin, width)
         begin += size
-
-
-@_compiled(fastmath=_FAST)
-def sparse_product(starts, columns, values, dense, result):  # type: ignore[no-untyped-def]
-    """A sparse matrix, by rows, times a dense one whose width 8 divides; result is overwritten."""
-    ends = starts[1:].reshape(1, -1)
-    put_product(starts[:-1], ends, columns, values, dense.ravel(), result.ravel(), 0, np.uintp(dense.shape[1]))
-
-
-@_compiled(fastmath=_FAST)
-def query_gradient(starts, columns, gradient, ends, keys, result):  # type: ignore[no-untyped-def]
-    """Gradient of the unit queries (h, N, M) behind the cosines at the support; overwritten. 8 divides M.
-
-    ends: of :func:`segment_ends`, with as many segments a head.
-    """
-    heads, rows, latent = keys.shape
-    segments = ends.shape[0] // heads
-    source, target = keys.ravel(), result.ravel()
-    for head in range(heads):
-        before = starts[:-1] if head == 0 else ends[head * segments - 1]
-        own = ends[head * segments : (head + 1) * segments]
-        # Columns count through all heads, as the flat keys do.
-        put_product(before, own, columns, gradient, source, target, head * rows, np.uintp(latent))
-
-
-@_compiled(fastmath=_FAST)
-def key_gradient(across, queries, result):  # type: ignore[no-untyped-def]
-    """Gradient of the unit keys (h, N, M) behind the cosines at the support; overwritten. 8 divides M.
-
-    across: starts, ends, rows and values of :func:`transpose`.
-    """
-    heads, rows, latent = queries.shape
-    width = np.uintp(latent)
-    source, target = queries.ravel(), result.ravel()
-    starts, ends, rows_across, values = across
-    for head in range(heads):
-        first = head * rows
-        own = source[np.uintp(first) * width : np.uintp(first + rows) * width]
-        put_product(
-            starts[first : first + rows], ends[:, first : first + rows], rows_across, values, own, target, first, width
-        )
 
 
 @_compiled()
