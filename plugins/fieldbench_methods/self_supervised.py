@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fieldbench.errors import RequestError
 from fieldbench.field import FloatArray, Mask, Observation
@@ -85,6 +85,14 @@ class Problem:
     seed: int
     listener: Relay
     smoothness: Smoothness | None = None
+
+
+def observed_lines(mask: Mask) -> NDArray[np.intp] | None:
+    """The observed lines along the last axis, if the mask consists of whole ones and has others; else None."""
+    lines = mask[..., 0].ravel()
+    if mask.ndim == 1 or lines.all() or (mask != mask[..., :1]).any():
+        return None
+    return np.flatnonzero(lines)
 
 
 class Fit(Protocol):

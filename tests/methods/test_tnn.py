@@ -22,15 +22,16 @@ from fieldbench_methods.tv.penalty import variation
 SHAPE = (8, 9, 7)
 
 
-def observe(shape=SHAPE, seed=0, rate=0.4):
+def observe(shape=SHAPE, seed=0, rate=0.4, fibers=False):
     grids = np.meshgrid(*(np.linspace(0, 1, size) for size in shape), indexing="ij")
     field = sum(np.sin((2 + axis) * grid) for axis, grid in enumerate(grids))
-    mask = np.random.default_rng(seed).random(shape) < rate
+    drawn = np.random.default_rng(seed).random((*shape[:-1], 1) if fibers else shape) < rate
+    mask = np.broadcast_to(drawn, shape)
     return Observation(np.where(mask, field, np.nan), mask)
 
 
-def problem_of(shape, seed=3, smoothness=None):
-    observation = observe(shape)
+def problem_of(shape, seed=3, smoothness=None, fibers=False):
+    observation = observe(shape, fibers=fibers)
     target = observation.filled(0.0) / 3
     return Problem(target, observation.mask, seed, Relay(Silent(), Scaling(0.0, 1.0)), smoothness)
 
@@ -61,8 +62,9 @@ def test_network_is_tensorlys():
 
 @pytest.mark.parametrize("shape", [SHAPE, (9, 8), (5, 4, 6, 5), (11,)])
 @pytest.mark.parametrize("smoothness", [None, Smoothness("second-order", (0,), 0.2)], ids=["plain", "tv"])
-def test_gradient_is_that_of_the_plain_network(shape, smoothness):
-    network, problem = TNN().network(shape), problem_of(shape, smoothness=smoothness)
+@pytest.mark.parametrize("fibers", [False, True], ids=["scattered", "fibers"])
+def test_gradient_is_that_of_the_plain_network(shape, smoothness, fibers):
+    network, problem = TNN().network(shape), problem_of(shape, smoothness=smoothness, fibers=fibers)
     initial = network.normal(1)
     engine = Engine(network, initial, problem, Schedule(1, 1e-3))
     engine.step()
@@ -78,8 +80,9 @@ def test_gradient_is_that_of_the_plain_network(shape, smoothness):
 
 
 @pytest.mark.parametrize("share_of_all", [False, True])
-def test_training_is_that_of_the_plain_network(share_of_all):
-    network, problem = TNN().network(SHAPE), problem_of(SHAPE)
+@pytest.mark.parametrize("fibers", [False, True], ids=["scattered", "fibers"])
+def test_training_is_that_of_the_plain_network(share_of_all, fibers):
+    network, problem = TNN().network(SHAPE), problem_of(SHAPE, fibers=fibers)
     schedule = Schedule(20, 4e-3, 0.01, share_of_all)
     fast = fit_fast(network, network.uniform, problem, schedule)
     (plain,) = fit_plain(network, network.uniform, [problem], schedule, "cpu")

@@ -26,13 +26,17 @@ from fieldbench_methods.fieldformer import kernels, randomness
 from fieldbench_methods.fieldformer.design import SMALLEST_NORM, Design, Schedule
 from fieldbench_methods.fieldformer.geometry import Geometry
 from fieldbench_methods.fieldformer.halves import Both, in_turn
-from fieldbench_methods.self_supervised import Problem, Smoothness
+from fieldbench_methods.self_supervised import Problem, Smoothness, observed_lines
 from fieldbench_methods.tv.penalty import variation_gradient
 
 Floats = NDArray[np.float32]
 
-_BLOCK = 1 << 18
-"""Scores computed at a time: one mebibyte, which stays in the cache between the product and the row loop."""
+_BLOCK = 1 << 19
+"""Scores computed at a time, about: two mebibytes, which stay in the cache between the product and the row loop."""
+
+_WHOLE_ROWS = 12
+"""Products are made of blocks of 4, 6 or 12 rows (OpenBLAS), and what is left over is summed in another order. Cut at
+multiples of this many rows, a product in parts has the bits of the whole."""
 
 _SEGMENT_ROWS, _SEGMENT_SUPPORT = 160, 20
 """Rows in a segment (a strip of them takes 40 KiB), and how many products each row should find in one."""
@@ -164,7 +168,7 @@ class Engine:
         self._unit_gradient = [_aligned(heads, count, latent) for _ in range(2)]
         self._inverse = [np.empty((heads, count), np.float32) for _ in range(2)]
         blocks = -(-heads * count * count // _BLOCK)
-        self._block_rows = max(1, -(-count // blocks))
+        self._block_rows = min(count, -(-count // (blocks * 2 * _WHOLE_ROWS)) * 2 * _WHOLE_ROWS)
         self._scores = _aligned(heads * self._block_rows * count)
         self._width = heads * count
         self._rows = [_aligned(-(-self._width // kernels.WORD) * kernels.WORD) for _ in range(2)]
@@ -178,7 +182,7 @@ class Engine:
         observed = np.ascontiguousarray(np.transpose(problem.mask, layout.order))
         self._wanted = np.transpose(problem.target, layout.order)[observed].astype(np.float32)
         self._entry_weight = np.float32(schedule.entry_weight(problem.mask))
-        self._lines = None if self._smoothness else _observed_lines(observed)
+        self._lines = None if self._smoothness else observed_lines(observed)
         if self._lines is None:
             self._observed = np.flatnonzero(observed).astype(np.uint32)
             self._slope = np.zeros(self._tucker.field_shape, np.float32)
@@ -381,12 +385,8 @@ def _segments(rows: int, mean_support: float) -> NDArray[np.int64]:
 
 
 def _half(rows: int) -> int:
-    """About half of so many rows of a matrix product, such that computing it in two parts gives the same numbers.
-
-    Products are made of small blocks of rows, and what is left over is summed in another order; OpenBLAS' blocks
-    have 4, 6 or 12 rows.
-    """
-    return rows // 24 * 12
+    """About half of so many rows of a matrix product."""
+    return rows // (2 * _WHOLE_ROWS) * _WHOLE_ROWS
 
 
 def _aligned(*shape: int) -> Floats:
@@ -399,14 +399,6 @@ def _aligned(*shape: int) -> Floats:
 
 DENSE_COSINES, DENSE_CORE = 0.35, 0.2
 """Shares of the attention map from which dense products are faster than loops over the support."""
-
-
-def _observed_lines(observed: Mask) -> NDArray[np.intp] | None:
-    """The observed lines along the last axis, if the mask consists of whole ones and has others; else None."""
-    lines = observed[..., 0].ravel()
-    if observed.ndim == 1 or lines.all() or (observed != observed[..., :1]).any():
-        return None
-    return np.flatnonzero(lines)
 
 
 class _Weights:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fieldbench.field import FloatArray
 from fieldbench_methods.fieldformer import kernels
 from fieldbench_methods.fieldformer.design import Schedule
-from fieldbench_methods.self_supervised import Problem
+from fieldbench_methods.self_supervised import Problem, observed_lines
 from fieldbench_methods.tnn.network import TensorNetwork
 from fieldbench_methods.tv.penalty import variation_gradient
 
@@ -25,9 +25,9 @@ Floats = NDArray[np.float32]
 
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
-def _expand(weights, factor_starts, sizes, ranks, tensors, tensor_starts, relu_before):  # type: ignore[no-untyped-def]
-    """Every contraction in turn: tensor l times factor l becomes tensor l + 1 (see :class:`_Plan`)."""
-    for stage in range(sizes.size):
+def _expand(weights, factor_starts, sizes, ranks, tensors, tensor_starts, relu_before, stages):  # type: ignore[no-untyped-def]
+    """The first contractions in turn: tensor l times factor l becomes tensor l + 1 (see :class:`_Plan`)."""
+    for stage in range(stages):
         begin, end = tensor_starts[stage], tensor_starts[stage + 1]
         size, rank = sizes[stage], ranks[stage]
         if stage == relu_before:
@@ -41,10 +41,10 @@ def _expand(weights, factor_starts, sizes, ranks, tensors, tensor_starts, relu_b
 
 @numba.njit(cache=True, nogil=True, error_model="numpy")
 def _expand_gradient(  # type: ignore[no-untyped-def]
-    weights, gradient, factor_starts, sizes, ranks, tensors, slopes, tensor_starts, relu_before
+    weights, gradient, factor_starts, sizes, ranks, tensors, slopes, tensor_starts, relu_before, stages
 ):
-    """Behind :func:`_expand`: from the slope of the last tensor to those of all factors and of the core."""
-    for stage in range(sizes.size - 1, -1, -1):
+    """Behind :func:`_expand`: from the slope of its last tensor to those of the factors and of the core."""
+    for stage in range(stages - 1, -1, -1):
         begin, end = tensor_starts[stage], tensor_starts[stage + 1]
         size, rank = sizes[stage], ranks[stage]
         place = factor_starts[stage]
@@ -78,9 +78,20 @@ class _Plan:
             lengths.append(lengths[-1] // int(rank) * int(size))
         self.tensor_starts = np.cumsum([0, *lengths])
 
+    def last_factor(self, weights: Floats) -> Floats:
+        """The factor of the last contraction (I, R), a view of such a vector as that of the weights."""
+        return weights[self.factor_starts[-1] :].reshape(self.sizes[-1], self.ranks[-1])
+
+    def before_last(self, tensors: Floats) -> Floats:
+        """The tensor before the last contraction, unfolded (R, lines), a view of the vector of all tensors."""
+        return tensors[self.tensor_starts[-3] : self.tensor_starts[-2]].reshape(self.ranks[-1], -1)
+
 
 class Engine:
     """One trial: its weights, its buffers and its training step.
+
+    Where whole lines along the last mode are observed, a training step computes the last contraction, which costs
+    most, for these lines only.
 
     Args:
         network: sizes.
@@ -99,29 +110,31 @@ class Engine:
         self._update = 0
         shape = problem.target.shape
         last = self._plan.tensor_starts[-2]
-        self._field, self._slope = self._tensors[last:].reshape(shape), self._slopes[last:].reshape(shape)
-        self._observed = np.flatnonzero(problem.mask).astype(np.uint32)
+        self._field = self._tensors[last:].reshape(shape)
+        self._lines = None if problem.smoothness else observed_lines(problem.mask)
+        self._before_lines = np.empty((0, 0), np.float32)
         self._wanted = problem.target[problem.mask].astype(np.float32)
+        if self._lines is None:
+            self._slope = self._slopes[last:].reshape(shape)
+            self._observed = np.flatnonzero(problem.mask).astype(np.uint32)
+        else:
+            self._slope = np.zeros((len(self._lines), shape[-1]), np.float32)
+            self._observed = np.arange(self._wanted.size, dtype=np.uint32)
         self._entry_weight = np.float32(schedule.entry_weight(problem.mask))
 
     def step(self) -> None:
         """One update of the weights."""
-        plan = self._plan
-        self._forward()
+        field = self._forward(self._lines)
         self._slope[:] = 0
         smoothness = self._problem.smoothness
         if smoothness is not None:
-            estimate = np.tanh(self._field)
+            estimate = np.tanh(field)
             self._slope[:] = variation_gradient(estimate, smoothness.form, smoothness.axes)
             self._slope *= np.float32(smoothness.weight) * (1 - estimate * estimate)
         kernels.observed_gradient(
-            self._field.reshape(-1), self._observed, self._wanted, self._entry_weight, True, self._slope.reshape(-1)
+            field.reshape(-1), self._observed, self._wanted, self._entry_weight, True, self._slope.reshape(-1)
         )
-        _expand_gradient(
-            self._weights, self._gradient, plan.factor_starts, plan.sizes, plan.ranks, self._tensors, self._slopes,
-            plan.tensor_starts, plan.relu_before,
-        )  # fmt: skip
-        self._gradient[: plan.core_size] = self._slopes[: plan.core_size]
+        self._backward(self._lines)
         self._update += 1
         kernels.adam(
             self._weights, self._gradient, self._mean, self._square, np.float32(self._schedule.learning_rate),
@@ -131,8 +144,7 @@ class Engine:
 
     def estimate(self) -> FloatArray:
         """The scaled estimate, of the field's shape."""
-        self._forward()
-        return np.tanh(self._field.astype(float))
+        return np.tanh(self._forward(None).astype(float))
 
     @property
     def gradients(self) -> list[Floats]:
@@ -141,10 +153,30 @@ class Engine:
         parts = np.split(self._gradient, ends[:-1])
         return [part.reshape(shape) for part, shape in zip(parts, self._shapes, strict=True)]
 
-    def _forward(self) -> None:
+    def _forward(self, lines: NDArray[np.intp] | None) -> Floats:
+        """The field before the output activation, or these lines of it; what it needs is kept for the gradient."""
         plan = self._plan
+        stages = len(plan.sizes) - (lines is not None)
         self._tensors[: plan.core_size] = self._weights[: plan.core_size]
         _expand(
             self._weights, plan.factor_starts, plan.sizes, plan.ranks, self._tensors, plan.tensor_starts,
-            plan.relu_before,
+            plan.relu_before, stages,
         )  # fmt: skip
+        if lines is None:
+            return self._field
+        self._before_lines = np.take(plan.before_last(self._tensors), lines, axis=1)
+        return np.dot(self._before_lines.T, plan.last_factor(self._weights).T)
+
+    def _backward(self, lines: NDArray[np.intp] | None) -> None:
+        """From the gradient of what :meth:`_forward` gave to that of the weights."""
+        plan = self._plan
+        stages = len(plan.sizes) - (lines is not None)
+        if lines is not None:
+            np.dot(self._slope.T, self._before_lines.T, out=plan.last_factor(self._gradient))
+            # Slopes elsewhere than on these lines are 0 from the beginning and stay so.
+            plan.before_last(self._slopes)[:, lines] = np.dot(plan.last_factor(self._weights).T, self._slope.T)
+        _expand_gradient(
+            self._weights, self._gradient, plan.factor_starts, plan.sizes, plan.ranks, self._tensors, self._slopes,
+            plan.tensor_starts, plan.relu_before, stages,
+        )  # fmt: skip
+        self._gradient[: plan.core_size] = self._slopes[: plan.core_size]
