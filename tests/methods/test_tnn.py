@@ -60,10 +60,12 @@ def test_network_is_tensorlys():
     np.testing.assert_allclose(result, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("shape", [SHAPE, (9, 8), (5, 4, 6, 5), (11,)])
+@pytest.mark.parametrize(
+    ("shape", "fibers"),
+    [(SHAPE, False), (SHAPE, True), ((9, 8), False), ((9, 8), True), ((5, 4, 6, 5), True), ((11,), False)],
+)
 @pytest.mark.parametrize("smoothness", [None, Smoothness("second-order", (0,), 0.2)], ids=["plain", "tv"])
-@pytest.mark.parametrize("fibers", [False, True], ids=["scattered", "fibers"])
-def test_gradient_is_that_of_the_plain_network(shape, smoothness, fibers):
+def test_gradient_is_that_of_the_plain_network(shape, fibers, smoothness):
     network, problem = TNN().network(shape), problem_of(shape, smoothness=smoothness, fibers=fibers)
     initial = network.normal(1)
     engine = Engine(network, initial, problem, Schedule(1, 1e-3))
