@@ -18,19 +18,11 @@ from fieldbench.field import FloatArray, Mask, Observation
 from fieldbench.method import Report, Silent
 from fieldbench_methods.scaling import Scaling, fit_scaling
 from fieldbench_methods.tv import TotalVariation
+from fieldbench_methods.tv.penalty import Smoothness
 from fieldbench_methods.tv.withholding import withheld
 
 SEARCH_SHARE, SEARCH_EPOCHS = 0.2, 0.25
 """A weight is chosen on this share of the observed entries, after this share of the epochs."""
-
-
-@dataclass(frozen=True)
-class Smoothness:
-    """A total variation penalty: form and axes as in :mod:`fieldbench_methods.tv.penalty`, and its weight."""
-
-    form: str
-    axes: tuple[int, ...]
-    weight: float
 
 
 class Relay:

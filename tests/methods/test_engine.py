@@ -24,9 +24,9 @@ from fieldbench_methods.fieldformer.methods import MHTAP, TAP
 from fieldbench_methods.fieldformer.network import TensorAttention
 from fieldbench_methods.fieldformer.sparsemax import sorted_sparsemax
 from fieldbench_methods.scaling import Scaling
-from fieldbench_methods.self_supervised import Problem, Relay, Smoothness
+from fieldbench_methods.self_supervised import Problem, Relay
 from fieldbench_methods.tnn import TNN
-from fieldbench_methods.tv.penalty import variation
+from fieldbench_methods.tv.penalty import Smoothness, variation
 
 SHAPE = (10, 9, 8)
 CASES = {

@@ -12,12 +12,12 @@ import torch
 from fieldbench import Observation, Silent
 from fieldbench_methods.fieldformer.design import Schedule
 from fieldbench_methods.scaling import Scaling
-from fieldbench_methods.self_supervised import Problem, Relay, Smoothness
+from fieldbench_methods.self_supervised import Problem, Relay
 from fieldbench_methods.tnn import TNN
 from fieldbench_methods.tnn.engine import Engine
 from fieldbench_methods.tnn.fit import fit_fast, fit_plain
 from fieldbench_methods.tnn.layers import forward
-from fieldbench_methods.tv.penalty import variation
+from fieldbench_methods.tv.penalty import Smoothness, variation
 
 SHAPE = (8, 9, 7)
 

@@ -14,7 +14,7 @@ from fieldbench_methods.fieldformer.methods import MHTAP, TAP
 from fieldbench_methods.self_supervised import complete
 from fieldbench_methods.tnn import TNN
 from fieldbench_methods.tv import TotalVariation
-from fieldbench_methods.tv.penalty import FORMS, variation, variation_gradient
+from fieldbench_methods.tv.penalty import FORMS, Smoothness, variation, variation_gradient
 from fieldbench_methods.tv.withholding import withheld
 
 
@@ -66,6 +66,25 @@ def test_gradient_is_autograds(form, shape, axes):
     batch = torch.from_numpy(field[None]).requires_grad_()
     (expected,) = torch.autograd.grad(variation(batch, form, axes).sum(), batch)
     np.testing.assert_allclose(variation_gradient(field, form, axes), expected[0].numpy(), atol=1e-12)
+
+
+@pytest.mark.parametrize("bounded", [True, False])
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(("shape", "axes"), [*SHAPES, ((9, 20), (0, 1)), ((2, 6, 5), (0, 1)), ((3, 7, 1), (2, 1))])
+def test_the_pull_on_a_network_is_autograds(form, shape, axes, bounded):
+    pytest.importorskip("numba")
+    from fieldbench_methods.tv.slope import Pull
+
+    pull = Pull(shape, bounded, Smoothness(form, axes, 0.3))
+    for seed in (1, 2):  # again: nothing is left of the time before
+        field = random_field(shape, seed).astype(np.float32)
+        field.reshape(-1)[:3] = 0
+        batch = torch.from_numpy(field.astype(float)[None]).requires_grad_()
+        penalty = 0.3 * variation(batch.tanh() if bounded else batch, form, axes).sum()
+        expected = torch.autograd.grad(penalty, batch)[0][0].numpy() + 1.5
+        slope = np.full(shape, 1.5, np.float32)
+        pull.add_to(slope, field)
+        np.testing.assert_allclose(slope, expected, atol=2e-6)
 
 
 def test_definition_passes_gradcheck():

@@ -26,8 +26,8 @@ from fieldbench_methods.fieldformer import kernels, randomness
 from fieldbench_methods.fieldformer.design import SMALLEST_NORM, Design, Schedule
 from fieldbench_methods.fieldformer.geometry import Geometry
 from fieldbench_methods.fieldformer.halves import Both, in_turn
-from fieldbench_methods.self_supervised import Problem, Smoothness, observed_lines
-from fieldbench_methods.tv.penalty import variation_gradient
+from fieldbench_methods.self_supervised import Problem, observed_lines
+from fieldbench_methods.tv.slope import Pull
 
 Floats = NDArray[np.float32]
 
@@ -176,13 +176,15 @@ class Engine:
         self._support = _Support(count, self._width)
         self._tucker = _Tucker(geometry, layout, both)
 
-        self._smoothness = problem.smoothness and replace(
-            problem.smoothness, axes=tuple(layout.order.index(axis) for axis in problem.smoothness.axes)
-        )
+        self._bounded = design.output == "tanh"
+        smoothness = problem.smoothness
+        if smoothness is not None:
+            smoothness = replace(smoothness, axes=tuple(layout.order.index(axis) for axis in smoothness.axes))
+        self._pull = None if smoothness is None else Pull(self._tucker.field_shape, self._bounded, smoothness)
         observed = np.ascontiguousarray(np.transpose(problem.mask, layout.order))
         self._wanted = np.transpose(problem.target, layout.order)[observed].astype(np.float32)
         self._entry_weight = np.float32(schedule.entry_weight(problem.mask))
-        self._lines = None if self._smoothness else observed_lines(observed)
+        self._lines = None if smoothness else observed_lines(observed)
         if self._lines is None:
             self._observed = np.flatnonzero(observed).astype(np.uint32)
             self._slope = np.zeros(self._tucker.field_shape, np.float32)
@@ -194,30 +196,21 @@ class Engine:
         """One update of the weights."""
         field = self._forward(self._update)
         self._slope[:] = 0
-        if self._smoothness is not None:
-            self._add_smoothness(field.reshape(self._slope.shape), self._smoothness)
-        bounded = self._design.output == "tanh"
+        if self._pull is not None:
+            self._pull.add_to(self._slope, field)
         kernels.observed_gradient(
-            field, self._observed, self._wanted, self._entry_weight, bounded, self._slope.reshape(-1)
+            field, self._observed, self._wanted, self._entry_weight, self._bounded, self._slope.reshape(-1)
         )
         self._backward(self._update)
         self._update += 1
         self._weights.update(self._update, self._schedule)
-
-    def _add_smoothness(self, field: Floats, smoothness: Smoothness) -> None:
-        """The penalty's gradient with respect to the field before the output activation."""
-        bounded = self._design.output == "tanh"
-        estimate = np.tanh(field) if bounded else field
-        slope = variation_gradient(estimate, smoothness.form, smoothness.axes)
-        slope *= np.float32(smoothness.weight)
-        self._slope += slope * (1 - estimate * estimate) if bounded else slope
 
     def estimate(self) -> tuple[FloatArray, float]:
         """The scaled estimate with dropout off, and the share of non-zero core entries."""
         field = self._forward(None).reshape(self._tucker.field_shape)
         field = np.transpose(field, np.argsort(self._layout.order)).astype(float)
         share = self._support.nonzero / (self._design.geometry.cubes * self._width)
-        return (np.tanh(field) if self._design.output == "tanh" else field), share
+        return (np.tanh(field) if self._bounded else field), share
 
     @property
     def attention(self) -> Floats:

@@ -19,7 +19,7 @@ from fieldbench_methods.fieldformer import kernels
 from fieldbench_methods.fieldformer.design import Schedule
 from fieldbench_methods.self_supervised import Problem, observed_lines
 from fieldbench_methods.tnn.network import TensorNetwork
-from fieldbench_methods.tv.penalty import variation_gradient
+from fieldbench_methods.tv.slope import Pull
 
 Floats = NDArray[np.float32]
 
@@ -102,7 +102,7 @@ class Engine:
 
     def __init__(self, network: TensorNetwork, initial: Sequence[Floats], problem: Problem, schedule: Schedule) -> None:
         self._plan, self._shapes = _Plan(network), network.parameter_shapes
-        self._schedule, self._problem = schedule, problem
+        self._schedule = schedule
         self._weights = np.concatenate([array.ravel() for array in initial])
         self._gradient, self._mean, self._square = (np.zeros_like(self._weights) for _ in range(3))
         self._tensors = np.zeros(self._plan.tensor_starts[-1], np.float32)
@@ -111,7 +111,9 @@ class Engine:
         shape = problem.target.shape
         last = self._plan.tensor_starts[-2]
         self._field = self._tensors[last:].reshape(shape)
-        self._lines = None if problem.smoothness else observed_lines(problem.mask)
+        smoothness = problem.smoothness
+        self._pull = None if smoothness is None else Pull(shape, True, smoothness)
+        self._lines = None if smoothness else observed_lines(problem.mask)
         self._before_lines = np.empty((0, 0), np.float32)
         self._wanted = problem.target[problem.mask].astype(np.float32)
         if self._lines is None:
@@ -126,11 +128,8 @@ class Engine:
         """One update of the weights."""
         field = self._forward(self._lines)
         self._slope[:] = 0
-        smoothness = self._problem.smoothness
-        if smoothness is not None:
-            estimate = np.tanh(field)
-            self._slope[:] = variation_gradient(estimate, smoothness.form, smoothness.axes)
-            self._slope *= np.float32(smoothness.weight) * (1 - estimate * estimate)
+        if self._pull is not None:
+            self._pull.add_to(self._slope, field)
         kernels.observed_gradient(
             field.reshape(-1), self._observed, self._wanted, self._entry_weight, True, self._slope.reshape(-1)
         )

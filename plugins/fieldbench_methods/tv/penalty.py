@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +17,16 @@ if TYPE_CHECKING:
     import torch
 
 Floats = NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class Smoothness:
+    """A penalty: form and axes as of :func:`variation`, and its weight."""
+
+    form: str
+    axes: tuple[int, ...]
+    weight: float
+
 
 FORMS = ("second-order", "first-order", "squared")
 
