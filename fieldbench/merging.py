@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldbench.errors import RequestError
+from fieldbench.standing import wanted_trials
 from fieldbench.store import (
     FIELDS,
     FORMAT,
@@ -154,7 +155,8 @@ def _joined(manifests: Sequence[dict[str, Any]]) -> dict[str, Any]:
     joined = {**manifests[0], "format": FORMAT, "plans": plans}
     joined["sessions"] = [session for manifest in manifests for session in manifest.get("sessions", [])]
     if "facts" in joined:
-        joined["facts"] = {**joined["facts"], "trials": _trials_of_a_seed(plans)}
+        size = sum(map(len, wanted_trials(plans).values()))
+        joined["facts"] = {**joined["facts"], "trials": _trials_of_a_seed(plans), "size": size}
     return joined
 
 

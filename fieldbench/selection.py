@@ -111,7 +111,8 @@ class Recorder:
             row["withheld"] = judged
         if (self._rule.peeks or self._rule.withholds) and np.isfinite(judged):
             rank = judged if self._metric.lower_is_better else -judged
-            if self._best is None or rank < self._best[0]:
+            better = self._best is None or rank < self._best[0]
+            if better and np.isfinite(array[self._truth.existing]).all():
                 self._best = (rank, step, array.copy())
         row.update({name: float(value) for name, value in diagnostics.items()})
         for name, value in row.items():

@@ -26,7 +26,7 @@ from fieldbench.registry import Registry, Sources
 from fieldbench.report.facts import Facts, gather
 from fieldbench.spec import parse
 from fieldbench.store import MANIFEST, RunStore, read_manifest, read_rows
-from fieldbench.trial import Record, Trial
+from fieldbench.trial import Record, Records, Trial
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -154,7 +154,7 @@ class Session:
                 out to be impossible on it.
         """
         watch, stop = watch or Unwatched(), stop or Stop()
-        self._ready(fresh)
+        self._ready(fresh, retry_failed)
         with RunStore.open(self.path, self.plan, fresh=fresh) as store:
             store.manifest["facts"] = self.facts.as_dict()
             store.begin(self._provenance())
@@ -163,22 +163,23 @@ class Session:
             outcome = "interrupted"
             watch.start(progress)
             try:
-                for record in records:
-                    store.append(record)
-                    progress.add(record.trial, record.status, record.metrics, record.seconds)
-                    watch.update(progress, record)
+                with contextlib.closing(records):  # whatever ends this, no worker goes on
+                    for record in records:
+                        store.append(record)
+                        progress.add(record.trial, record.status, record.metrics, record.seconds)
+                        watch.update(progress, record)
                 outcome = "complete" if progress.left == 0 else "interrupted"
             finally:
                 watch.close()
                 store.end(outcome)
         return progress
 
-    def _ready(self, fresh: bool) -> None:
+    def _ready(self, fresh: bool, retry_failed: bool) -> None:
         """Look at the data before the folder is made, unless nothing is left to be done."""
-        if fresh or self.progress().left:
+        if fresh or self.progress(retry_failed=retry_failed).left:
             self.plan.prepare()
 
-    def _records(self, store: RunStore, retry_failed: bool, stop: Stop) -> Iterator[Record]:
+    def _records(self, store: RunStore, retry_failed: bool, stop: Stop) -> Records:
         done = store.finished(retry_failed)
         missing: Iterator[Trial] = (trial for trial in self.plan if trial.key not in done)
         return execute(missing, self.sources, self.options, stop)
@@ -420,6 +421,8 @@ class Line:
 
     def stopping(self) -> None:
         self._note = "; finishing what is running, interrupt again to stop now"
+        sys.stderr.write(self._note)
+        sys.stderr.flush()
 
     def close(self) -> None:
         sys.stderr.write("\n")

@@ -72,7 +72,7 @@ def split(text: str, separator: str = ",") -> list[str]:
         elif letter in _CLOSING.values():
             if not open_brackets or open_brackets.pop() != letter:
                 raise RequestError(f"{text!r}: {letter!r} closes nothing; write name[parameter=value]")
-        elif letter == separator and not open_brackets and not _is_exponent_sign(text, position):
+        elif letter == separator and not open_brackets:
             pieces.append(text[start:position])
             start = position + 1
     if open_brackets:
@@ -177,8 +177,3 @@ def _parse_part(text: str, whole: str) -> Part:
                 raise RequestError(f"{whole!r}: {key!r} is given twice; give it once")
             parameters[key] = parse_value(value)
     return Part(name, parameters)
-
-
-def _is_exponent_sign(text: str, position: int) -> bool:
-    """Whether this ``+`` belongs to a number such as ``1e+3``."""
-    return text[position] == "+" and bool(re.search(r"\d\.?[eE]\Z", text[:position]))

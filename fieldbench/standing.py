@@ -41,7 +41,7 @@ def standing(run: str | os.PathLike[str]) -> Standing:
         RequestError: if there is no run at ``run``.
     """
     manifest = read_manifest(run)
-    wanted = _wanted(manifest["plans"])
+    wanted = wanted_trials(manifest["plans"])
     methods = {method: Counter[str]() for method, *_ in wanted}
     for (method, *_), numbers in wanted.items():
         methods[method]["missing"] += len(numbers)
@@ -65,7 +65,7 @@ def standing(run: str | os.PathLike[str]) -> Standing:
 _KINDS = {OK: "ok", NOT_APPLICABLE: "not applicable"}
 
 
-def _wanted(plans: list[dict[str, Any]]) -> dict[tuple[Any, ...], set[tuple[int, int]]]:
+def wanted_trials(plans: list[dict[str, Any]]) -> dict[tuple[Any, ...], set[tuple[int, int]]]:
     """The repetitions, as (seed, trial number), that the plans ask for in each cell."""
     wanted: dict[tuple[Any, ...], set[tuple[int, int]]] = {}
     for plan in plans:

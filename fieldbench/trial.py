@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
@@ -121,6 +121,9 @@ class Draw:
 
 
 #: Receives a trial, its draw and the estimate that counts.
+Records: TypeAlias = Generator[Record, None, None]
+"""Records as they come; closing it ends the work."""
+
 Keep: TypeAlias = Callable[[Trial, Draw, FloatArray], None]
 
 

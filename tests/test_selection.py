@@ -76,6 +76,17 @@ def test_an_estimate_that_is_not_finite_is_never_chosen() -> None:
     assert record.choose(constant(3.0))[1]["selected_step"] == 50
 
 
+def test_an_estimate_with_a_hole_is_never_chosen_however_well_it_fits() -> None:
+    record = recorder(Holdout(), withheld=WITHHELD)
+    holed = constant(0.1)
+    holed[-1, -1] = np.nan
+    record(25, holed)
+    record(50, constant(0.2))
+    chosen, diagnostics = record.choose(constant(3.0))
+    assert diagnostics["selected_step"] == 50
+    np.testing.assert_array_equal(chosen, constant(0.2))
+
+
 def test_a_metric_for_which_higher_is_better_is_maximised() -> None:
     class Score(Metric):
         """Ten minus the error."""

@@ -64,6 +64,10 @@ def test_composition_and_an_exponent_do_not_mix() -> None:
     assert parse("tap[rate=1e+3] + tv[weight=1e-2]") == (Part("tap", {"rate": 1000.0}), Part("tv", {"weight": 0.01}))
 
 
+def test_a_name_may_end_like_a_number() -> None:
+    assert [part.name for part in parse("net3e+tv")] == ["net3e", "tv"]
+
+
 def test_an_argument_behind_a_colon_is_the_path() -> None:
     assert parse("file:/data/ocean.v2.nc[variable=temp]") == (
         Part("file", {"path": "/data/ocean.v2.nc", "variable": "temp"}),

@@ -68,7 +68,7 @@ class Completed:
         deviation: standard deviation of each entry, or None if the method reports none.
         comparison: the candidates, best first.
         metric: name of the metric of their errors.
-        withheld: how many observed entries were held out in each fold.
+        withheld: how many observed entries were held out in each fold; 0 without a comparison.
         seconds: of the final fit, to all that was observed.
     """
 
@@ -136,10 +136,11 @@ def complete(
     slot = slots(Options(device=device, jobs=1, threads=cores()))[0]
     with Bench(slot, sources) as bench:
         comparison: list[Candidate] = []
-        withheld = [
-            withheld_like_the_gaps(observation, share, stream("withhold", seed, number)) for number in range(folds)
-        ]
+        withheld: list[Mask] = []
         if budget > 0:
+            withheld = [
+                withheld_like_the_gaps(observation, share, stream("withhold", seed, number)) for number in range(folds)
+            ]
             comparison = _Comparison(bench, observation, withheld, metric, seed, budget, watch, busy).run(rivals)
         elif method == AUTO:
             raise RequestError("choosing a method needs a budget; give --budget SECONDS, or name a method")
@@ -155,7 +156,9 @@ def complete(
         for array in (values, deviation):
             if array is not None:
                 array[~observation.valid] = np.nan
-    return Completed(chosen, values, deviation, (*ranked, *out), metric.name, int(withheld[0].sum()), fit.seconds)
+    return Completed(
+        chosen, values, deviation, (*ranked, *out), metric.name, int(withheld[0].sum()) if withheld else 0, fit.seconds
+    )
 
 
 class _Comparison:
@@ -273,12 +276,16 @@ def _rivals(
         if reason:
             raise RequestError(reason)
         return [str(wanted)], []
-    if candidates:
-        methods = [registry.method(text) for text in candidates]
-    else:
-        classes = [entry.cls for entry in registry.entries("method").values()]
-        methods = [registry.method(cls.name) for cls in classes if issubclass(cls, Method)]
-    reasons = {str(item): _unsuited(item, observation) for item in methods}
+    reasons: dict[str, str | None] = {}
+    for text in candidates or registry.entries("method"):
+        try:
+            rival = registry.method(text)
+        except RequestError as error:
+            if candidates:
+                raise
+            reasons[text] = str(error)  # one that cannot do without a parameter
+        else:
+            reasons[str(rival)] = _unsuited(rival, observation)
     rivals = [text for text, reason in reasons.items() if reason is None]
     if not rivals:
         raise RequestError("no method works on this field: " + "; ".join(filter(None, reasons.values())))

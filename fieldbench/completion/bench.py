@@ -183,6 +183,8 @@ def _fitted(task: Task, registry: Registry, device: str) -> Fit:
     valid = task.observation.valid
     if not np.isfinite(estimate if valid is None else estimate[valid]).all():
         return Fit(None, None, seconds, "it returned NaN or infinite entries")
+    if deviation is not None and deviation.shape != estimate.shape:
+        return Fit(None, None, seconds, f"its uncertainty has shape {deviation.shape}")
     return Fit(estimate, deviation, seconds)
 
 

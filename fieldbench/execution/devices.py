@@ -21,6 +21,7 @@ class Gpu:
         memory: its memory in MiB.
         driver: version of the driver.
         inside: what a process that sees this GPU alone calls it.
+        uuid: what tells it from all other GPUs, however it was named; empty where that is not known.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Gpu:
     memory: int | None = None
     driver: str = ""
     inside: str = "cuda:0"
+    uuid: str = ""
 
 
 def visible_gpus() -> list[Gpu]:
@@ -44,14 +46,19 @@ def visible_gpus() -> list[Gpu]:
         return installed
     gpus: list[Gpu] = []
     for token in (entry.strip() for entry in visible.split(",")):
-        known = next((gpu for gpu in installed if token in (gpu.name.removeprefix("cuda:"), gpu.token)), None)
+        known = next((gpu for gpu in installed if _is_meant(gpu, token)), None)
         partition = token.startswith("MIG-") and bool(installed)
         if known is None and not partition:
             break  # CUDA ignores everything from the first entry that is no device (-1, for example) on
         model = known.model if known else "MIG partition"
         memory, driver = (known.memory, known.driver) if known else (None, installed[0].driver)
-        gpus.append(Gpu(f"cuda:{len(gpus)}", token, model, memory, driver))
+        gpus.append(Gpu(f"cuda:{len(gpus)}", token, model, memory, driver, uuid=known.uuid if known else token))
     return gpus
+
+
+def _is_meant(gpu: Gpu, token: str) -> bool:
+    """Whether an entry of CUDA_VISIBLE_DEVICES, which may be the beginning of a UUID, means this GPU."""
+    return token == gpu.name.removeprefix("cuda:") or (token.startswith("GPU-") and gpu.token.startswith(token))
 
 
 def installed_gpus() -> list[Gpu]:
@@ -69,7 +76,8 @@ def installed_gpus() -> list[Gpu]:
     gpus: list[Gpu] = []
     for line in answer.stdout.splitlines():
         token, model, memory, driver = (part.strip() for part in line.split(","))
-        gpus.append(Gpu(f"cuda:{len(gpus)}", token, model, int(memory) if memory.isdigit() else None, driver))
+        size = int(memory) if memory.isdigit() else None
+        gpus.append(Gpu(f"cuda:{len(gpus)}", token, model, size, driver, uuid=token))
     return gpus
 
 

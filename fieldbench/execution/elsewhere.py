@@ -18,13 +18,13 @@ from fieldbench.execution.seat import Outcome
 from fieldbench.execution.slots import Lane, cores
 from fieldbench.execution.stop import Stop
 from fieldbench.registry import Registry, Sources
-from fieldbench.trial import CRASHED, Record, Trial
+from fieldbench.trial import CRASHED, Record, Records, Trial
 
 #: How often a trial is sent out before it counts as the cause of its processes' end.
 ATTEMPTS = 4
 
 
-def execute_elsewhere(trials: Iterable[Trial], sources: Sources, options: Options, stop: Stop) -> Iterator[Record]:
+def execute_elsewhere(trials: Iterable[Trial], sources: Sources, options: Options, stop: Stop) -> Records:
     """What :func:`fieldbench.execution.execute` does, for any backend but the local one.
 
     Raises:
@@ -43,9 +43,7 @@ def execute_elsewhere(trials: Iterable[Trial], sources: Sources, options: Option
     return _Round(trials, sources, options, stop, jobs).records(options.backend, max(2, jobs))
 
 
-def _on_cluster(
-    trials: Iterable[Trial], sources: Sources, options: Options, stop: Stop, cluster: Any
-) -> Iterator[Record]:
+def _on_cluster(trials: Iterable[Trial], sources: Sources, options: Options, stop: Stop, cluster: Any) -> Records:
     round_ = _Round(trials, sources, options, stop, cluster.cores())
     with cluster.watching(round_.run):
         yield from round_.records(cluster.backend, -1)
@@ -63,7 +61,7 @@ class _Round:
         self._out: dict[str, Group] = {}
         self._losses: Counter[str] = Counter()
 
-    def records(self, backend: Any, jobs: int) -> Iterator[Record]:
+    def records(self, backend: Any, jobs: int) -> Records:
         """Records as they come back, from as many joblib calls as it takes."""
         failures = 0
         while True:

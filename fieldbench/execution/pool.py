@@ -36,6 +36,11 @@ class Pool:
         lanes = [seat.slot.lane for seat in self._seats]
         return {"gpu": lanes.count("gpu"), "cpu": lanes.count("cpu")}
 
+    def has_nothing_for(self, feed: Feed) -> bool:
+        """Whether every trial of a feed that is served here has been handed out."""
+        with self._changed:
+            return feed.empty
+
     def serve(self, feed: Feed) -> Outcome:
         """Run the next group that suits a free slot; nothing if there is none left or a stop was asked for."""
         with self._changed:

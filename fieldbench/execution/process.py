@@ -97,12 +97,15 @@ class Worker:
         """
         if not self._ready:
             self._await(None)  # starting does not count towards a trial's time
-            self._link.recv_bytes()
+            self._receive_bytes()
             self._ready = True
         self._output.clear()
         self._count_oom_kills()
         self._send(functools.partial(self._link.send, list(trials)))
         limit = self._options.timeout
+        if self._options.timing:  # nor does warming up, which has as much time for itself
+            self._await(limit)
+            self._receive_bytes()
         self._await(None if limit is None else limit * len(trials))
         try:
             answer = self._link.recv()
@@ -129,6 +132,13 @@ class Worker:
         if self._lifeline >= 0:
             os.close(self._lifeline)
             self._lifeline = -1
+
+    def _receive_bytes(self) -> bytes:
+        """A message that there is, or only the end."""
+        try:
+            return self._link.recv_bytes()
+        except (EOFError, OSError):
+            raise self._ended() from None
 
     def _send(self, send: Callable[[], None]) -> None:
         """Send a message. A process that is gone shows when the answer is awaited."""

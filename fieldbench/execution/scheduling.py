@@ -15,12 +15,12 @@ from fieldbench.execution.seat import Outcome
 from fieldbench.execution.slots import slots
 from fieldbench.execution.stop import Stop
 from fieldbench.registry import Registry, Sources
-from fieldbench.trial import Record, Trial
+from fieldbench.trial import Records, Trial
 
 Task = Callable[[], Outcome]
 
 
-def execute(trials: Iterable[Trial], sources: Sources, options: Options, stop: Stop) -> Iterator[Record]:
+def execute(trials: Iterable[Trial], sources: Sources, options: Options, stop: Stop) -> Records:
     """Run trials and yield their records in the order in which they end.
 
     Trials are read as slots come free, so any number of them will do. Whatever becomes of a trial - it
@@ -43,11 +43,11 @@ def execute(trials: Iterable[Trial], sources: Sources, options: Options, stop: S
     return execute_elsewhere(trials, sources, options, stop)
 
 
-def _here(trials: Iterable[Trial], pool: Pool, sources: Sources, options: Options, stop: Stop) -> Iterator[Record]:
+def _here(trials: Iterable[Trial], pool: Pool, sources: Sources, options: Options, stop: Stop) -> Records:
     feed = Feed(trials, Registry(sources), pool.sizes, batching=not options.timing)
     threads = 1 if options.timing else sum(pool.sizes.values())
     # A task is a turn rather than a trial: which group it runs is decided when a slot is free for it.
-    turns = _while(lambda: not (stop.asked or feed.empty), lambda: pool.serve(feed))
+    turns = _while(lambda: not (stop.asked or pool.has_nothing_for(feed)), lambda: pool.serve(feed))
     outcomes = parallel(turns, "threading", threads)
     try:
         for outcome in outcomes:

@@ -63,7 +63,7 @@ def slots(options: Options) -> list[Slot]:
         gpus = gpus[:1]
     per_device = 1 if options.timing else options.slots_per_device
     places = [
-        Slot(gpu.name, gpu.inside, {**threads, "CUDA_VISIBLE_DEVICES": gpu.token}, f"{gpu.token}-{number}")
+        Slot(gpu.name, gpu.inside, {**threads, "CUDA_VISIBLE_DEVICES": gpu.token}, f"{gpu.uuid or gpu.token}-{number}")
         for number in range(per_device)
         for gpu in gpus
     ]

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
+from fieldbench.errors import one_line
 from fieldbench.execution.allowance import Allowance
 from fieldbench.execution.lifeline import hold_on_to
 from fieldbench.execution.memory import peak_memory, reset_peak
@@ -59,6 +60,9 @@ def main() -> None:
             trials = link.recv()
         except EOFError:
             os._exit(0)
+        if desk.timing:
+            desk.warm_up(trials[0])
+            link.send_bytes(b"warm")
         link.send(desk.answer(trials))
 
 
@@ -78,8 +82,6 @@ class Desk:
         reason = self._other_plugins(first)
         if reason:
             return Answer([Record(trial, FAILED, reason, device=self._setup.device) for trial in trials], None)
-        if self._setup.timing:
-            self._warm_up(first)
         reset_peak()
         records = run(trials, self._registry, self._setup.device, self._keep, self._allowance)
         peak = peak_memory()
@@ -92,7 +94,12 @@ class Desk:
 
         return keeping(self._setup.save_fields)
 
-    def _warm_up(self, trial: Trial) -> None:
+    @property
+    def timing(self) -> bool:
+        """Whether times will be compared."""
+        return self._setup.timing
+
+    def warm_up(self, trial: Trial) -> None:
         """Run a trial of each kind once for nothing: imports and compilers must not count as the method's time."""
         kind = repr((trial.method, trial.dataset))
         if kind not in self._warm:
@@ -104,7 +111,10 @@ class Desk:
         # A class of the running program has no version that two processes could compare.
         if trial.identity in self._known or self._setup.sources.classes:
             return ""
-        here = cell_identity(self._registry, trial.method, trial.dataset, trial.sampler, trial.noise, trial.select)
+        try:
+            here = cell_identity(self._registry, trial.method, trial.dataset, trial.sampler, trial.noise, trial.select)
+        except Exception as error:  # a plugin that has gone, or is half written
+            return one_line(error)
         if here != trial.identity:
             place = os.uname().nodename
             return f"plugins or data on {place} differ from those the run was planned with; start the run again"
@@ -115,4 +125,8 @@ class Desk:
         shape = records[0].diagnostics.get("shape")
         if shape is None:
             return None
-        return self._registry.method(records[0].trial.method).batch_size(tuple(shape), self._setup.device)
+        method = self._registry.method(records[0].trial.method)
+        try:
+            return method.batch_size(tuple(shape), self._setup.device)
+        except Exception:  # the trial is computed; the next ones go singly
+            return None

@@ -28,6 +28,15 @@ class Plane(fieldbench.Method):
         return estimate, np.where(observation.mask, 0.0, 0.25)
 
 
+class OddUncertainty(Plane):
+    """A plane whose uncertainty is of another shape."""
+
+    name = "odd-uncertainty"
+
+    def predict(self, observation, *, seed, device, report):
+        return np.zeros(observation.shape), np.zeros(3)
+
+
 class Zero(fieldbench.Method):
     """Zero everywhere."""
 
@@ -111,4 +120,4 @@ class Picky(fieldbench.Method):
 
 @fieldbench.hookimpl
 def fieldbench_register_methods():
-    return [Plane, Zero, Told, Noisy, Broken, Deadly, Sleeper, Gaps, Picky]
+    return [Plane, OddUncertainty, Zero, Told, Noisy, Broken, Deadly, Sleeper, Gaps, Picky]

@@ -35,6 +35,12 @@ def test_a_process_serves_many_fits_and_ends_with_the_block() -> None:
     assert not any(psutil.pid_exists(pid) for pid in children)
 
 
+def test_an_uncertainty_of_another_shape_is_refused() -> None:
+    with bench() as place:
+        fit = place.fit(Task("odd-uncertainty", OBSERVATION, 0, uncertainty=True))
+        assert fit.error == "its uncertainty has shape (3,)"
+
+
 def test_a_fit_that_takes_too_long_is_stopped_and_the_next_one_served() -> None:
     with bench() as place:
         late = place.fit(Task("sleeper", OBSERVATION, 0), limit=0.5)

@@ -10,7 +10,7 @@ import pytest
 from fieldbench.completion import Candidate, complete
 from fieldbench.errors import RequestError
 from fieldbench.field import Observation
-from fieldbench.registry import Sources
+from fieldbench.registry import Registry, Sources
 
 SOURCES = Sources.from_environment([str(Path(__file__).with_name("rivals.py"))])
 SHAPE = (12, 10)
@@ -52,6 +52,42 @@ def test_the_uncertainty_of_a_method_that_has_it_is_reported(observation: Observ
     assert made.deviation is not None
     np.testing.assert_array_equal(made.deviation, np.where(observation.mask, 0.0, 0.25))
     assert complete(observation, "zero", budget=0, sources=SOURCES, device="cpu").deviation is None
+
+
+NEEDY = """
+import fieldbench
+
+class Needy(fieldbench.Method):
+    \"""A level, everywhere.\"""
+
+    name = "needy"
+    level: float = fieldbench.parameter(..., "the level")
+
+    def complete(self, observation, *, seed, device, report):
+        return 0 * observation.filled(self.level) + self.level
+
+@fieldbench.hookimpl
+def fieldbench_register_methods():
+    return [Needy]
+"""
+
+
+def test_a_method_that_needs_a_parameter_is_left_out_and_told(observation: Observation, tmp_path: Path) -> None:
+    needy = tmp_path / "needy.py"
+    needy.write_text(NEEDY)
+    sources = Sources(files=(*SOURCES.files, str(needy)), blocked=frozenset(Registry(Sources()).entries("method")))
+    made = complete(observation, budget=20, sources=sources, device="cpu", folds=1)
+    assert made.method == "plane"
+    assert "level" in by_name(made.comparison)["needy"].note
+    with pytest.raises(RequestError, match="level"):
+        complete(observation, candidates=["needy", "zero"], budget=20, sources=sources, device="cpu")
+
+
+def test_without_a_budget_nothing_is_held_out() -> None:
+    single = Observation(TRUTH, np.arange(TRUTH.size).reshape(SHAPE) == 3)
+    made = complete(single, "zero", budget=0, sources=SOURCES, device="cpu")
+    assert made.withheld == 0
+    np.testing.assert_array_equal(made.values, 0 * TRUTH)
 
 
 def test_failing_slow_and_unsuited_methods_are_told_and_do_no_harm(observation: Observation) -> None:

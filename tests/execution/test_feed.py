@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
+from fieldbench.execution import Options, Stop, slots
 from fieldbench.execution.feed import WINDOW, Feed
+from fieldbench.execution.pool import Pool
 from fieldbench.registry import Registry
 from fieldbench.trial import Trial
 from tests.execution.conftest import SOURCES
@@ -43,6 +47,22 @@ def test_a_lane_gets_only_methods_for_it(registry: Registry) -> None:
     assert not feed.empty
     assert [group[0].method for group in drain(feed, "gpu")] == ["probe", "probe"]
     assert feed.empty
+
+
+def test_whether_there_is_work_can_be_asked_from_any_thread(registry: Registry) -> None:
+    def slow() -> Iterator[Trial]:
+        for trial in trials("steady", count=30):
+            time.sleep(0.002)
+            yield trial
+
+    options = Options(device="cpu", jobs=1)
+    pool = Pool(slots(options), SOURCES, options, Stop())
+    feed = Feed(slow(), registry, pool.sizes)
+    with ThreadPoolExecutor(8) as threads:
+        answers = list(threads.map(lambda _: pool.has_nothing_for(feed), range(8)))
+    assert answers == [False] * 8
+    assert len(drain(feed, "cpu")) == 30
+    assert pool.has_nothing_for(feed)
 
 
 def test_without_gpus_all_methods_go_to_the_cpu(registry: Registry) -> None:

@@ -12,7 +12,7 @@ import pytest
 from fieldbench.errors import RequestError
 from fieldbench.execution import Options
 from fieldbench.merging import CONFLICTS, merge
-from fieldbench.session import Session
+from fieldbench.session import Results, Session
 from fieldbench.standing import standing
 from fieldbench.store import RunStore, read_manifest, read_rows
 from fieldbench.trial import CRASHED, FAILED, NOT_APPLICABLE, OK, Record
@@ -46,6 +46,15 @@ def test_trials_of_two_machines_join_to_the_run_of_one(tmp_path: Path) -> None:
     assert len(read_manifest(tmp_path / "both")["sessions"]) == 2
     assert read_manifest(tmp_path / "both")["facts"]["trials"] == 5
     assert standing(tmp_path / "both").planned == 10
+    assert read_manifest(tmp_path / "both")["facts"]["size"] == 10
+    assert Results(tmp_path / "both").table().unfinished == ""
+
+
+def test_a_joined_run_that_lacks_trials_says_so(tmp_path: Path) -> None:
+    first = stored(tmp_path / "first", trials=2)
+    second = stored(tmp_path / "second", trials=2, first_trial=2, statuses={3: "missing"})
+    merge([first, second], tmp_path / "both")
+    assert "3 of 4 trials" in Results(tmp_path / "both").table().unfinished
 
 
 def test_other_seeds_join(tmp_path: Path) -> None:

@@ -50,6 +50,7 @@ class TestGpus:
             (None, ["GPU-aaaa", "GPU-bbbb", "GPU-cccc"]),
             ("2,0", ["2", "0"]),
             ("GPU-bbbb", ["GPU-bbbb"]),
+            ("GPU-bb,2", ["GPU-bb", "2"]),  # the beginning of a UUID will do for CUDA
             ("", []),
             ("-1", []),
             ("1,-1,2", ["1"]),  # CUDA reads no further than an entry that is no device
@@ -64,6 +65,15 @@ class TestGpus:
         found = visible_gpus()
         assert [gpu.token for gpu in found] == tokens
         assert [gpu.name for gpu in found] == [f"cuda:{number}" for number in range(len(tokens))]
+
+    def test_a_gpu_has_one_lock_whatever_it_is_called(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        names = set()
+        for visible in ("GPU-bbbb", "GPU-bb", "1"):
+            monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+            names.add(slots(Options(device="cuda", jobs=1))[0].token)
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+        names.add(slots(Options(device="cuda:1", jobs=1))[0].token)
+        assert names == {"GPU-bbbb-0"}
 
     def test_a_visible_one_keeps_its_model(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "2,0")

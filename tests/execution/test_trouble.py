@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,10 @@ import psutil
 import pytest
 
 from fieldbench.execution import Options, Stop, execute
-from tests.execution.conftest import SOURCES, Trouble, gone, plan, records, results, run, wait_until
+from fieldbench.plan import Plan
+from fieldbench.registry import Registry, Sources
+from fieldbench.trial import Record
+from tests.execution.conftest import SOURCES, Trouble, gone, plan, records, request, results, run, wait_until
 
 CASES = {
     "raise": ("failed", "ArithmeticError: this trial raises", {}),
@@ -64,6 +68,73 @@ def test_what_a_lost_worker_printed_is_kept(trouble: Trouble) -> None:
     (bad,) = [record for record in records("troubled", 1, timeout=4.0) if record.status != "ok"]
     assert "trouble begins" in bad.diagnostics["output"]
     assert "_loop" in bad.diagnostics["output"]  # where it was when its time was up
+
+
+HERE_AND_THERE = """
+import os, sys
+import fieldbench
+
+if "pytest" not in sys.modules and os.environ.get("TOY_WORKER") == "dies":
+    print("no licence", flush=True)
+    os._exit(3)
+
+class Mine(fieldbench.Method):
+    \"""Zero.\"""
+
+    name = "mine"
+    revision = "1"
+
+    def complete(self, observation, *, seed, device, report):
+        return 0 * observation.filled(0.0)
+
+    def batch_size(self, shape, device):
+        raise ArithmeticError("no idea")
+
+@fieldbench.hookimpl
+def fieldbench_register_methods():
+    if "pytest" not in sys.modules and os.environ.get("TOY_WORKER") == "lacks it":
+        raise ImportError("half written")
+    return [Mine]
+"""
+
+
+@pytest.fixture
+def mine(tmp_path: Path) -> Callable[[], list[Record]]:
+    """Runs two trials of a method that a worker may have to do without."""
+    toy = tmp_path / "toy.py"
+    toy.write_text(HERE_AND_THERE)
+    sources = Sources(files=(*SOURCES.files, str(toy)))
+    trials = list(Plan(request("mine", 2), Registry(sources)))
+    return lambda: list(execute(trials, sources, Options(device="cpu", jobs=1), Stop()))
+
+
+def test_a_worker_that_cannot_start_costs_its_trials_only(
+    mine: Callable[[], list[Record]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOY_WORKER", "dies")
+    bad = mine()
+    assert [record.status for record in bad] == ["crashed", "crashed"]
+    assert "exited with code 3" in bad[0].error
+    assert "no licence" in bad[0].diagnostics["output"]
+
+
+def test_a_plugin_that_goes_during_a_run_fails_its_trials(
+    mine: Callable[[], list[Record]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOY_WORKER", "lacks it")
+    bad = mine()
+    assert [record.status for record in bad] == ["failed", "failed"]
+    assert "half written" in bad[0].error
+
+
+def test_a_batch_size_that_raises_costs_no_trial(mine: Callable[[], list[Record]]) -> None:
+    assert [record.status for record in mine()] == ["ok", "ok"]
+
+
+def test_warming_up_does_not_count_towards_the_time_of_a_trial() -> None:
+    spec = "steady[seconds=1.5]"
+    assert [record.status for record in records(spec, 1, timing=True, timeout=2.5)] == ["ok"]
+    assert [record.status for record in records(spec, 1, timing=True, timeout=1.0)] == ["timeout"]
 
 
 def test_many_small_pieces_of_output_are_kept_too(trouble: Trouble) -> None:
