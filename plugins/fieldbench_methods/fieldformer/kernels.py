@@ -8,7 +8,9 @@ leading (contracted) index is ``lead_row[n] + lead_column[c]`` and whose other i
 
 A loop runs on one thread and in a fixed order; two that run at once write to different places. So numbers do
 not depend on the number of threads.
-``reassoc`` lets sums vectorise; the order of summation is then the compiler's, and always the same.
+``reassoc`` lets sums vectorise; the order of summation is then the compiler's, and always the same. For that, what sums
+over an array is inlined (``inline="always"``): a function that is called exists twice, as it was compiled by itself and
+in its caller's entry in numba's cache, and the two may sum in different orders.
 """
 
 from __future__ import annotations
