@@ -39,6 +39,8 @@ def execute_elsewhere(trials: Iterable[Trial], sources: Sources, options: Option
         return _on_cluster(trials, sources, options, stop, Cluster(options.scheduler, stop))
     if options.scheduler is not None:
         raise RequestError(f"--scheduler is for --backend dask, not for {options.backend!r}")
+    if options.jobs == 1:  # joblib would compute the trial in this very process
+        raise RequestError(f"--backend {options.backend} runs at least two trials at once; for one, leave it out")
     jobs = options.jobs or cores()
     return _Round(trials, sources, options, stop, jobs).records(options.backend, max(2, jobs))
 

@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from fieldbench.errors import RequestError
+from fieldbench.errors import RequestError, one_line
 from fieldbench.execution.feed import Feed
 from fieldbench.execution.options import Options
 from fieldbench.execution.pool import Pool
@@ -34,13 +34,31 @@ def execute(trials: Iterable[Trial], sources: Sources, options: Options, stop: S
         stop: by which the caller asks for an early end.
 
     Raises:
-        RequestError: for a device, backend or scheduler that is not there, before anything is run.
+        RequestError: for a device, backend or scheduler that is not there, or a class that cannot be sent to
+            workers, before anything is run.
     """
+    _check_classes(sources)
     if options.backend == "local":
         return _here(trials, Pool(slots(options), sources, options, stop), sources, options, stop)
     from fieldbench.execution.elsewhere import execute_elsewhere
 
     return execute_elsewhere(trials, sources, options, stop)
+
+
+def _check_classes(sources: Sources) -> None:
+    """
+    Raises:
+        RequestError: if a class of the running program holds on to something that no other process can have.
+    """
+    import cloudpickle
+
+    for cls in sources.classes:
+        try:
+            cloudpickle.dumps(cls)
+        except Exception as error:
+            raise RequestError(
+                f"{cls.__name__} cannot be sent to the processes that compute: {one_line(error)}"
+            ) from None
 
 
 def _here(trials: Iterable[Trial], pool: Pool, sources: Sources, options: Options, stop: Stop) -> Records:

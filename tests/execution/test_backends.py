@@ -60,6 +60,11 @@ def test_a_scheduler_needs_dask() -> None:
         records(backend="loky", scheduler="tcp://localhost:1")
 
 
+def test_one_trial_at_a_time_is_for_the_local_backend() -> None:
+    with pytest.raises(RequestError, match="two trials at once"):
+        records(backend="loky", jobs=1)
+
+
 class Here(fieldbench.Method):
     """Zero everywhere, by a class that no other process could import."""
 

@@ -11,6 +11,8 @@ from typing import Any
 import psutil
 import pytest
 
+import fieldbench
+from fieldbench.errors import RequestError
 from fieldbench.execution import Options, Stop, execute
 from fieldbench.plan import Plan
 from fieldbench.registry import Registry, Sources
@@ -125,6 +127,23 @@ def test_a_plugin_that_goes_during_a_run_fails_its_trials(
     bad = mine()
     assert [record.status for record in bad] == ["failed", "failed"]
     assert "half written" in bad[0].error
+
+
+def test_a_class_that_cannot_be_sent_is_named_before_anything_runs() -> None:
+    lock = threading.Lock()
+
+    class Locked(fieldbench.Method):
+        """Holds on to a lock."""
+
+        name = "locked"
+
+        def complete(self, observation: Any, *, seed: int, device: str, report: Any) -> Any:
+            with lock:
+                return 0 * observation.filled(0.0)
+
+    sources = Sources(files=SOURCES.files, classes=(Locked,))
+    with pytest.raises(RequestError, match=r"Locked cannot be sent to the processes that compute: .*lock"):
+        execute([], sources, Options(device="cpu", jobs=1), Stop())
 
 
 def test_a_batch_size_that_raises_costs_no_trial(mine: Callable[[], list[Record]]) -> None:
