@@ -97,7 +97,7 @@ class Worker:
         """
         if not self._ready:
             self._await(None)  # starting does not count towards a trial's time
-            self._receive_bytes()
+            self._receive_sign()
             self._ready = True
         self._output.clear()
         self._count_oom_kills()
@@ -105,7 +105,7 @@ class Worker:
         limit = self._options.timeout
         if self._options.timing:  # nor does warming up, which has as much time for itself
             self._await(limit)
-            self._receive_bytes()
+            self._receive_sign()
         self._await(None if limit is None else limit * len(trials))
         try:
             answer = self._link.recv()
@@ -133,10 +133,10 @@ class Worker:
             os.close(self._lifeline)
             self._lifeline = -1
 
-    def _receive_bytes(self) -> bytes:
-        """A message that there is, or only the end."""
+    def _receive_sign(self) -> None:
+        """Take the message that is there, which says no more than that it came, unless what came is the end."""
         try:
-            return self._link.recv_bytes()
+            self._link.recv_bytes()
         except (EOFError, OSError):
             raise self._ended() from None
 

@@ -35,7 +35,7 @@ class Pull:
         self._shape, self._bounded, self._smoothness = tuple(shape), bounded, smoothness
         self._weight = np.float32(smoothness.weight)
         self._estimate = np.empty(math.prod(shape), np.float32)
-        self._sizes = (0, 0, 0, 0, 0)
+        self._sizes: tuple[int, int, int, int, int] | None = None  # of the paper's form only
         if smoothness.form == "second-order" and len(smoothness.axes) == 2:
             first, second = sorted(smoothness.axes)
             self._sizes = (
@@ -55,7 +55,7 @@ class Pull:
         """Add it to ``slope``; both arrays are contiguous and as large as the field."""
         estimate = self._estimate
         _activate(field.reshape(-1), self._bounded, estimate)
-        if self._sizes[0]:
+        if self._sizes is not None:
             _second_order(estimate, self._sizes, self._parts, self._gradient)
             gradient = self._gradient
         else:
