@@ -1,18 +1,21 @@
 """What has moved between a reference and a run, by how much, and how sure that is.
 
 Trials that are the same by name are compared in pairs; cells that have no trial in common (another seed, say)
-by their distributions. Three kinds of evidence:
+by their distributions. Kinds of evidence:
 
 - *Exact.* A reference may say that a method's arithmetic is the same on every CPU up to a relative difference.
-  Beyond it, the score has moved: that is certain.
+  Beyond it, the score has moved: that is certain. So it is if a score is no number any more, or was none.
 - *A shift of the mean* of relative changes, over a method's trials and over those of one dataset, noise or
   sampler. The null hypothesis is a shift of at most a margin (a minimum-effect test: Murphy and Myors 1999), by
   Student's t for pairs and Welch's for distributions.
-- *One trial* that has moved further than two independent trials of its method lie apart in the reference
-  (a prediction interval). It is for the single trial that goes astray, which a mean over many hides.
+- *One trial* that has moved further than two independent trials of its cell lie apart (a prediction interval;
+  :mod:`spread`). It is for the single trial that goes astray, which a mean over many hides.
+- *Troubles*, which any machine may cause now and then: more of them than that explains.
 
 Each family of tests is corrected by Holm's procedure at its share of :data:`ALPHA`, so that a check in which
 nothing has moved raises a false alarm with at most that probability.
+
+Changes count towards worse: ``sense`` is -1 for a metric of which more is better.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError
 from fieldbench.regression.reference import CELL, KEY, Scores
+from fieldbench.regression.spread import moderated
 from fieldbench.report.comparison import holm, p_text
 from fieldbench.trial import FAILED, NOT_APPLICABLE, OK
 
@@ -47,6 +51,9 @@ SLICES = ("dataset", "noise", "sampler")
 
 #: What the metrics of several datasets are called together.
 MIXED = "error"
+
+#: The scores of a trial, and what is added to the metric's name for each.
+SCOPES = (("score", ""), ("unobserved", ".unobserved"))
 
 Vector: TypeAlias = NDArray[np.float64]
 
@@ -85,7 +92,8 @@ class Drift:
 
     Attributes:
         findings: what has moved.
-        paired, exact, unpaired: trials compared in pairs, those of them to the last digit, and by distribution.
+        paired, exact, unpaired: trials whose scores were compared in pairs, those of them to the last digit, and
+            by distribution.
         notes: what was not compared, and why.
     """
 
@@ -114,7 +122,7 @@ class Drift:
                 row += [str(finding.trials), finding.sure]
             pieces.append(tabulate(rows, heads, disable_numparse=True))
         else:
-            pieces.append("Nothing has moved.")
+            pieces.append("Nothing has moved." if self.paired + self.unpaired else "No score could be compared.")
         compared = (
             f"Compared: {self.paired} trials in pairs, {self.exact} of them to the last digit that arithmetic "
             f"supports; {self.unpaired} trials by distribution."
@@ -146,7 +154,8 @@ def compare(reference: Scores, run: Scores) -> Drift:
     Raises:
         RequestError: if the two have no cell in common.
     """
-    old, new = reference.frame, run.frame
+    high = {*reference.higher_is_better, *run.higher_is_better}
+    old, new = (scores.frame.assign(sense=_senses(scores.frame, high)) for scores in (reference, run))
     pairs = old.merge(new, on=list(KEY), suffixes=("_old", "_new"))
     met = set(pairs[list(CELL)].itertuples(index=False, name=None))
     old_cells = set(old[list(CELL)].itertuples(index=False, name=None))
@@ -158,75 +167,105 @@ def compare(reference: Scores, run: Scores) -> Drift:
             f"the reference has no trial of what was run ({methods}); freeze this run to compare with it"
         )
 
-    exact = pairs["rtol_old"].notna()
-    both = (pairs["status_old"] == OK) & (pairs["status_new"] == OK)
-    findings = [*_moved_exactly(pairs[exact & both]), *_broken(pairs)]
-    loose = pairs[both & ~(pairs["rtol_old"] <= ERROR_MARGIN)]  # a wider tolerance could hide a shift of the mean
+    good = pairs[(pairs["status_old"] == OK) & (pairs["status_new"] == OK)]
+    scored = good[good["metric_old"] == good["metric_new"]]
+    exact = scored["rtol_old"].notna()
+    loose = scored[~(scored["rtol_old"] <= ERROR_MARGIN)]  # a wider tolerance could hide a shift of the mean
     old_apart, new_apart = _only(old, apart), _only(new, apart)
-    machines = pairs[both & (pairs["device_old"] == pairs["device_new"])]
+    old_scored, new_scored = (frame[frame["status"] == OK] for frame in (old_apart, new_apart))
+    machines = good[good["device_old"] == good["device_new"]]
     alone = reference.alone and run.alone
+    findings = [*_moved_exactly(scored[exact]), *_unfounded(scored), *_other_metric(good), *_broken(pairs)]
     families = {
-        "error": [*_shifts(loose), *_shifts_apart(old_apart, new_apart)],
-        "trial": list(_astray(loose, old)),
+        "error": [*_shifts(loose), *_shifts_apart(old_scored, new_scored)],
+        "trial": list(_astray(loose, old[old["status"] == OK])),
         "failures": [
             *_troubles(old, new, met, (OK, NOT_APPLICABLE, FAILED)),  # _broken tells which of these raise
-            *_troubles(old, new, apart, (OK, NOT_APPLICABLE)),
+            *_troubles(old, new, apart, (OK,)),
         ],
         "memory": list(_grown(machines, "memory_mib", "memory", MEMORY_FACTOR, counts=True)),
         "time": list(_grown(machines, "cost", "time", TIME_FACTOR, counts=alone)),
     }
+    tested = {suspicion.subject[0] for family in ("error", "trial") for suspicion in families[family]}
     for suspicions in families.values():
         findings += _certain(suspicions)
-    high = {*reference.higher_is_better, *run.higher_is_better}
-    findings = [_turned(finding) if finding.measure.partition(".")[0] in high else finding for finding in findings]
     notes = []
+    untested = [name for name in dict.fromkeys([*loose["method"], *new_scored["method"]]) if name not in tested]
+    if untested:
+        notes.append(f"Too few trials to tell whether these have moved: {', '.join(untested)}.")
+    if len(good) < len(pairs):
+        notes.append(f"{len(pairs) - len(good)} pairs of trials have no scores to compare.")
     missing = len(old) - len(pairs) - len(old_apart)
     if missing:
         notes.append(f"{missing} trials of the reference are not in this run.")
     extra = len(new) - len(pairs) - len(new_apart)
     if extra:
         notes.append(f"{extra} trials of this run are not in the reference.")
+    if len(machines) < len(good):
+        notes.append(f"{len(good) - len(machines)} trials ran on another device; memory and time are not compared.")
     if not alone and machines["cost_old"].notna().any():
         notes.append("* Times do not count, since trials shared the machine in one of the runs (--timing).")
-    if machines["cost_old"].isna().all() or machines["cost_new"].isna().all():
+    if good["cost_old"].isna().all() or good["cost_new"].isna().all():
         notes.append("Times were not compared: no calibration job beside the trials in both runs.")
-    return Drift(tuple(findings), len(pairs), int(exact.sum()), len(new_apart), tuple(notes))
+    return Drift(tuple(findings), len(scored), int(exact.sum()), len(new_scored), tuple(notes))
 
 
-def _turned(finding: Finding) -> Finding:
-    """The finding of a metric of which more is better."""
-    return replace(finding, direction={"worse": "better", "better": "worse"}.get(finding.direction, finding.direction))
+def _senses(frame: pd.DataFrame, higher_is_better: set[str]) -> pd.Series:
+    """1 where a larger score is worse, -1 where it is better."""
+    return frame["metric"].isin(higher_is_better).map({False: 1.0, True: -1.0})
 
 
 def _only(frame: pd.DataFrame, cells: set[tuple[object, ...]]) -> pd.DataFrame:
-    return frame[[cell in cells for cell in frame[list(CELL)].itertuples(index=False, name=None)]]
+    return frame[np.array([cell in cells for cell in frame[list(CELL)].itertuples(index=False, name=None)], bool)]
+
+
+def _finite(frame: pd.DataFrame, *names: str) -> pd.DataFrame:
+    """The trials of which all these scores are numbers."""
+    numbers: NDArray[np.bool_] = np.isfinite(frame[list(names)].to_numpy(float)).all(axis=1)
+    return frame[numbers]
 
 
 def _moved_exactly(pairs: pd.DataFrame) -> Iterator[Finding]:
     """Cells in which a score differs by more than arithmetic can."""
-    for name, scope in (("score", ""), ("unobserved", ".unobserved")):
-        change = pairs[f"{name}_new"] - pairs[f"{name}_old"]
-        moved = (change.abs() > pairs["rtol_old"] * pairs[f"{name}_old"].abs()) | (
-            pairs[f"{name}_old"].isna() != pairs[f"{name}_new"].isna()
+    for name, scope in SCOPES:
+        known = _finite(pairs, f"{name}_old", f"{name}_new")
+        change = known[f"{name}_new"] - known[f"{name}_old"]
+        moved = known[change.abs() > known["rtol_old"] * known[f"{name}_old"].abs()]
+        for _, part in moved.groupby(list(CELL), sort=False):
+            yield _sure_finding(part, name, scope, f"digits agree to {part['rtol_old'].iloc[0]:.0e}")
+
+
+def _unfounded(pairs: pd.DataFrame) -> Iterator[Finding]:
+    """Cells in which a score was a number and is none, or the other way about, or is infinite otherwise than before."""
+    for name, scope in SCOPES:
+        before, after = pairs[f"{name}_old"].astype(float), pairs[f"{name}_new"].astype(float)
+        alike = (np.isfinite(before) & np.isfinite(after)) | (before == after) | (before.isna() & after.isna())
+        for _, part in pairs[~alike].groupby(list(CELL), sort=False):
+            yield replace(_sure_finding(part, name, scope, "not a number"), direction="changed", change="-")
+
+
+def _sure_finding(part: pd.DataFrame, name: str, scope: str, why: str) -> Finding:
+    before, after = (part[f"{name}_{when}"].mean(skipna=False) for when in ("old", "new"))
+    return Finding(
+        f"{part['metric_old'].iloc[0]}{scope}", str(part["method"].iloc[0]), _place(part),
+        _direction((after - before) * part["sense_old"].iloc[0]), _shown(before), _shown(after),
+        _relative(before, after), len(part), f"certain ({why})",
+    )  # fmt: skip
+
+
+def _other_metric(pairs: pd.DataFrame) -> Iterator[Finding]:
+    """Trials scored by another metric than before, which nothing can be said about."""
+    now = pairs[pairs["metric_old"] != pairs["metric_new"]]
+    for (method, before, after), part in now.groupby(["method", "metric_old", "metric_new"], sort=False):
+        yield Finding(
+            "metric", str(method), _place(part), "changed", str(before), str(after), "-", len(part), "certain (named)"
         )
-        for cell, part in pairs[moved].groupby(list(CELL), sort=False):
-            before, after = part[f"{name}_old"].mean(), part[f"{name}_new"].mean()
-            yield Finding(
-                f"{part['metric_old'].iloc[0]}{scope}",
-                str(cell[0]),
-                _place(part),
-                _direction(after - before),
-                _shown(before),
-                _shown(after),
-                _relative(before, after),
-                len(part),
-                f"certain (digits agree to {part['rtol_old'].iloc[0]:.0e})",
-            )
 
 
 def _broken(pairs: pd.DataFrame) -> Iterator[Finding]:
-    """Trials that went well and now raise or refuse: the same observation, so this is no chance."""
-    now = pairs[(pairs["status_old"] == OK) & pairs["status_new"].isin([FAILED, NOT_APPLICABLE])]
+    """Trials that now raise and did not, or now refuse what went well: the same observation, so this is no chance."""
+    old, new = pairs["status_old"], pairs["status_new"]
+    now = pairs[old.isin([OK, NOT_APPLICABLE]) & (new == FAILED) | (old == OK) & (new == NOT_APPLICABLE)]
     for (method, status), part in now.groupby(["method", "status_new"], sort=False):
         total = int((pairs["method"] == method).sum())
         yield Finding(
@@ -237,12 +276,12 @@ def _broken(pairs: pd.DataFrame) -> Iterator[Finding]:
 
 def _shifts(pairs: pd.DataFrame) -> Iterator[_Suspicion]:
     """Mean relative changes of paired trials."""
-    for name, scope in (("score", ""), ("unobserved", ".unobserved")):
-        known = pairs[pairs[f"{name}_old"].notna() & pairs[f"{name}_new"].notna()]
+    for name, scope in SCOPES:
+        known = _finite(pairs, f"{name}_old", f"{name}_new")
         if known.empty:
             continue
         scale = known.groupby(list(CELL))[f"{name}_old"].transform(lambda values: values.abs().mean())
-        change = _over(known[f"{name}_new"] - known[f"{name}_old"], scale)
+        change = _over(known[f"{name}_new"] - known[f"{name}_old"], scale) * known["sense_old"]
         for part in _slices(known):
             values = change[part.index].to_numpy()
             if len(values) < 3:
@@ -257,15 +296,14 @@ def _shifts(pairs: pd.DataFrame) -> Iterator[_Suspicion]:
 
 def _shifts_apart(old: pd.DataFrame, new: pd.DataFrame) -> Iterator[_Suspicion]:
     """Differences of cell means where no trial of a cell is in both."""
-    for name, scope in (("score", ""), ("unobserved", ".unobserved")):
-        before = old[(old["status"] == OK) & old[name].notna()]
-        after = new[(new["status"] == OK) & new[name].notna()]
+    for name, scope in SCOPES:
+        before, after = _finite(old, name), _finite(new, name)
         scales = before.groupby(list(CELL))[name].apply(lambda values: values.abs().mean())
-        for part in _slices(before):
-            cells = set(part[list(CELL)].itertuples(index=False, name=None))
+        for piece in _slices(before):
+            cells = set(piece[list(CELL)].itertuples(index=False, name=None))
             rivals = _only(after, cells)
-            cells &= set(rivals[list(CELL)].itertuples(index=False, name=None))
-            tested = _welch(_only(part, cells), rivals, scales, name)
+            part = _only(piece, set(rivals[list(CELL)].itertuples(index=False, name=None)))
+            tested = _welch(part, rivals, scales, name)
             if tested is None:
                 continue
             shift, error, freedom = tested
@@ -276,7 +314,7 @@ def _shifts_apart(old: pd.DataFrame, new: pd.DataFrame) -> Iterator[_Suspicion]:
 
 
 def _welch(old: pd.DataFrame, new: pd.DataFrame, scales: pd.Series, name: str) -> tuple[float, float, float] | None:
-    """Mean over cells of the relative difference of their means, its standard error and degrees of freedom.
+    """Mean over cells of the relative difference of their means, towards worse, its standard error and freedom.
 
     The variance within cells is pooled over the cells of each side.
     """
@@ -285,7 +323,8 @@ def _welch(old: pd.DataFrame, new: pd.DataFrame, scales: pd.Series, name: str) -
         if frame.empty:
             return None
         units = np.array([scales[cell] for cell in frame[list(CELL)].itertuples(index=False, name=None)])
-        groups = _over(frame[name], pd.Series(units, index=frame.index)).groupby([frame[key] for key in CELL])
+        relative = _over(frame[name], pd.Series(units, index=frame.index)) * frame["sense"]
+        groups = relative.groupby([frame[key] for key in CELL])
         freedom = int(groups.size().sum() - groups.ngroups)
         if freedom < 2:
             return None
@@ -301,31 +340,31 @@ def _welch(old: pd.DataFrame, new: pd.DataFrame, scales: pd.Series, name: str) -
 
 def _astray(pairs: pd.DataFrame, reference: pd.DataFrame) -> Iterator[_Suspicion]:
     """Single trials further from their old score than independent trials of a cell are from each other."""
-    good = reference[(reference["status"] == OK) & reference["score"].notna()]
+    pairs, good = _finite(pairs, "score_old", "score_new"), _finite(reference, "score")
     for method, part in pairs.groupby("method", sort=False):
-        own = good[good["method"] == method]
-        groups = own.groupby(list(CELL))["score"]
+        groups = good[good["method"] == method].groupby(list(CELL))["score"]
         scales = groups.apply(lambda values: values.abs().mean())
-        freedom = int(groups.size().sum() - groups.ngroups)
-        if freedom < 3:
-            continue
-        deviations = _over(
-            own["score"] - groups.transform("mean"), groups.transform(lambda values: values.abs().mean())
-        )
-        spread = math.sqrt(2 * float((deviations**2).sum()) / freedom)
-        units = np.array([scales[cell] for cell in part[list(CELL)].itertuples(index=False, name=None)])
-        changes = _over(part["score_new"] - part["score_old"], pd.Series(units, index=part.index))
-        for position, change in enumerate(changes):
-            p = _outside(max(0.0, abs(change) - ERROR_MARGIN), spread, freedom)
-            finding = partial(_trial_finding, part.iloc[[position]], float(change))
-            yield _Suspicion((str(method), "trial"), p, frozenset([part.index[position]]), finding)
+        several = groups.size() > 1
+        # Scores that are all 0 have no relative spread, and none at all.
+        deviations = (groups.std()[several] / scales[several]).fillna(0.0)
+        others = np.asarray(groups.size()[several] - 1, np.float64)
+        variances, freedoms = moderated(np.asarray(deviations, np.float64) ** 2, others)
+        spreads = dict(zip(deviations.index, zip(np.sqrt(2 * variances), freedoms, strict=True), strict=True))
+        cells = list(part[list(CELL)].itertuples(index=False, name=None))
+        units = pd.Series([scales[cell] for cell in cells], index=part.index)
+        changes = _over(part["score_new"] - part["score_old"], units) * part["sense_old"]
+        for cell, row, change in zip(cells, part.index.tolist(), changes, strict=True):
+            if cell in spreads:
+                p = _outside(max(0.0, abs(change) - ERROR_MARGIN), *spreads[cell])
+                finding = partial(_trial_finding, part, row, change)
+                yield _Suspicion((str(method), "trial"), p, frozenset([row]), finding)
 
 
-def _trial_finding(row: pd.DataFrame, change: float) -> Finding:
-    finding = _error_finding(
-        row, str(row["metric_old"].iloc[0]), row["score_old"], row["score_new"], change, "one trial"
-    )
-    return replace(finding, where=f"{finding.where}, trial {row['trial'].iloc[0]}")
+def _trial_finding(pairs: pd.DataFrame, row: int, worse: float) -> Finding:
+    pair = pairs.loc[[row]]
+    measure = str(pair["metric_old"].iloc[0])
+    finding = _error_finding(pair, measure, pair["score_old"], pair["score_new"], worse, "one trial")
+    return replace(finding, where=f"{finding.where}, trial {pair['trial'].iloc[0]}")
 
 
 def _outside(excess: float, spread: float, freedom: int) -> float:
@@ -340,29 +379,38 @@ def _outside(excess: float, spread: float, freedom: int) -> float:
 def _troubles(
     old: pd.DataFrame, new: pd.DataFrame, cells: set[tuple[object, ...]], harmless: tuple[str, ...]
 ) -> Iterator[_Suspicion]:
-    """Time-outs, crashes and exhausted memory, which a machine may cause: too many of them for that."""
+    """Time-outs, crashes and exhausted memory, which a machine may cause: too many of them for that.
+
+    Slices without any are suspected too, with no reason: how many tests are made must not depend on the outcome.
+    """
     from scipy import stats
 
     old, new = _only(old, cells), _only(new, cells)
     for part in _slices(new):
-        trouble = ~part["status"].isin(harmless)
+        trouble = _trouble(part, harmless)
         count, total = int(trouble.sum()), len(part)
-        if not count:
-            continue
         before = _only(old, set(part[list(CELL)].itertuples(index=False, name=None)))
-        earlier = int((~before["status"].isin(harmless)).sum())
-        if earlier:
+        earlier = int(_trouble(before, harmless).sum())
+        if not count:
+            name, p = "", 1.0
+        elif earlier:
             table = [[count, total - count], [earlier, len(before) - earlier]]
             name, p = "Fisher", float(stats.fisher_exact(table, alternative="greater").pvalue)
         else:
             name = f"binomial, 1 in {TROUBLE_FREE}"
             p = float(stats.binom.sf(count - 1, total, 1 / TROUBLE_FREE))
-        kinds = ", ".join(dict.fromkeys(part["status"][trouble]))
+        kinds = ", ".join(dict.fromkeys(part["status"][trouble].replace(OK, "without a score")))
         finding = Finding(
             "failures", str(part["method"].iloc[0]), _place(part), "worse", str(earlier), str(count), f"now {kinds}",
             total, name,
         )  # fmt: skip
         yield _Suspicion((finding.method, "failures"), p, frozenset(part.index), partial(replace, finding))
+
+
+def _trouble(frame: pd.DataFrame, harmless: tuple[str, ...]) -> pd.Series:
+    """Which trials gave no score, unless that is harmless; in pairs, a score that is no number is told for certain."""
+    lost = (frame["status"] == OK) & ~np.isfinite(frame["score"].astype(float))
+    return ~frame["status"].isin(harmless) | (lost if FAILED not in harmless else False)
 
 
 def _grown(pairs: pd.DataFrame, name: str, measure: str, factor: float, *, counts: bool) -> Iterator[_Suspicion]:
@@ -437,13 +485,15 @@ def _over(change: pd.Series, scale: pd.Series) -> pd.Series:
 
 
 def _error_finding(
-    part: pd.DataFrame, measure: str, before: pd.Series, after: pd.Series, change: float, test: str
+    part: pd.DataFrame, measure: str, before: pd.Series, after: pd.Series, worse: float, test: str
 ) -> Finding:
+    """A relative change towards worse of a slice; shown as the change of the metric, where there is one metric."""
     mixed = measure.partition(".")[0] == MIXED  # a mean over several units says nothing
+    sense = 1.0 if mixed else float(part["sense_old" if "sense_old" in part else "sense"].iloc[0])
     return Finding(
-        measure, str(part["method"].iloc[0]), _place(part), _direction(change),
+        measure, str(part["method"].iloc[0]), _place(part), _direction(worse),
         "-" if mixed else _shown(float(before.mean())), "-" if mixed else _shown(float(after.mean())),
-        f"{change:+.1%}", len(part), test,
+        f"{sense * worse:+.1%}", len(part), test,
     )  # fmt: skip
 
 
@@ -467,7 +517,7 @@ def _place(part: pd.DataFrame) -> str:
 
 
 def _relative(before: float, after: float) -> str:
-    return f"{after / before - 1:+.2g}" if before and math.isfinite(after / before) else "-"
+    return f"{after / before - 1:+.2g}" if before and math.isfinite(before) and math.isfinite(after / before) else "-"
 
 
 def _shown(value: float) -> str:

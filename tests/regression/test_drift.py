@@ -177,6 +177,137 @@ def test_what_was_left_out_is_said(make) -> None:
     assert "16 trials of this run are not in the reference." in found.notes
 
 
+NOWHERE = float("nan")
+
+
+@pytest.mark.parametrize("rtol", [NOWHERE, 1e-9], ids=["statistical", "exact"])
+@pytest.mark.parametrize(
+    ("before", "after", "moved"),
+    [
+        (1.0, NOWHERE, True),
+        (1.0, np.inf, True),
+        (np.inf, 1.0, True),
+        (NOWHERE, np.inf, True),
+        (np.inf, -np.inf, True),
+        (np.inf, np.inf, False),
+        (NOWHERE, NOWHERE, False),
+    ],
+)
+def test_a_score_that_is_no_number_has_moved_unless_it_was_the_same_before(make, changed, rtol, before, after, moved):
+    reference = make(["tap"], rtol=rtol)
+    found = compare(changed(reference, 3, score=before), changed(reference, 3, score=after))
+    assert [(item.measure, item.trials) for item in found.findings] == [("rmse", 1)] * moved
+
+
+def test_a_method_that_scores_nothing_at_all_any_more_has_moved(make, changed) -> None:
+    reference = make(["tap"])
+    found = compare(reference, changed(reference, score=np.nan, unobserved=np.nan))
+    assert sum(item.trials for item in found.findings) == 2 * len(reference.frame)
+    without = changed(reference, reference.frame["dataset"] == "sea", score=np.nan)
+    assert not compare(without, without).failed
+
+
+def test_scores_of_another_seed_that_are_no_numbers_are_troubles(make, changed) -> None:
+    reference, other = make(["tap"]), make(["tap"], seed=7, rng=1001)
+    here = other.frame["dataset"] == "sea"
+    found = compare(reference, changed(other, here, score=np.inf, unobserved=np.inf))
+    assert {(item.measure, item.change) for item in found.findings} == {("failures", "now without a score")}
+    lost = changed(reference, reference.frame["dataset"] == "sea", score=np.inf, unobserved=np.inf)
+    assert not compare(lost, changed(other, here, score=np.inf, unobserved=np.inf)).failed
+
+
+@pytest.mark.parametrize("status", ["failed", "not-applicable"])
+def test_another_seed_of_which_nothing_went_well_fails(make, changed, status) -> None:
+    found = compare(make(), changed(make(seed=7), status=status, score=np.nan, unobserved=np.nan))
+    assert {item.measure for item in found.findings} == {"failures"}
+    refusing = changed(make(), status=status, score=np.nan, unobserved=np.nan)
+    again = compare(refusing, changed(make(seed=7), status=status, score=np.nan, unobserved=np.nan))
+    assert not again.failed
+    assert "No score could be compared." in str(again)
+
+
+def test_a_trial_that_did_not_apply_and_now_raises_fails_the_check(make, changed) -> None:
+    refused = changed(make(), 3, status="not-applicable", score=np.nan, unobserved=np.nan)
+    (finding,) = compare(refused, changed(refused, 3, status="failed")).findings
+    assert (finding.measure, finding.change) == ("failures", "now failed")
+    assert not compare(refused, refused).failed
+
+
+def test_another_metric_is_a_change_and_its_scores_are_not_compared(make, changed) -> None:
+    reference = make(["tap"])
+    (finding,) = compare(reference, changed(reference, metric="nmse", score=lambda value: value**2)).findings
+    assert (finding.measure, finding.before, finding.after, finding.direction) == ("metric", "rmse", "nmse", "changed")
+
+
+@pytest.mark.parametrize("seed", [0, 7], ids=["pairs", "distributions"])
+def test_several_metrics_of_which_more_is_better_turn_together(make, seed) -> None:
+    def of(factor: float, seed: int) -> Scores:
+        scores = make(["tap"], trials=8, seed=seed, rng=1000 + seed, **{"higher is better": "psnr, ssim"})
+        frame = scores.frame
+        frame["metric"] = np.where(frame["dataset"] == "sea", "psnr", "ssim")
+        return Scores(
+            frame.assign(score=frame["score"] * factor, unobserved=frame["unobserved"] * factor), scores.origin
+        )
+
+    found = compare(of(1.0, 0), of(1.4, seed))
+    assert {item.direction for item in found.findings} == {"better"}
+    assert compare(of(1.0, 0), of(1 / 1.4, seed)).findings[0].direction == "worse"
+
+
+def test_a_slice_compared_by_distribution_is_what_both_sides_have(make, changed) -> None:
+    reference, other = make(["tap"], trials=8), make(["tap"], trials=8, seed=7, rng=1001)
+    sea = other.frame["dataset"] == "sea"
+    run = changed(changed(other, sea, score=lambda value: 1.5 * value), ~sea, status="timeout", score=np.nan)
+    shifts = [item for item in compare(reference, run).findings if item.measure == "rmse"]
+    assert shifts
+    assert all(item.where.startswith("sea") and item.trials == 16 for item in shifts)
+
+
+def test_one_of_many_methods_may_time_out_once(make, changed) -> None:
+    # 1 - 0.999^100 = 10 % of runs of 100 trials have a time-out, if one trial in a thousand has.
+    reference = make([f"method-{number}" for number in range(50)], trials=2)
+    one_cell = (reference.frame["dataset"] == "sea") & (reference.frame["noise"] == "none")
+    reference = Scores(reference.frame[one_cell].reset_index(drop=True), reference.origin)
+    once = changed(reference, 0, status="timeout", score=np.nan, unobserved=np.nan)
+    assert not compare(reference, once).failed
+
+
+def test_trials_too_few_to_tell_are_said_to_be(make, changed) -> None:
+    reference = make(["tap"], trials=1)
+    reference = Scores(reference.frame.iloc[:1], reference.origin)
+    found = compare(reference, changed(reference, score=100.0))
+    assert not found.failed
+    assert "Too few trials to tell whether these have moved: tap." in found.notes
+    assert not any("Too few" in note for note in compare(make(), make()).notes)
+
+
+def test_trials_without_scores_are_not_called_compared(make, changed) -> None:
+    failed = changed(make(), slice(0, 9), status="failed", score=np.nan, unobserved=np.nan)
+    found = compare(failed, failed)
+    assert (found.paired, found.exact, found.unpaired) == (22, 0, 0)
+    assert "10 pairs of trials have no scores to compare." in found.notes
+
+
+def test_what_another_device_keeps_from_being_compared_is_said(make, changed) -> None:
+    reference = make(slots="1")
+    notes = compare(reference, changed(reference, device="cuda")).notes
+    assert notes == ("32 trials ran on another device; memory and time are not compared.",)
+
+
+def test_an_erratic_cell_beside_steady_ones_raises_no_alarm() -> None:
+    """Both sides from the same law, of which one cell is far wider: only chance is left."""
+    spreads = np.repeat([0.34, 0.1, 0.085, 0.04], 10)
+    cell = {"method": "tnn", "dataset": "sea", "sampler": "random", "noise": "none", "select": "final"}
+    names = pd.DataFrame({**cell, "rate": np.repeat([0.1, 0.2, 0.05, 0.3], 10), "seed": 0, "trial": range(40)})
+    alarms = 0
+    for seed in range(1000, 1040):
+        rng = np.random.default_rng(seed)
+        old, new = (names.assign(score=1 + spreads * rng.normal(size=40), metric="rmse", sense=1.0) for _ in range(2))
+        pairs = old.merge(new, on=[*cell, "rate", "seed", "trial"], suffixes=("_old", "_new"))
+        alarms += any(True for _ in drift._certain(list(drift._astray(pairs, old))))
+    assert alarms <= stats.binom.ppf(0.999, 40, drift.ALPHA / len(drift.FAMILIES))
+
+
 def test_the_paired_test_is_students_against_a_margin() -> None:
     values = np.array([0.02, 0.05, 0.03, 0.07, 0.01])
     above = stats.ttest_1samp(values, 0.01, alternative="greater").pvalue
@@ -192,7 +323,7 @@ def test_the_unpaired_test_of_one_cell_is_welchs() -> None:
     rng = np.random.default_rng(1000)
     old, new = rng.normal(10, 1, 7), rng.normal(11, 2, 9)
     cell = {"method": "tap", "dataset": "sea", "sampler": "random", "noise": "none", "select": "final", "rate": 0.1}
-    frames = [pd.DataFrame([{**cell, "score": value} for value in values]) for values in (old, new)]
+    frames = [pd.DataFrame([{**cell, "score": value, "sense": 1.0} for value in values]) for values in (old, new)]
     scales = pd.Series({tuple(cell.values()): 1.0})
     tested = drift._welch(*frames, scales, "score")
     assert tested is not None
