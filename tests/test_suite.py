@@ -13,6 +13,7 @@ from fieldbench import suite
 from fieldbench.errors import RequestError
 from fieldbench.plan import Plan
 from fieldbench.registry import Registry, Sources
+from fieldbench.regression.matrix import Matrix
 from fieldbench.report import reproduction
 
 PAPER = Path(__file__).resolve().parents[2] / "shared" / "paper" / "tables.csv"
@@ -109,6 +110,13 @@ def test_narrowing_keeps_the_named_rows_only() -> None:
     assert {row.label for row in table.narrowed(["tap", "tnn+tv"]).rows} == {"TAP", "TNN+TV"}
     with pytest.raises(RequestError, match="no row has the method 'tapp'"):
         table.narrowed(["tapp"])
+
+
+def test_rows_of_one_label_under_two_headings_are_two(tmp_path: Path) -> None:
+    again = '[[rows]]\nlabel = "Nearest"\nheading = "By distance"\nmethod = "idw"\n'
+    small = Matrix(suite.load(write(tmp_path, OWN + again)))
+    for named in (["nearest", "idw"], ["Nearest"], ["nearest", "Nearest"]):
+        assert [row.method for row in small.narrowed(named).suite.rows] == ["nearest", "idw"]
 
 
 @pytest.mark.parametrize(
