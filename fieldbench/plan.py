@@ -14,6 +14,7 @@ from pydantic import Field as Limited
 
 from fieldbench.errors import RequestError, one_line
 from fieldbench.field import Field
+from fieldbench.metric import Metric
 from fieldbench.registry import Registry
 from fieldbench.sensing import observe
 from fieldbench.trial import Trial, stream
@@ -22,6 +23,11 @@ from fieldbench.trial import Trial, stream
 def _as_list(value: object) -> object:
     return [value] if isinstance(value, str | int | float) else value
 
+
+#: Frames hold seeds and trial numbers as whole numbers of 64 bits. The number of a trial is that of the first plus
+#: less than that of all, so half of them for each is as much as fits.
+LARGEST_SEED = 2**63 - 1
+MOST_TRIALS = 2**62
 
 Texts = Annotated[list[str], BeforeValidator(_as_list)]
 
@@ -45,12 +51,12 @@ class Request(BaseModel):
     methods: Texts = Limited(min_length=1)
     datasets: Texts = Limited(min_length=1)
     rates: Annotated[list[float], BeforeValidator(_as_list)] = []
-    noises: Texts = ["none"]
+    noises: Texts = Limited(["none"], min_length=1)
     samplers: Texts = []
-    select: Texts = ["final"]
-    trials: int = Limited(3, ge=1)
-    seed: int = Limited(0, ge=0)
-    first_trial: int = Limited(0, ge=0)
+    select: Texts = Limited(["final"], min_length=1)
+    trials: int = Limited(3, ge=1, le=MOST_TRIALS)
+    seed: int = Limited(0, ge=0, le=LARGEST_SEED)
+    first_trial: int = Limited(0, ge=0, le=MOST_TRIALS)
 
     def plan(self, registry: Registry) -> Plan:
         """The trials of this request.
@@ -87,7 +93,11 @@ class Plan:
     """
 
     def __init__(
-        self, request: Request, registry: Registry, pairs: Sequence[tuple[str, Setting]] | None = None
+        self,
+        request: Request,
+        registry: Registry,
+        pairs: Sequence[tuple[str, Setting]] | None = None,
+        metric: Metric | None = None,
     ) -> None:
         """Validate every spec of the request.
 
@@ -96,12 +106,14 @@ class Plan:
             registry: where the names are looked up.
             pairs: which method meets which observed dataset, where that is listed one by one (as a suite
                 does) and is not the product of the request's methods, datasets, samplers, noises and rates.
+            metric: the one that every dataset must have a score by, where there is such a one.
 
         Raises:
             RequestError: for anything wrong in it, with what would be right.
         """
         self.request = request
         self._registry = registry
+        self._metric = metric
         self.selections = _unique(str(registry.selection(text)) for text in request.select)
         chosen = self._product() if pairs is None else pairs
         self._pairs = list(dict.fromkeys(self.canonical(text, setting) for text, setting in chosen))
@@ -153,8 +165,8 @@ class Plan:
         """Make data available and draw each setting's first observation, so that a wrong request fails at once.
 
         Raises:
-            RequestError: if data is missing or not finite, a rate observes nothing, or a method's parameter
-                contradicts the field's shape.
+            RequestError: if data is missing or not finite, the metric does not apply, a rate observes nothing,
+                or a method's parameter contradicts the field's shape.
         """
         for text in _unique(setting.dataset for setting in self.settings):
             dataset = self._registry.dataset(text)
@@ -165,6 +177,8 @@ class Plan:
                 raise RequestError(f"dataset {text}: {_said(error)}") from error
             if not isinstance(field, Field):
                 raise RequestError(f"dataset {text}: draw() returned {type(field).__name__}; it should return a Field")
+            if self._metric is not None and not self._metric.applies_to(field):
+                raise RequestError(f"metric {self._metric} does not apply to {text}; its own is {dataset.metric}")
             self.units[text] = field.unit
             for setting in self.settings:
                 if setting.dataset == text:

@@ -20,6 +20,7 @@ same form, and its rows need no numbers::
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Sequence
 from importlib.resources import files
@@ -30,8 +31,10 @@ import pydantic
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fieldbench.errors import RequestError, nearest
-from fieldbench.plan import Plan, Request, Setting
+from fieldbench.metric import Metric
+from fieldbench.plan import LARGEST_SEED, Plan, Request, Setting, Texts
 from fieldbench.registry import Registry
+from fieldbench.selection import Oracle
 from fieldbench.spec import parse
 
 
@@ -54,7 +57,7 @@ class Row(BaseModel):
         label: how the source calls it.
         method: its spec, or one for each column.
         heading: rows of one heading stand together; the paper's own rows have none.
-        published: the source's numbers, one for each column, or nothing.
+        published: the source's numbers, one for each column (``nan`` where it has none), or nothing.
         note: where the settings come from, if the source leaves them out.
     """
 
@@ -68,7 +71,17 @@ class Row(BaseModel):
 
 
 class Suite(BaseModel):
-    """A table to be computed, and what was published of it."""
+    """A table to be computed, and what was published of it.
+
+    Attributes:
+        title, source: what it shows, and where the published numbers are from.
+        metric: what the cells hold; ``rmse.unobserved`` scores unobserved entries only.
+        dataset, sampler: of the columns that name none.
+        trials: Monte-Carlo repetitions of each cell.
+        seed: base seed.
+        select: the selection rule, one for the whole table, for a cell has one number of ours.
+        columns, rows: what is observed, and what meets it.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -78,19 +91,23 @@ class Suite(BaseModel):
     dataset: str = ""
     sampler: str = ""
     trials: int = Field(10, ge=1)
-    seed: int = Field(0, ge=0)
-    select: list[str] = ["final"]
+    seed: int = Field(0, ge=0, le=LARGEST_SEED)
+    select: Texts = ["final"]
     columns: list[Column] = Field(min_length=1)
     rows: list[Row] = Field(min_length=1)
 
     @model_validator(mode="after")
     def _lists_fit(self) -> Suite:
+        if len(self.select) != 1:
+            raise ValueError(f"select has {len(self.select)} rules; a suite has one, since a cell has one number")
         for row in self.rows:
-            for name, values in (("method", row.method), ("published", row.published)):
-                if isinstance(values, list) and values and len(values) != len(self.columns):
+            for name, values in (("method", row.method), ("published", row.published or None)):
+                if isinstance(values, list) and len(values) != len(self.columns):
                     raise ValueError(
                         f"row {row.label!r}: {name} has {len(values)} entries for {len(self.columns)} columns"
                     )
+            if any(math.isinf(number) for number in row.published):
+                raise ValueError(f"row {row.label!r}: a published number is infinite; write nan where there is none")
         for column in self.columns:
             if not (column.dataset or self.dataset):
                 raise ValueError(f"column {column.label!r} names no dataset, and neither does the suite")
@@ -103,6 +120,22 @@ class Suite(BaseModel):
     def method(self, row: Row, position: int) -> str:
         """The method spec of a row in the column at ``position``."""
         return row.method if isinstance(row.method, str) else row.method[position]
+
+    def published(self, row: Row, position: int) -> float | None:
+        """The published number of a row in the column at ``position``, or None where the source has none."""
+        if not row.published or math.isnan(row.published[position]):
+            return None
+        return row.published[position]
+
+    @property
+    def rule(self) -> str:
+        """The name of the selection rule."""
+        return self.select[0].partition("[")[0]
+
+    @property
+    def peeks(self) -> bool:
+        """Whether the rule looks at the truth."""
+        return self.rule == Oracle.name
 
     def narrowed(self, methods: Sequence[str] = ()) -> Suite:
         """Only the rows whose method is named: by its bare name (``tap``), its composition or its spec.
@@ -123,8 +156,9 @@ class Suite(BaseModel):
         """The trials of this table.
 
         Raises:
-            RequestError: if a spec in the suite is wrong.
+            RequestError: if a spec in the suite is wrong, or its metric unknown.
         """
+        metric = self._known_metric(registry)
         pairs = [
             (self.method(row, position), self.setting(column))
             for position, column in enumerate(self.columns)
@@ -137,7 +171,15 @@ class Suite(BaseModel):
             trials=self.trials,
             seed=self.seed,
         )
-        return Plan(request, registry, pairs)
+        return Plan(request, registry, pairs, metric)
+
+    def _known_metric(self, registry: Registry) -> Metric:
+        name = self.metric.partition(".")[0]
+        known = [metric + scope for metric in registry.entries("metric") for scope in ("", ".unobserved")]
+        if self.metric not in known:
+            registry.find("metric", name)  # says more where its plugin is broken
+            raise RequestError(f"unknown metric {self.metric!r}{nearest(self.metric, known)}")
+        return registry.metric(name)
 
     def _names(self, row: Row) -> set[str]:
         specs = [row.method] if isinstance(row.method, str) else row.method
@@ -166,7 +208,7 @@ def load(name: str) -> Suite:
         raise RequestError(f"there is no suite or file {name!r}{nearest(name, shipped)}")
     try:
         return Suite.model_validate(tomllib.loads(source.read_text(encoding="utf-8")))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RequestError(f"{name}: not a TOML file: {error}") from None
     except pydantic.ValidationError as error:
         first = error.errors()[0]

@@ -247,9 +247,26 @@ def test_preparing_learns_the_unit(registry) -> None:
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"methods": []}, {"datasets": []}, {"trials": 0}, {"seed": -1}, {"first_trial": -1}, {"trails": 3}],
+    [
+        {"methods": []},
+        {"datasets": []},
+        {"noises": []},
+        {"select": []},
+        {"trials": 0},
+        {"trials": 2**62 + 1},
+        {"seed": -1},
+        {"seed": 2**63},
+        {"first_trial": -1},
+        {"first_trial": 2**62 + 1},
+        {"trails": 3},
+    ],
     ids=str,
 )
 def test_a_request_is_validated(wrong) -> None:
     with pytest.raises(pydantic.ValidationError):
         Request(**{"methods": "window", "datasets": "waves", **wrong})
+
+
+def test_the_last_of_all_allowed_trials_has_a_number_of_64_bits() -> None:
+    most = Request(methods="window", datasets="waves", seed=2**63 - 1, trials=2**62, first_trial=2**62)
+    assert np.iinfo(np.int64).max == most.seed == most.first_trial + most.trials - 1

@@ -156,6 +156,8 @@ def test_progress_is_told_on_one_line(capsys: pytest.CaptureFixture[str]) -> Non
         ({"methods": "medain"}, "unknown method 'medain'"),
         ({"methods": []}, "methods"),
         ({"trials": 0}, "trials 0"),
+        ({"seed": 2**63}, f"seed {2**63}: .* {2**63 - 1}"),
+        ({"select": []}, "select .* at least 1 item"),
         ({"rates": 2.0}, "rate 2"),
         ({"select": "best"}, "unknown selection 'best'"),
         ({"jbos": 2}, "did you mean 'jobs'"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from fieldbench import suite
 from fieldbench.errors import RequestError
 from fieldbench.plan import Plan
 from fieldbench.registry import Registry, Sources
+from fieldbench.regression.matrix import Matrix
 from fieldbench.report import reproduction
 
 PAPER = Path(__file__).resolve().parents[2] / "shared" / "paper" / "tables.csv"
@@ -39,7 +41,7 @@ published = [1.0, 2.0]
 
 def write(folder: Path, text: str) -> str:
     path = folder / "own.toml"
-    path.write_text(text)
+    path.write_text(text, encoding="latin-1")
     return str(path)
 
 
@@ -83,6 +85,12 @@ def test_every_published_number_stands_in_its_cell() -> None:
         (('metric = "rmse"', ""), "metric"),
         (("rate = 0.2", "rate = high"), "not a TOML file"),
         (('label = "Nearest"', 'label = "Nearest"\ncolour = 3'), "colour"),
+        (('method = "nearest"', "method = []"), "method has 0 entries for 2 columns"),
+        (("trials = 2", "select = []"), "select has 0 rules; a suite has one"),
+        (("trials = 2", 'select = ["final", "oracle"]'), "select has 2 rules; a suite has one"),
+        (("[1.0, 2.0]", "[1.0, inf]"), "infinite; write nan"),
+        (("trials = 2", f"seed = {2**63}"), f"seed.* {2**63 - 1}"),
+        (("Own field", "Own \xff"), "not a TOML file"),
     ],
 )
 def test_a_wrong_suite_file_is_refused_in_one_line(tmp_path: Path, change: tuple[str, str], complaint: str) -> None:
@@ -102,6 +110,27 @@ def test_narrowing_keeps_the_named_rows_only() -> None:
     assert {row.label for row in table.narrowed(["tap", "tnn+tv"]).rows} == {"TAP", "TNN+TV"}
     with pytest.raises(RequestError, match="no row has the method 'tapp'"):
         table.narrowed(["tapp"])
+
+
+def test_rows_of_one_label_under_two_headings_are_two(tmp_path: Path) -> None:
+    again = '[[rows]]\nlabel = "Nearest"\nheading = "By distance"\nmethod = "idw"\n'
+    small = Matrix(suite.load(write(tmp_path, OWN + again)))
+    for named in (["nearest", "idw"], ["Nearest"], ["nearest", "Nearest"]):
+        assert [row.method for row in small.narrowed(named).suite.rows] == ["nearest", "idw"]
+
+
+@pytest.mark.parametrize(
+    ("metric", "complaint"),
+    [
+        ("rsme", "unknown metric 'rsme'; did you mean 'rmse'"),
+        ("rmse.unobservd", "unknown metric 'rmse.unobservd'; did you mean 'rmse.unobserved'"),
+        ("rmse.", "unknown metric 'rmse.'; did you mean 'rmse'"),
+    ],
+)
+def test_an_unknown_metric_is_refused_before_anything_runs(tmp_path: Path, metric: str, complaint: str) -> None:
+    table = suite.load(write(tmp_path, OWN.replace('"rmse"', f'"{metric}"')))
+    with pytest.raises(RequestError, match=complaint):
+        table.plan(Registry(Sources()))
 
 
 def stored(trial: object, value: float, curve: list[float] | None = None) -> dict[str, object]:
@@ -139,6 +168,101 @@ def test_failed_trials_and_those_of_other_plans_do_not_count(own: tuple[suite.Su
     assert (a.mean, a.done) == (1.0, 1)
 
 
+def with_published(tmp_path: Path, numbers: str, *changes: tuple[str, str]) -> tuple[suite.Suite, Plan]:
+    text = OWN.replace("[1.0, 2.0]", numbers)
+    for change in changes:
+        text = text.replace(*change)
+    table = suite.load(write(tmp_path, text))
+    return table, table.plan(Registry(Sources()))
+
+
+@pytest.mark.parametrize(
+    ("scores", "shown"),
+    [
+        ((math.inf, 1.0), "inf"),  # the mean is infinite, and nothing is known of the spread
+        ((math.inf, -math.inf), "nan"),
+        ((math.nan, 1.0), "1.000 (1/2)"),
+        ((math.nan, math.nan), "(0/2)"),
+        ((1e200, 3e200), "2.00e+200"),  # squares of these are no numbers
+        ((12.0, 16.0), "14.00 ± 2.828"),
+        ((0.047, 0.055), "0.051 ± 0.006"),
+        ((0.0041, 0.0043), "0.00420 ± 0.00014"),
+        ((1e-5, 3e-5), "0.0000200 ± 0.0000141"),
+        ((1e-7, 3e-7), "2.00e-07 ± 1.41e-07"),
+        ((0.0, 0.0), "0.000 ± 0.000"),
+    ],
+)  # a standard deviation of two is their distance over sqrt(2)
+def test_a_cell_shows_what_its_scores_are_worth(
+    own: tuple[suite.Suite, Plan], scores: tuple[float, float], shown: str
+) -> None:
+    table, plan = own
+    rows = [stored(trial, score) for trial, score in zip(plan, scores, strict=False)]
+    cells = reproduction.compare(table, plan, rows)
+    for format in reproduction.FORMATS:
+        assert reproduction.written(table, cells, format)
+    (line,) = (line for line in reproduction.written(table, cells, "text").splitlines() if "ours  " in line)
+    assert re.split(r"  +", line)[2] == shown
+
+
+def test_estimates_that_are_no_numbers_are_never_the_best(own: tuple[suite.Suite, Plan]) -> None:
+    table, plan = own
+    curves = [[math.nan, 3.0], [math.nan, math.nan]]
+    rows = [stored(trial, 4.0, curve) for trial, curve in zip(plan, curves, strict=False)]
+    a, _ = reproduction.compare(table, plan, rows)
+    assert a.oracle == pytest.approx((3.0 + 4.0) / 2)
+
+
+def test_where_more_is_better_the_best_is_the_largest(tmp_path: Path) -> None:
+    table, plan = with_published(tmp_path, "[0.5, 0.5]", ("trials = 2", "trials = 1"))
+    by_rate = {0.1: (0.43, [0.2, 0.95]), 0.2: (0.42, [0.3])}  # 0.425 is 15 % worse than 0.5
+    rows = [stored(trial, *by_rate[trial.rate]) for trial in plan]
+    a, b = cells = reproduction.compare(table, plan, rows, lower_is_better=False)
+    assert (a.oracle, b.oracle) == (0.95, 0.42)
+    assert reproduction.within(cells) == (1, 1, 2)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "scores", "met"),
+    [
+        ("[nan, 2.0]", (1.0, 2.2), (1, 1)),  # a gap is no number that could be met or not
+        ("[0.0, 2.0]", (1.0, 2.2), (1, 2)),
+        ("[0.0, 2.0]", (0.0, 2.4), (1, 2)),
+        ("[-1.0, -2.0]", (-0.9, -1.6), (1, 2)),  # 10 and 20 % worse
+    ],
+)
+def test_gaps_zeros_and_negative_numbers_may_be_published(
+    tmp_path: Path, numbers: str, scores: tuple[float, float], met: tuple[int, int]
+) -> None:
+    table, plan = with_published(tmp_path, numbers, ("trials = 2", "trials = 1"))
+    cells = reproduction.compare(table, plan, [stored(t, score) for t, score in zip(plan, scores, strict=True)])
+    own, _, known = reproduction.within(cells)
+    assert (own, known) == met
+    text = reproduction.written(table, cells, "text")
+    assert "nan" not in text
+    assert f"{own} of {known} final" in text
+
+
+@pytest.mark.parametrize(
+    ("rule", "label", "mark", "met"),
+    [
+        ("final", "ours", False, "0 of 2 final, 0 by oracle"),
+        ("holdout", "ours, holdout", False, "0 of 2 holdout, 0 by oracle"),
+        ("oracle[every=10]", "ours, oracle*", True, "0 of 2 by oracle"),
+    ],
+)
+def test_a_suite_says_by_which_rule_its_numbers_were_chosen(
+    tmp_path: Path, rule: str, label: str, mark: bool, met: str
+) -> None:
+    table, plan = with_published(tmp_path, "[1.0, 2.0]", ("trials = 2", f'trials = 2\nselect = "{rule}"'))
+    cells = reproduction.compare(table, plan, [stored(trial, 9.0) for trial in plan])
+    text = reproduction.written(table, cells, "text")
+    assert re.search(rf"^Nearest +{re.escape(label)}  ", text, re.MULTILINE)
+    assert ("oracle*: the best estimate" in text) == mark
+    assert f"or better: {met}." in text
+    (line, _) = csv.DictReader(reproduction.written(table, cells, "csv").splitlines())
+    assert line["select"] == rule
+
+
 @pytest.mark.parametrize("format", reproduction.FORMATS)
 def test_every_format_shows_ours_and_the_published_number(own: tuple[suite.Suite, Plan], format: str) -> None:
     table, plan = own
@@ -146,6 +270,44 @@ def test_every_format_shows_ours_and_the_published_number(own: tuple[suite.Suite
     text = reproduction.written(table, reproduction.compare(table, plan, rows), format)
     assert "1.25" in text
     assert "0.62" in text  # the ratio of 1.25 to the second published number, 2
+
+
+@pytest.mark.parametrize(
+    ("format", "ratios"),
+    [
+        ("text", r"ratio +1\.50 +2\.50 ≠$"),
+        ("markdown", r"\| ratio +\| 1\.50 +\| 2\.50 ≠ +\|$"),
+        ("latex", r"& ratio +& 1\.50 +& 2\.50 \$\\neq\$ +\\\\$"),
+        ("html", r"<td>ratio +</td><td>1\.50 +</td><td>2\.50 ≠ +</td></tr>$"),
+    ],
+)
+def test_a_ratio_further_off_than_the_joint_uncertainty_has_a_mark(
+    own: tuple[suite.Suite, Plan], format: str, ratios: str
+) -> None:
+    table, plan = own
+    # 1.5 is 0.5 from 1, and 5 is 3 from 2, where means of {1, 2} and {4.5, 5.5} are uncertain by sqrt(2)
+    by_rate = {0.1: [1.0, 2.0], 0.2: [4.5, 5.5]}
+    rows = [stored(trial, by_rate[trial.rate][trial.trial]) for trial in plan]
+    text = reproduction.written(table, reproduction.compare(table, plan, rows), format)
+    assert re.search(ratios, text, re.MULTILINE)
+    assert "≠: further off than the joint uncertainty" in text
+
+
+def test_csv_has_nothing_but_numbers_where_numbers_are_meant(own: tuple[suite.Suite, Plan]) -> None:
+    table, plan = own
+    rows = [stored(trial, 9.0 + trial.trial) for trial in plan]
+    lines = list(
+        csv.DictReader(reproduction.written(table, reproduction.compare(table, plan, rows), "csv").splitlines())
+    )
+    assert [float(line["ratio"]) for line in lines] == [9.5, 4.75]
+
+
+def test_a_bar_in_a_label_is_no_column_of_a_markdown_table(tmp_path: Path) -> None:
+    table, plan = with_published(tmp_path, "[1.0, 2.0]", ('label = "a"', 'label = "|a|"'))
+    text = reproduction.written(table, reproduction.compare(table, plan, []), "markdown")
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    assert len(lines) == 5
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {5}
 
 
 def test_latex_comments_what_is_no_table(own: tuple[suite.Suite, Plan]) -> None:

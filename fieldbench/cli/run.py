@@ -240,11 +240,20 @@ def run(
 
 def read_suite(name: str, methods: str | None, trials: int | None) -> Suite:
     """A suite by name or file, narrowed to some methods and another number of trials where these are given."""
+    import pydantic
+
     from fieldbench import suite as suites
+    from fieldbench.errors import RequestError
+    from fieldbench.session import first_problem
     from fieldbench.spec import split
 
     suite = suites.load(name).narrowed(split(methods) if methods else [])
-    return suite if trials is None else suite.model_copy(update={"trials": trials})
+    if trials is None:
+        return suite
+    try:
+        return suites.Suite.model_validate({**dict(suite), "trials": trials})
+    except pydantic.ValidationError as error:
+        raise RequestError(first_problem(error)) from None
 
 
 def perform(
@@ -297,7 +306,9 @@ def _table(session: Session, suite: Suite | None, format: str) -> str:
 
     if suite is None:
         return Results(session.path).table().to(format, styled=styled(sys.stdout.isatty()))
-    return reproduction.written(suite, reproduction.compare(suite, session.plan, read_rows(session.path)), format)
+    lower_is_better = session.facts.lower_is_better(suite.metric)
+    cells = reproduction.compare(suite, session.plan, read_rows(session.path), lower_is_better=lower_is_better)
+    return reproduction.written(suite, cells, format)
 
 
 def preview(session: Session, progress: Progress) -> None:

@@ -43,7 +43,7 @@ class Matrix:
                 known += self.suite.narrowed([name]).rows
             except RequestError:
                 known.append(Row(label=name, method=name))
-        rows = list({row.label: row for row in known}.values())
+        rows = [row for position, row in enumerate(known) if row not in known[:position]]
         return Matrix(self.suite.model_copy(update={"rows": rows}), self.exact, self.skipped)
 
     def available(self, registry: Registry) -> Matrix:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import html
 import math
-import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from fieldbench.plan import Plan
 from fieldbench.suite import Suite
@@ -20,12 +21,13 @@ class Cell:
 
     Attributes:
         row, column, heading: labels in the suite.
-        mean, std: mean and standard deviation of our trials (std is NaN for a single trial); None if there
-            is no finished trial.
-        done, planned: trials that ended well, and trials asked for.
+        mean, std: mean and standard deviation of our trials (std is NaN for a single trial, and where a score
+            is infinite); None if there is no finished trial.
+        done, planned: trials that ended well with a score, and trials asked for.
         oracle: mean over trials of the best reported estimate against the truth: what oracle stopping would
-            have shown. None if the method reports no estimates.
+            have shown. None if the method reports no estimates, or the suite's own rule is oracle.
         published: the source's number, or None.
+        lower_is_better: direction of the metric.
     """
 
     row: str
@@ -38,16 +40,12 @@ class Cell:
     planned: int
     oracle: float | None
     published: float | None
+    lower_is_better: bool = True
 
     @property
     def ratio(self) -> float | None:
-        """Ours over the published number."""
-        return None if self.mean is None or self.published is None else self.mean / self.published
-
-    @property
-    def oracle_ratio(self) -> float | None:
-        """Ours by oracle stopping over the published number."""
-        return None if self.oracle is None or self.published is None else self.oracle / self.published
+        """Ours over the published number; None where that is 0."""
+        return None if self.mean is None or not self.published else self.mean / self.published
 
     @property
     def joint_uncertainty(self) -> float | None:
@@ -67,14 +65,28 @@ class Cell:
             return False
         return abs(self.mean - self.published) > self.joint_uncertainty
 
+    def meets(self, share: float, *, by_oracle: bool = False) -> bool:
+        """Whether ours is worse than the published number by no more than ``share`` of it.
 
-def compare(suite: Suite, plan: Plan, rows: Iterable[Mapping[str, Any]]) -> list[Cell]:
+        Args:
+            share: of the published number.
+            by_oracle: take ours by oracle stopping, where there is such a number.
+        """
+        ours = self.oracle if by_oracle and self.oracle is not None else self.mean
+        if ours is None or self.published is None:
+            return False
+        worse = ours - self.published if self.lower_is_better else self.published - ours
+        return worse <= share * abs(self.published)
+
+
+def compare(suite: Suite, plan: Plan, rows: Iterable[Mapping[str, Any]], *, lower_is_better: bool = True) -> list[Cell]:
     """Every cell of a suite, from the stored rows of its run.
 
     Args:
         suite: the table.
         plan: its plan; it decides which stored rows belong to which cell.
         rows: stored records (one mapping a trial), of this plan or a larger one.
+        lower_is_better: direction of the suite's metric.
     """
     wanted = {trial.key: (trial.method, trial.dataset, trial.sampler, trial.noise, trial.rate) for trial in plan}
     found: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
@@ -90,49 +102,67 @@ def compare(suite: Suite, plan: Plan, rows: Iterable[Mapping[str, Any]]) -> list
         for position, column in enumerate(suite.columns):
             method, setting = plan.canonical(suite.method(row, position), suite.setting(column))
             place = (method, setting.dataset, setting.sampler, setting.noise, setting.rate)
+            kept = found.get(place, [])
+            mean, std, done = _scored([stored["metrics"].get(suite.metric) for stored in kept])
             cells.append(
-                _cell(
-                    found.get(place, []),
-                    metric=suite.metric,
+                Cell(
                     row=row.label,
                     column=column.label,
                     heading=row.heading,
                     method=method,
+                    mean=mean,
+                    std=std,
+                    done=done,
                     planned=planned.get(place, 0),
-                    published=row.published[position] if row.published else None,
+                    oracle=None if suite.peeks else _by_oracle(kept, suite.metric, lower_is_better),
+                    published=suite.published(row, position),
+                    lower_is_better=lower_is_better,
                 )
             )
     return cells
 
 
 def within(cells: Iterable[Cell], share: float = 0.15) -> tuple[int, int, int]:
-    """How many published numbers are met: ours no more than ``share`` worse, by final and by oracle selection.
+    """How many published numbers are met: ours no more than ``share`` worse, by our own and by oracle selection.
 
     Returns:
-        Cells met by the final estimate, cells met by oracle stopping, and cells that have both numbers.
+        Cells met by our estimate, cells met by oracle stopping, and cells that have both numbers.
     """
-    known = [cell for cell in cells if cell.ratio is not None]
-    final = sum(1 for cell in known if cell.ratio is not None and cell.ratio <= 1 + share)
-    oracle = sum(1 for cell in known if (cell.oracle_ratio or cell.ratio or math.inf) <= 1 + share)
-    return final, oracle, len(known)
+    known = [cell for cell in cells if cell.mean is not None and cell.published is not None]
+    own = sum(cell.meets(share) for cell in known)
+    oracle = sum(cell.meets(share, by_oracle=True) for cell in known)
+    return own, oracle, len(known)
 
 
-def _cell(rows: list[Mapping[str, Any]], *, metric: str, **labels: Any) -> Cell:
-    values = [row["metrics"][metric] for row in rows if metric in row["metrics"]]
-    oracles = [best for row in rows if (best := _best_reported(row, metric)) is not None]
-    return Cell(
-        mean=statistics.fmean(values) if values else None,
-        std=statistics.stdev(values) if len(values) > 1 else math.nan,
-        done=len(values),
-        oracle=statistics.fmean(oracles) if oracles and len(oracles) == len(values) else None,
-        **labels,
-    )
+def _scored(scores: Iterable[float | None]) -> tuple[float | None, float, int]:
+    """Mean, standard deviation and number of the scores that there are.
+
+    The deviation is NaN for a single score, and where it is beyond all numbers, as with an infinite score.
+    """
+    values = np.array([score for score in scores if _is_number(score)], float)
+    if not values.size:
+        return None, math.nan, 0
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, std = float(values.mean()), float(values.std(ddof=1)) if values.size > 1 else math.nan
+    return mean, std if math.isfinite(std) else math.nan, values.size
 
 
-def _best_reported(row: Mapping[str, Any], metric: str) -> float | None:
-    """The best error on the curve of reported estimates, the final one included."""
-    curve = row.get("diagnostics", {}).get("curve", {}).get(metric)
-    return min([*curve, row["metrics"][metric]]) if curve else None
+def _by_oracle(rows: list[Mapping[str, Any]], metric: str, lower_is_better: bool) -> float | None:
+    """Mean over the scored trials of the best on each one's curve of reported estimates, the final one included."""
+    best = min if lower_is_better else max
+    chosen = []
+    for row in rows:
+        if not _is_number(final := row["metrics"].get(metric)):
+            continue
+        curve = row.get("diagnostics", {}).get("curve", {}).get(metric)
+        if not curve:
+            return None
+        chosen.append(best([final, *filter(_is_number, curve)]))
+    return _scored(chosen)[0]
+
+
+def _is_number(score: float | None) -> bool:
+    return score is not None and not math.isnan(score)
 
 
 #: Table formats, and what tabulate calls them.
@@ -145,14 +175,21 @@ FORMATS: dict[str, str] = {
 }
 
 
+#: Behind a ratio: ours and the published number differ by more than their joint uncertainty.
+FURTHER_OFF = "≠"
+
+#: What has no letter of its own in plain LaTeX.
+_LATEX = {"±": r"$\pm$", FURTHER_OFF: r"$\neq$"}
+
+
 def written(suite: Suite, cells: list[Cell], format: str) -> str:
     """The table in one of :data:`FORMATS`: for each row ours, by oracle stopping, the published, the ratio.
 
-    All formats but CSV close with how many published numbers are met, and the cells further off than the
-    joint uncertainty. CSV has one line a cell instead.
+    All formats but CSV mark ratios further off than the joint uncertainty, and close with how many published
+    numbers are met and a list of those cells. CSV has one line a cell instead.
     """
     if format == "csv":
-        return _as_csv(cells)
+        return _as_csv(suite, cells)
     from tabulate import tabulate
 
     head = [f"{suite.title} ({suite.metric})", "", *(column.label for column in suite.columns)]
@@ -162,16 +199,20 @@ def written(suite: Suite, cells: list[Cell], format: str) -> str:
         if row.heading and (position == 0 or suite.rows[position - 1].heading != row.heading):
             body.append([row.heading, *[""] * (width + 1)])
         line = cells[position * width : (position + 1) * width]
-        body.append([row.label, "ours", *map(_ours, line)])
+        body.append([row.label, _whose(suite), *map(_ours, line)])
         if any(cell.oracle is not None for cell in line):
             body.append(["", "oracle*", *(_number(cell.oracle) for cell in line)])
         if row.published:
             body.append(["", "published", *(_number(cell.published) for cell in line)])
-            body.append(["", "ratio", *("" if cell.ratio is None else f"{cell.ratio:.2f}" for cell in line)])
+            body.append(["", "ratio", *map(_ratio, line)])
+    if format == "markdown":
+        head, *body = [[text.replace("|", r"\|") for text in line] for line in (head, *body)]
     table = tabulate(body, headers=head, tablefmt=FORMATS[format], disable_numparse=True, stralign="left")
     closing = _closing(suite, cells)
     if format == "latex":
-        return "\n".join([table.replace("±", r"$\pm$"), *(f"% {line}" for line in closing)])
+        for letter, command in _LATEX.items():
+            table = table.replace(letter, command)
+        return "\n".join([table, *(f"% {line}" for line in closing)])
     if format == "html":
         return "\n".join([table, *(f"<p>{html.escape(line.strip())}</p>" for line in closing)])
     return "\n".join([table, "", *closing])
@@ -179,46 +220,80 @@ def written(suite: Suite, cells: list[Cell], format: str) -> str:
 
 def _closing(suite: Suite, cells: list[Cell]) -> list[str]:
     lines = [f"ours: mean ± standard deviation of {suite.trials} trials, (k/n) where only k of n are there."]
-    if any(cell.oracle is not None for cell in cells):
+    if suite.peeks or any(cell.oracle is not None for cell in cells):
         lines.append(
             "oracle*: the best estimate reported during training, chosen against the truth; no user can do that."
         )
-    final, oracle, known = within(cells)
+    own, oracle, known = within(cells)
     if known:
-        lines.append(f"Within 15 % of the published number or better: {final} of {known} final, {oracle} by oracle.")
+        met = f"{own} of {known} by oracle" if suite.peeks else f"{own} of {known} {suite.rule}, {oracle} by oracle"
+        lines.append(f"Within 15 % of the published number or better: {met}.")
     off = [cell for cell in cells if cell.further_off]
     if off:
-        lines.append("Further off than the joint uncertainty, 2 sqrt(2) std / sqrt(n):")
-        lines += [
-            f"  {cell.row}, {cell.column}: {_number(cell.mean)} where {_number(cell.published)} is published "
-            f"(ratio {cell.ratio:.2f}, uncertainty {_number(cell.joint_uncertainty)})"
-            for cell in off
-        ]
+        lines.append(f"{FURTHER_OFF}: further off than the joint uncertainty, 2 sqrt(2) std / sqrt(n):")
+        for cell in off:
+            ratio = "" if cell.ratio is None else f"ratio {_quotient(cell.ratio)}, "
+            uncertainty = _number(cell.joint_uncertainty, beside=cell.mean)
+            lines.append(
+                f"  {cell.row}, {cell.column}: {_number(cell.mean)} where {_number(cell.published)} is published "
+                f"({ratio}uncertainty {uncertainty})"
+            )
     return lines
+
+
+def _whose(suite: Suite) -> str:
+    """What the line with our numbers is called: by any rule but the plain one it says so, an oracle with its mark."""
+    if suite.peeks:
+        return "ours, oracle*"
+    return "ours" if suite.rule == "final" else f"ours, {suite.rule}"
 
 
 def _ours(cell: Cell) -> str:
     if cell.mean is None:
         return f"({cell.done}/{cell.planned})"
-    spread = "" if math.isnan(cell.std) else f" ± {_number(cell.std)}"
+    spread = "" if math.isnan(cell.std) else f" ± {_number(cell.std, beside=cell.mean)}"
     count = "" if cell.done == cell.planned else f" ({cell.done}/{cell.planned})"
     return f"{_number(cell.mean)}{spread}{count}"
 
 
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}" if abs(value) >= 10 else f"{value:.3f}"
+def _ratio(cell: Cell) -> str:
+    return " ".join(filter(None, (_quotient(cell.ratio), FURTHER_OFF if cell.further_off else "")))
 
 
-def _as_csv(cells: list[Cell]) -> str:
+def _quotient(ratio: float | None) -> str:
+    """A ratio with two decimals, or two figures where these would say nothing."""
+    if ratio is None:
+        return ""
+    return f"{ratio:.2f}" if ratio == 0 or 0.01 <= abs(ratio) < 1e7 else f"{ratio:.2g}"
+
+
+def _number(value: float | None, beside: float | None = None) -> str:
+    """A number with three decimals (two from 10 on), and three figures of one below 0.01.
+
+    Args:
+        value: the number.
+        beside: a mean of which it is the spread, and whose last figure is its last one too.
+    """
+    if value is None:
+        return ""
+    size = max(abs(number) for number in (value, beside or 0))
+    if not math.isfinite(value) or 0 < size < 1e-5 or abs(value) >= 1e7:
+        return f"{value:.2e}"
+    decimals = 2 if abs(value) >= 10 else 3 if size >= 0.01 or size == 0 else 2 - math.floor(math.log10(size))
+    return f"{value:.{decimals}f}"
+
+
+def _as_csv(suite: Suite, cells: list[Cell]) -> str:
     import csv
     import io
 
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(["row", "column", "method", "mean", "std", "trials", "planned", "oracle", "published", "ratio"])
+    names = ("mean", "std", "trials", "planned", "oracle", "published", "ratio")
+    writer.writerow(["row", "column", "method", "select", *names])
     for cell in cells:
         numbers = (cell.mean, cell.std, cell.done, cell.planned, cell.oracle, cell.published, cell.ratio)
-        writer.writerow([cell.row, cell.column, cell.method, *(_plain(number) for number in numbers)])
+        writer.writerow([cell.row, cell.column, cell.method, suite.select[0], *(_plain(number) for number in numbers)])
     return out.getvalue().rstrip("\n")
 
 

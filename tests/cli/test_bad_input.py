@@ -7,6 +7,18 @@ from pathlib import Path
 
 import pytest
 
+SUITE = """
+title = "Mine"
+metric = "{metric}"
+[[columns]]
+label = "a"
+dataset = "wave"
+rate = 0.3
+[[rows]]
+label = "Mean"
+method = "mean"
+"""
+
 WRONG = {
     "run --methods meen --datasets wave": ["unknown method 'meen'", "'mean'"],
     "run --methods mean --datasets wav": ["unknown dataset 'wav'", "'wave'"],
@@ -37,6 +49,12 @@ WRONG = {
     "run --methods mean --datasets wave --trials 0": ["trials 0", "greater than or equal to 1"],
     "run --methods mean --datasets wave --trials many": ["--trials", "integer"],
     "run --methods mean --datasets wave --seed=-1": ["seed -1", "greater than or equal to 0"],
+    f"run --methods mean --datasets wave --seed {2**63}": [f"seed {2**63}", f"less than or equal to {2**63 - 1}"],
+    f"run --methods mean --datasets wave --first-trial {2**63}": [f"first_trial {2**63}", f"equal to {2**62}"],
+    "run rmse.toml --trials 0": ["trials 0", "greater than or equal to 1"],
+    "run rsme.toml": ["unknown metric 'rsme'", "'rmse'"],
+    "run slnre.toml": ["metric slnre does not apply to wave", "rmse"],
+    "run latin.toml": ["latin.toml", "not a TOML file"],
     "run --methods mean --datasets wave --jobs 0": ["jobs", "0"],
     "run --methods mean --datasets wave --threads 0": ["threads", "0"],
     "run --methods mean --datasets wave --slots-per-device 0": ["slots", "0"],
@@ -69,6 +87,9 @@ WRONG = {
 @pytest.mark.parametrize("line", WRONG)
 def test_a_wrong_request_gets_one_line_and_code_2(fieldbench, tmp_path: Path, line: str) -> None:
     Path("a-file").write_text("not a run")
+    for metric in ("rmse", "rsme", "slnre"):
+        Path(f"{metric}.toml").write_text(SUITE.format(metric=metric))
+    Path("latin.toml").write_bytes(b'title = "\xff"')
     Path("full").mkdir()
     Path("full/thesis.tex").write_text("not a run")
     outcome = fieldbench(*shlex.split(line))

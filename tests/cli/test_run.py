@@ -67,6 +67,63 @@ def test_first_trial_spreads_a_run(run, fieldbench) -> None:
     assert len(scores("first")) == len(scores("second")) == 2
 
 
+def test_the_largest_seed_and_trial_number_are_tabled(run) -> None:
+    outcome = run("mean", "--trials", "1", "--seed", str(2**63 - 1), "--first-trial", str(2**62))
+    assert outcome.code == 0
+    assert [(row["seed"], row["trial"]) for row in rows()] == [(2**63 - 1, 2**62)]
+    assert re.search(r"^mean +0\.\d+$", outcome.out, re.MULTILINE)
+
+
+SUITE = """
+title = "Mine"
+metric = "closeness"
+trials = 2
+[[columns]]
+label = "a"
+dataset = "wave"
+rate = 0.3
+[[rows]]
+label = "Mean"
+method = "mean"
+published = [0.1]
+[[rows]]
+label = "Far"
+method = "mean[shift=1e200]"
+"""
+
+CLOSENESS = """
+import fieldbench
+
+class Closeness(fieldbench.Metric):
+    \"""One over one plus the largest error.\"""
+    name = "closeness"
+    lower_is_better = False
+    def score(self, estimate, truth):
+        return 1 / (1 + abs(estimate - truth).max())
+
+@fieldbench.hookimpl
+def fieldbench_register_metrics():
+    return [Closeness]
+"""
+
+
+def test_a_suite_knows_the_direction_of_its_metric(fieldbench) -> None:
+    Path("own.toml").write_text(SUITE)
+    Path("closeness.py").write_text(CLOSENESS)
+    outcome = fieldbench("run", "own.toml", "--plugin", "closeness.py", "--device", "cpu", "--jobs", "1")
+    assert outcome.code == 0
+    # No wave is further than 2 from a mean of it, so the mean scores above 1/3, far better than what is published.
+    assert "or better: 1 of 1 final" in outcome.out
+
+
+@pytest.mark.parametrize("command", ["run", "reproduce"])
+def test_a_method_that_diverges_leaves_a_table(fieldbench, command: str) -> None:
+    Path("own.toml").write_text(SUITE.replace("closeness", "rmse"))
+    outcome = fieldbench(command, "own.toml", "--device", "cpu", "--jobs", "1")
+    assert outcome.code == 0
+    assert re.search(r"^Far +ours +inf$", outcome.out, re.MULTILINE)
+
+
 def test_fresh_starts_over(run) -> None:
     run("mean", "--seed", "1")
     old = scores()
