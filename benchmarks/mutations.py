@@ -142,7 +142,9 @@ def failing_test(fault: Fault, folder: Path) -> str | None:
     if ended.returncode == 0:
         return None
     found = re.search(r"^(?:FAILED|ERROR) \S*?(\w+\.py)::(\w+)", ended.stdout, re.MULTILINE)
-    return f"{found[1]}: {found[2]}" if found else f"exit code {ended.returncode}"
+    if ended.returncode != 1 or found is None:  # a file that is not there, say: nothing was tested
+        raise SystemExit(f"{fault.name}: the tests themselves went wrong:\n{ended.stdout}{ended.stderr}")
+    return f"{found[1]}: {found[2]}"
 
 
 def alarm(fault: Fault, folder: Path) -> str | None:

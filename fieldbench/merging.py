@@ -78,10 +78,11 @@ def merge(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]
     out = Path(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise RequestError(f"{out} exists; a merged run needs a new folder, choose another with --out")
+    chosen, conflicts, alike = _chosen(runs)
+    joined = _joined(manifests)
     with storing(out):
         out.mkdir(parents=True, exist_ok=True)
     with take_lock(out):
-        chosen, conflicts, alike = _chosen(runs)
         with storing(out):
             _write_rows(out / TRIALS, (row for _, row in chosen.values()))
             if conflicts:
@@ -89,7 +90,7 @@ def merge(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]
                 _write_rows(out / CONFLICTS, rows)
             for run in runs:
                 _copy_fields(run / FIELDS, out / FIELDS)
-        write_manifest(out, _joined(manifests))
+        write_manifest(out, joined)
     return Merged(len(chosen), alike, tuple(conflicts))
 
 
@@ -116,7 +117,7 @@ def _must_compare_alike(runs: Sequence[Path], manifests: Sequence[dict[str, Any]
 
 
 def _chosen(runs: Sequence[Path]) -> tuple[dict[str, tuple[Path, dict[str, Any]]], list[Conflict], int]:
-    """One row for each trial, in the order of the runs; what contradicts it; and how many were there twice."""
+    """One row for each trial, in the order of the runs; what contradicts it; and how many more say the same."""
     chosen: dict[str, tuple[Path, dict[str, Any]]] = {}
     conflicts: list[Conflict] = []
     alike = 0
@@ -127,10 +128,13 @@ def _chosen(runs: Sequence[Path]) -> tuple[dict[str, tuple[Path, dict[str, Any]]
                 chosen[key] = (run, row)
                 continue
             first = chosen[key][1]
-            if row["status"] == OK and first["status"] in FAILURES:
-                chosen[key] = (run, row)
-            elif row["status"] == first["status"] == OK and row["metrics"] != first["metrics"]:
-                conflicts.append(Conflict(first, row, run, *_largest_difference(first["metrics"], row["metrics"])))
+            if row["status"] != first["status"]:
+                if row["status"] == OK and first["status"] in FAILURES:
+                    chosen[key] = (run, row)
+                continue
+            metric, difference = _largest_difference(first["metrics"], row["metrics"])
+            if difference:
+                conflicts.append(Conflict(first, row, run, metric, difference))
             else:
                 alike += 1
     return chosen, conflicts, alike
@@ -138,10 +142,11 @@ def _chosen(runs: Sequence[Path]) -> tuple[dict[str, tuple[Path, dict[str, Any]]
 
 def _largest_difference(first: dict[str, float], other: dict[str, float]) -> tuple[str, float]:
     differences = {name: _relative(first.get(name), other.get(name)) for name in sorted({*first, *other})}
-    return max(differences.items(), key=lambda item: item[1])
+    return max(differences.items(), key=lambda item: item[1], default=("", 0.0))
 
 
 def _relative(first: float | None, other: float | None) -> float:
+    """Difference relative to the larger; two scores that are both missing or NaN are alike."""
     if first is None or other is None or not (math.isfinite(first) and math.isfinite(other)):
         return 0.0 if repr(first) == repr(other) else math.inf
     return abs(first - other) / max(abs(first), abs(other), 1e-300)

@@ -213,16 +213,28 @@ def existing_run(path: str | os.PathLike[str]) -> Path:
 
 
 def write_manifest(path: Path, manifest: dict[str, Any]) -> None:
-    """Replace a run's manifest as a whole, so that no reader ever sees half of one."""
-    with storing(path):
-        draft = path / f"{MANIFEST}.new"
+    """Replace a run's manifest, as :func:`write_whole` does."""
+    write_whole(path / MANIFEST, json.dumps(manifest, indent=2) + "\n")
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Replace a file as a whole, so that no reader ever sees half of one.
+
+    Raises:
+        StorageError: if it cannot be written; what was there before is untouched.
+    """
+    with storing(file):
+        if file.exists() and not file.is_file():  # a pipe or device has nothing to lose, and must stay what it is
+            file.write_text(text, encoding="utf-8")
+            return
+        target = file.resolve()  # of a link, what it points to
+        draft = target.with_name(f"{target.name}.new")
         try:
-            with draft.open("w", encoding="utf-8") as file:
-                json.dump(manifest, file, indent=2)
-                file.write("\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(draft, path / MANIFEST)
+            with draft.open("w", encoding="utf-8") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(draft, target)
         finally:
             draft.unlink(missing_ok=True)
 

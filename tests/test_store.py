@@ -17,7 +17,7 @@ import pytest
 from fieldbench.errors import RequestError
 from fieldbench.plan import Plan, Request
 from fieldbench.registry import Registry
-from fieldbench.store import RunStore, StorageError, encode_row, read_manifest, read_rows, writer
+from fieldbench.store import RunStore, StorageError, encode_row, read_manifest, read_rows, write_whole, writer
 from fieldbench.trial import FAILED, OK, Record
 
 PLUGIN = '''
@@ -264,6 +264,21 @@ def test_a_line_damaged_in_its_middle_is_named(tmp_path: Path, plan: Plan) -> No
     file.write_bytes(b"".join(lines))
     with pytest.raises(RequestError, match=r"line 2 of .*trials\.jsonl is damaged .*delete it"):
         list(read_rows(tmp_path / "run"))
+
+
+def test_writing_as_a_whole_leaves_links_and_pipes_what_they_are(tmp_path: Path) -> None:
+    link, file = tmp_path / "link", tmp_path / "file"
+    file.write_text("old")
+    link.symlink_to(file)
+    write_whole(link, "new")
+    assert (link.is_symlink(), file.read_text()) == (True, "new")
+    read, write = os.pipe()
+    try:
+        write_whole(Path(f"/dev/fd/{write}"), "passed on")
+        assert os.read(read, 100) == b"passed on"
+    finally:
+        os.close(read)
+        os.close(write)
 
 
 def test_a_disk_without_room_for_the_lock_is_said(tmp_path: Path, plan: Plan) -> None:

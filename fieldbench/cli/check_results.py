@@ -32,8 +32,7 @@ def check_results(
     """
     from fieldbench.regression import reference
 
-    known = reference.from_run(against) if against.is_dir() else reference.read(against)
-    return report(known, reference.from_run(run))
+    return report(reference.load(against), reference.from_run(run))
 
 
 def report(known: Scores, scores: Scores) -> int:

@@ -35,13 +35,13 @@ def freeze(
     """
     from fieldbench.regression import reference
 
-    scores = reference.from_run(run, tolerances(exact))
-    text = reference.write(scores)
+    given = tolerances(exact)
+    scores = reference.from_run(run, given)
+    reference.must_name_methods(given, scores.frame["method"].unique())
     if out is None:
-        print(text, end="")
+        print(reference.write(scores), end="")
         return
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(text, encoding="utf-8")
+    reference.save(scores, out)
     print(f"{len(scores.frame)} trials are frozen in {out}")
 
 
@@ -56,7 +56,7 @@ def tolerances(exact: str | None) -> dict[str, float]:
 
     found = {}
     for item in split(exact) if exact else []:
-        method, _, number = item.rpartition("=")
+        method, _, number = (piece.strip() for piece in item.rpartition("="))
         try:
             value = float(number)
         except ValueError:

@@ -16,7 +16,9 @@ from fieldbench.cli.main import ALL_OK, INTERRUPTED, SOME_FAILED, run_app
 
 
 def regression(
-    against: Annotated[Path, typer.Option(metavar="FILE", help="The reference.", show_default=False)],
+    against: Annotated[
+        Path, typer.Option(metavar="REFERENCE", help="The reference file, or another run.", show_default=False)
+    ],
     methods: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="Only these methods.", show_default="all of the suite")
     ] = None,
@@ -35,7 +37,8 @@ def regression(
         str | None,
         typer.Option(
             metavar="METHOD=RTOL,...",
-            help="With --freeze: methods whose arithmetic is the same everywhere, as in `fieldbench freeze`.",
+            help="Methods whose arithmetic is the same everywhere, as in `fieldbench freeze`; a reference file that is "
+            "checked against must have been frozen so.",
             show_default="the small matrix's",
         ),
     ] = None,
@@ -60,11 +63,19 @@ def regression(
     chosen = matrices.of_suite(suite) if suite else matrices.small()
     chosen = chosen.narrowed(split(methods) if methods else []).available(Registry(found)).calibrated()
     table = chosen.suite if trials is None else chosen.suite.model_copy(update={"trials": trials})
-    known = None if freeze else reference.read(against)
+    tolerated = {**chosen.exact, **given}
+    if freeze:
+        reference.ready(against)
+        known = None
+    else:
+        known = reference.load(against, tolerated)
+        reference.must_be_frozen_with(given, known)
     for line in chosen.skipped:
         print(line)
     options = Options(device=device, jobs=jobs, timing=timing)
     session = Session(table, sources=found, options=options, out=out)
+    if freeze:
+        reference.must_name_methods(given, session.plan.methods)
     stop = Stop()
     watch = display(Console(stderr=True, highlight=False), stop)
     with interruptible(stop, watch):
@@ -72,10 +83,9 @@ def regression(
     if progress.left:
         return INTERRUPTED
     print(f"Run: {session.path}")
-    scores = reference.from_run(session.path, {**chosen.exact, **given})
+    scores = reference.from_run(session.path, tolerated)
     if known is None:
-        against.parent.mkdir(parents=True, exist_ok=True)
-        against.write_text(reference.write(scores), encoding="utf-8")
+        reference.save(scores, against)
         print(f"{len(scores.frame)} trials are frozen in {against}")
         return SOME_FAILED if progress.failed else ALL_OK
     return report(known, scores)

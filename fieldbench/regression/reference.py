@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
 import shlex
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
@@ -18,9 +19,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fieldbench.errors import RequestError
+from fieldbench.errors import RequestError, nearest
 from fieldbench.report.stored import StoredRun
 from fieldbench.spec import parse
+from fieldbench.standing import standing
+from fieldbench.store import storing, write_whole
 from fieldbench.trial import OK
 
 #: What a table cell is, and with seed and trial a trial; no version is part of it.
@@ -31,13 +34,16 @@ KEY = (*CELL, "seed", "trial")
 SETTING = ("dataset", "sampler", "noise", "rate")
 
 COLUMNS = (*KEY, "status", "metric", "score", "unobserved", "rtol", "memory_mib", "cost", "device")
-_NUMBERS = ("rate", "score", "unobserved", "rtol", "memory_mib", "cost")
+_TYPES: dict[str, type[Any]] = {
+    **dict.fromkeys(("seed", "trial"), np.int64),
+    **dict.fromkeys(("rate", "score", "unobserved", "rtol", "memory_mib", "cost"), float),
+}
 
 #: The method whose time is the unit of time.
 CALIBRATION = "calibration"
 
 _TITLE = "fieldbench reference, format 1"
-_DIGITS = 6  # of a score that is compared statistically
+_DIGITS, _RTOL_DIGITS = 6, 2  # of a score that is compared statistically, of a tolerance
 
 
 @dataclass(frozen=True)
@@ -78,8 +84,11 @@ def from_run(path: Path, exact: Mapping[str, float] | None = None) -> Scores:
     """
     stored = StoredRun(Path(path))
     frame, facts = stored.frame, stored.facts
-    if len(frame) < facts.size:
-        raise RequestError(f"{path} is unfinished: {len(frame)} of {facts.size} trials are here; run it to its end")
+    stands = standing(path)
+    if stands.done < stands.planned:
+        raise RequestError(
+            f"{path} is unfinished: {stands.done} of {stands.planned} trials are here; run it to its end"
+        )
     if frame.empty:
         raise RequestError(f"{path} holds no trial; run something first")
     plain = frame.assign(**{name: frame[name].astype(str) for name in (*CELL, "status", "device") if name != "rate"})
@@ -103,7 +112,8 @@ def write(scores: Scores) -> str:
     """The text of a reference file."""
     stream = io.StringIO()
     stream.write(f"# {_TITLE}\n")
-    stream.writelines(f"# {name}: {text}\n" for name, text in scores.origin.items())
+    # A command may hold line breaks, and each text has one line.
+    stream.writelines(f"# {name}: {' '.join(text.split())}\n" for name, text in scores.origin.items())
     writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
     writer.writeheader()
     for values in scores.frame.itertuples(index=False, name=None):
@@ -113,7 +123,7 @@ def write(scores: Scores) -> str:
             **row,
             "score": _number(row["score"], digits),
             "unobserved": _number(row["unobserved"], digits),
-            "rtol": _number(row["rtol"], 2),
+            "rtol": _number(row["rtol"], _RTOL_DIGITS),
             "memory_mib": "" if math.isnan(row["memory_mib"]) else f"{row['memory_mib']:.0f}",
             "cost": _number(row["cost"], 2),
             "rate": repr(float(row["rate"])),
@@ -122,28 +132,138 @@ def write(scores: Scores) -> str:
     return stream.getvalue()
 
 
+def ready(file: Path) -> None:
+    """Make the folder of a reference that is to be written; to be called before anything is computed for it.
+
+    Raises:
+        RequestError: if the file is a folder.
+        StorageError: if its folder cannot be made.
+    """
+    if file.is_dir():
+        raise RequestError(f"{file} is a folder; name a file for the reference")
+    with storing(file):
+        file.parent.mkdir(parents=True, exist_ok=True)
+
+
+def save(scores: Scores, file: Path) -> None:
+    """Write a reference file as a whole or not at all.
+
+    Raises:
+        RequestError: if the file is a folder.
+        StorageError: if it cannot be written.
+    """
+    ready(file)
+    write_whole(file, write(scores))
+
+
+def load(path: Path, exact: Mapping[str, float] | None = None) -> Scores:
+    """The scores of a reference: a file, or the folder of a finished run, with the tolerances of :func:`from_run`.
+
+    Raises:
+        RequestError: if it is neither.
+    """
+    return from_run(path, exact) if path.is_dir() else read(path)
+
+
 def read(path: Path) -> Scores:
     """The scores that a reference file holds.
 
     Raises:
-        RequestError: if it is not there or is no reference.
+        RequestError: if it is not there, is no reference, or is damaged.
     """
     path = Path(path)
     if not path.is_file():
         raise RequestError(f"there is no reference {path}; write one: fieldbench freeze RUN --out {path}")
     # What is no text becomes one that is no reference either.
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    if not lines or lines[0] != f"# {_TITLE}":
+    text = path.read_text(encoding="utf-8", errors="replace")
+    title, *lines = text.split("\n")
+    if title != f"# {_TITLE}":
         raise RequestError(f"{path} is no reference; `fieldbench freeze RUN --out FILE` writes one")
-    above = [line[2:].partition(": ") for line in lines[1:] if line.startswith("# ")]
-    rows = list(csv.DictReader(line for line in lines if not line.startswith("#")))
+    above = list(itertools.takewhile(lambda line: line.startswith("#"), lines))
     try:
-        frame = pd.DataFrame(rows, columns=list(COLUMNS)).fillna("")
-        frame[list(_NUMBERS)] = frame[list(_NUMBERS)].replace("", "nan").astype(float)
-        frame[["seed", "trial"]] = frame[["seed", "trial"]].astype(np.int64)
+        if not text.endswith("\n"):
+            raise ValueError("its last line is cut short")
+        frame = _table("\n".join(lines[len(above) :]), 1 + len(above))
     except ValueError as error:
-        raise RequestError(f"{path} is damaged ({error}); restore it or freeze again") from None
-    return Scores(_ordered(frame), {name: text for name, _, text in above})
+        raise RequestError(f"{path} is damaged: {error}; restore it or freeze again") from None
+    origin = {name: text for name, _, text in (line[2:].partition(": ") for line in above)}
+    return Scores(_ordered(frame), origin)
+
+
+def _table(text: str, above: int) -> pd.DataFrame:
+    """The rows of a reference.
+
+    Args:
+        text: header and rows.
+        above: how many lines of the file stand above them.
+
+    Raises:
+        ValueError: if anything is missing, altered or there twice; the message names the line.
+    """
+    lines = csv.reader(io.StringIO(text), strict=True)
+    rows: dict[tuple[object, ...], dict[str, Any]] = {}
+    try:
+        if next(lines, []) != list(COLUMNS):
+            raise ValueError(f"this is not the header {','.join(COLUMNS)}")
+        for row in map(_row, filter(None, lines)):
+            if rows.setdefault(tuple(row[name] for name in KEY), row) is not row:
+                raise ValueError("an earlier line has the same trial")
+    except (ValueError, csv.Error) as error:
+        raise ValueError(f"line {above + max(1, lines.line_num)}: {error}") from None
+    return pd.DataFrame(list(rows.values()), columns=list(COLUMNS)).astype(_TYPES)
+
+
+def _row(cells: list[str]) -> dict[str, Any]:
+    """
+    Raises:
+        ValueError: if they are no row.
+    """
+    if len(cells) != len(COLUMNS):
+        raise ValueError(f"{len(cells)} cells and not {len(COLUMNS)}")
+    row: dict[str, Any] = dict(zip(COLUMNS, cells, strict=True))
+    for name in (*KEY, "status", "metric"):
+        if not row[name]:
+            raise ValueError(f"no {name}")
+    for name, number in _TYPES.items():
+        try:
+            row[name] = number(row[name] or "nan")
+        except (ValueError, OverflowError):
+            raise ValueError(f"{row[name]!r} is no {name}") from None
+    return row
+
+
+def must_name_methods(exact: Iterable[str], methods: Iterable[str]) -> None:
+    """Check that what ``--exact`` names is there.
+
+    Args:
+        exact: specs or bare names.
+        methods: specs.
+
+    Raises:
+        RequestError: if one of the names is of no method.
+    """
+    known = {name for text in methods for name in (text, _bare(text))} - {CALIBRATION}
+    for name in exact:
+        if name not in known:
+            raise RequestError(f"--exact {name!r} is none of the methods{nearest(name, known)}")
+
+
+def must_be_frozen_with(exact: Mapping[str, float], known: Scores) -> None:
+    """Check that a reference has the tolerances that ``--exact`` asks for, since a check goes by the reference's.
+
+    Raises:
+        RequestError: if not.
+    """
+    frozen = known.frame.drop_duplicates("method").set_index("method")["rtol"]
+    must_name_methods(exact, frozen.index)
+    for method, rtol in frozen.items():
+        asked = _tolerance(str(method), exact)
+        if not math.isnan(asked) and _number(asked, _RTOL_DIGITS) != _number(rtol, _RTOL_DIGITS):
+            has = "no tolerance" if math.isnan(rtol) else f"{rtol:g}"
+            raise RequestError(
+                f"--exact {method}={asked:g} is not what the reference was frozen with ({has}); "
+                "leave it out, or freeze again with --freeze"
+            )
 
 
 def _ordered(frame: pd.DataFrame) -> pd.DataFrame:
@@ -176,9 +296,12 @@ def _is_calibration(frame: pd.DataFrame) -> pd.Series:
     return frame["method"].map(lambda text: text.partition("[")[0] == CALIBRATION).astype(bool)
 
 
+def _bare(method: str) -> str:
+    return "+".join(part.name for part in parse(method))
+
+
 def _tolerance(method: str, exact: Mapping[str, float]) -> float:
-    bare = "+".join(part.name for part in parse(method))
-    return exact.get(method, exact.get(bare, math.nan))
+    return exact.get(method, exact.get(_bare(method), math.nan))
 
 
 def _origin(manifest: Mapping[str, Any]) -> dict[str, str]:
@@ -210,8 +333,9 @@ def _origin(manifest: Mapping[str, Any]) -> dict[str, str]:
 def _command(arguments: list[str]) -> str:
     """A command without where its files lay: folders differ from machine to machine."""
     named = [PurePath(text).name if text.startswith("/") else text for text in arguments]
-    if named and named[0] == "__main__.py":
-        named[:1] = ["python", "-m", "fieldbench.regression"]
+    if arguments and arguments[0].endswith("/__main__.py"):
+        package = PurePath(arguments[0]).parent.name
+        named[:1] = ["python", "-m", "fieldbench.regression" if package == "regression" else package]
     return shlex.join(named)
 
 

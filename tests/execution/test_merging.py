@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from math import inf, nan
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,29 @@ def test_equal_rows_are_joined_and_different_ones_reported(tmp_path: Path) -> No
 def test_a_good_result_is_taken_before_a_failure(tmp_path: Path) -> None:
     first = stored(tmp_path / "first", statuses={0: CRASHED, 1: OK, 2: FAILED})
     second = stored(tmp_path / "second", statuses={0: OK, 1: FAILED, 2: FAILED})
-    assert merge([first, second], tmp_path / "both").conflicts == ()
+    merged = merge([first, second], tmp_path / "both")
+    assert (merged.conflicts, merged.alike) == ((), 1)  # only of the third is there nothing to choose
     assert {row["trial"]: row["status"] for row in read_rows(tmp_path / "both")} == {0: OK, 1: OK, 2: FAILED}
+
+
+def test_scores_that_are_no_numbers_are_alike_among_themselves(tmp_path: Path) -> None:
+    first, second, third = (
+        stored(tmp_path / name, shift=shift) for name, shift in (("first", nan), ("second", nan), ("third", 0.0))
+    )
+    merged = merge([first, second], tmp_path / "both")
+    assert (merged.alike, merged.conflicts) == (3, ())
+    assert [item.difference for item in merge([first, third], tmp_path / "other").conflicts] == [inf] * 3
+
+
+def test_a_merge_that_cannot_read_its_runs_leaves_nothing_behind(tmp_path: Path) -> None:
+    first, second = stored(tmp_path / "first"), stored(tmp_path / "second", seed=1)
+    file = second / "trials.jsonl"
+    whole = file.read_bytes()
+    file.write_bytes(whole.replace(b'"diagnostics":{', b'"diagnostics":{"loss":[1,,2]', 1))
+    with pytest.raises(RequestError, match=r"line 1 of .* is damaged"):
+        merge([first, second], tmp_path / "both")
+    file.write_bytes(whole)
+    assert merge([first, second], tmp_path / "both").trials == 6
 
 
 def test_runs_that_compare_something_else_are_refused(tmp_path: Path) -> None:

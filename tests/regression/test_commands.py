@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -11,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from fieldbench.cli.main import main
+from fieldbench.cli.main import main, run_app
 from fieldbench.registry import Registry, Sources
-from fieldbench.regression import matrix
+from fieldbench.regression import matrix, reference
+from fieldbench.regression.__main__ import app
 from fieldbench.spec import parse
 
 #: A method whose quality, revision and trouble are written into the file.
@@ -51,6 +54,12 @@ def write_method(shift: float = 0.0, trouble: str = "False") -> None:
 def fieldbench(*arguments: str) -> int:
     with pytest.raises(SystemExit) as ended:
         main(list(arguments))
+    return int(ended.value.code or 0)
+
+
+def regression(*arguments: str) -> int:
+    with pytest.raises(SystemExit) as ended:
+        run_app(app, "regression", arguments)
     return int(ended.value.code or 0)
 
 
@@ -97,6 +106,62 @@ def test_freezing_is_repeatable_and_names_no_folder(tmp_path: Path, capfd) -> No
 
 
 @pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (["/opt/fieldbench/__main__.py", "run"], "python -m fieldbench run"),
+        (["/opt/fieldbench/regression/__main__.py", "--freeze"], "python -m fieldbench.regression --freeze"),
+        (["/usr/bin/fieldbench", "run", "--methods", "near,\n  nearest"], "fieldbench run --methods 'near, nearest'"),
+    ],
+)
+def test_the_command_is_kept_as_it_can_be_given_again(command: list[str], shown: str) -> None:
+    write_method()
+    run("one", "--trials", "1")
+    file = Path("one/manifest.json")
+    manifest = json.loads(file.read_text())
+    manifest["sessions"][0]["command"] = command
+    file.write_text(json.dumps(manifest))
+    assert fieldbench("freeze", "one", "--out", "ref.csv") == 0
+    assert reference.read(Path("ref.csv")).origin["command"] == shown
+
+
+def test_tolerances_are_for_methods_that_are_there(capfd) -> None:
+    write_method()
+    run("one", "--trials", "1")
+    assert fieldbench("freeze", "one", "--exact", "near = 1e-9", "--out", "ref.csv") == 0
+    assert set(reference.read(Path("ref.csv")).frame["rtol"]) == {1e-9}
+    assert fieldbench("freeze", "one", "--exact", "naer=1e-9", "--out", "other.csv") == 2
+    assert "--exact 'naer' is none of the methods; did you mean 'near'?" in capfd.readouterr().err
+    assert not Path("other.csv").exists()
+
+
+def test_a_disk_without_room_leaves_the_old_reference(capfd) -> None:
+    write_method()
+    run("one", "--trials", "2")
+    assert fieldbench("freeze", "one", "--out", "ref.csv") == 0
+    before = Path("ref.csv").read_bytes()
+    capfd.readouterr()
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (512, hard))
+    try:
+        assert fieldbench("freeze", "one", "--out", "ref.csv") == 1
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert capfd.readouterr().err == "fieldbench: ref.csv cannot be written: File too large\n"
+    assert Path("ref.csv").read_bytes() == before
+    assert [path.name for path in Path().glob("ref.csv*")] == ["ref.csv"]
+
+
+def test_an_unfinished_part_makes_a_run_unfinished(capfd) -> None:
+    write_method()
+    run("parts", "--trials", "5")
+    file = Path("parts/trials.jsonl")
+    file.write_bytes(b"".join(file.read_bytes().splitlines(keepends=True)[:3]))
+    run("parts", "--trials", "5", "--first-trial", "5")
+    assert fieldbench("freeze", "parts") == 2
+    assert "parts is unfinished: 8 of 10 trials are here" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (["freeze", "nowhere"], "is no run"),
@@ -109,13 +174,49 @@ def test_wrong_requests_are_explained(arguments, complaint, capfd) -> None:
     assert complaint in capfd.readouterr().err
 
 
+SUITE = """\
+title = "Mine"
+metric = "rmse"
+trials = 3
+[[columns]]
+label = "a"
+dataset = "ssf-synthetic[shape=6x5x4]"
+rate = 0.3
+[[rows]]
+label = "Nearest"
+method = "nearest"
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        (
+            ["--against", "new.csv", "--freeze", "--exact", "naer=1e-9"],
+            "'naer' is none of the methods; did you mean 'near",
+        ),
+        (["--against", "new.csv", "--freeze", "--exact", "idw=1e-9"], "'idw' is none of the methods; there are: near"),
+        (["--against", "folder", "--freeze"], "folder is a folder; name a file for the reference"),
+        (["--against", "folder"], "folder is no run: it has no manifest.json"),
+        (["--against", "ref.csv", "--exact", "naer=1e-9"], "'naer' is none of the methods; did you mean 'near'?"),
+        (["--against", "ref.csv", "--exact", "near=1e-7"], "not what the reference was frozen with (no tolerance)"),
+    ],
+)
+def test_what_cannot_be_frozen_or_checked_is_not_run(arguments: list[str], complaint: str, capfd) -> None:
+    write_method()
+    Path("folder").mkdir()
+    Path("suite.toml").write_text(SUITE)
+    if "ref.csv" in arguments:
+        run("old", "--trials", "1")
+        fieldbench("freeze", "old", "--out", "ref.csv")
+    fixed = ["--plugin", "near.py", "--methods", "near", "--suite", "suite.toml", "--out", "new"]
+    assert regression(*fixed, *arguments) == 2
+    assert complaint in capfd.readouterr().err
+    assert not Path("new").exists()
+
+
 def test_a_plugins_author_freezes_once_and_checks_from_then_on() -> None:
-    suite = (
-        'title = "Mine"\nmetric = "rmse"\ntrials = 3\n'
-        '[[columns]]\nlabel = "a"\ndataset = "ssf-synthetic[shape=6x5x4]"\nrate = 0.3\n'
-        '[[rows]]\nlabel = "Nearest"\nmethod = "nearest"\n'
-    )
-    Path("suite.toml").write_text(suite)
+    Path("suite.toml").write_text(SUITE)
 
     def regression(*more: str, out: str) -> subprocess.CompletedProcess[str]:
         fixed = ["--plugin", "near.py", "--methods", "near", "--suite", "suite.toml", "--against", "ref.csv"]
@@ -132,6 +233,9 @@ def test_a_plugins_author_freezes_once_and_checks_from_then_on() -> None:
     assert all(line.split(",")[-2] for line in lines)  # the calibration job gave a unit of time
     same = regression(out="second")
     assert same.returncode == 0, same.stdout + same.stderr
+    another_run = regression("--against", "first", "--exact", "near=1e-9", out="second")
+    assert another_run.returncode == 0, another_run.stdout + another_run.stderr
+    assert "Compared: 3 trials in pairs, 3 of them to the last digit" in another_run.stdout
     write_method(shift=5.0)
     worse = regression(out="third")
     assert worse.returncode == 1

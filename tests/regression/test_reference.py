@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from fieldbench.errors import RequestError
 from fieldbench.regression import reference
 from fieldbench.regression.reference import Scores
+
+ROOT = Path(__file__).resolve().parents[2]
+SHIPPED = [*ROOT.glob("results/*/*.csv"), *ROOT.glob("examples/*/tests/*.csv")]
 
 
 def test_it_is_read_back_to_the_digits_it_shows(make, tmp_path) -> None:
@@ -18,6 +23,19 @@ def test_it_is_read_back_to_the_digits_it_shows(make, tmp_path) -> None:
     np.testing.assert_allclose(sorted(again.frame["score"]), sorted(scores.frame["score"]), rtol=1e-5)
     lines = (tmp_path / "ref.csv").read_text().splitlines()
     assert sorted(reference.write(again).splitlines()) == sorted(lines)
+
+
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: file.stem)
+def test_those_that_ship_are_read_as_they_were_written(file: Path) -> None:
+    assert reference.write(reference.read(file)) == file.read_text()
+
+
+def test_what_made_it_takes_one_line_each(make, tmp_path) -> None:
+    scores = make(command="run --methods 'tap,\r\n  tnn'", machine="two\u2028cores\x0b")
+    (tmp_path / "ref.csv").write_text(reference.write(scores))
+    again = reference.read(tmp_path / "ref.csv")
+    assert again.origin == {"command": "run --methods 'tap, tnn'", "machine": "two cores"}
+    assert len(again.frame) == len(scores.frame)
 
 
 def test_exact_methods_keep_the_digits_that_count(make, tmp_path) -> None:
@@ -62,8 +80,25 @@ def test_a_file_that_is_no_text_is_refused(tmp_path) -> None:
         reference.read(tmp_path / "ref.npy")
 
 
-def test_a_damaged_number_is_named(make, tmp_path) -> None:
-    text = reference.write(make())
-    (tmp_path / "ref.csv").write_text(text.replace(",ok,rmse,", ",ok,rmse,x", 1))
-    with pytest.raises(RequestError, match="is damaged"):
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (lambda text: text[: text.rindex("1.")] + "1.", "its last line is cut short"),
+        (lambda text: text.replace(",score,", ",scores,"), "line 3: this is not the header method,dataset,"),
+        (lambda text: text.replace("method,", "", 1), "line 3: this is not the header"),
+        (lambda text: text[: text.index("method,")], "line 3: this is not the header"),
+        (lambda text: text + text[text.index("tap,") :].partition("\n")[0] + "\n", "line 36: .* the same trial"),
+        (lambda text: text.replace(",ok,rmse,", ",ok,rmse,x", 1), "line 4: 'x[0-9.]+' is no score"),
+        (lambda text: text.replace(",ok,rmse,", ",ok,", 1), "line 4: 15 cells and not 16"),
+        (lambda text: text.replace(",0,0,ok,", ",0,,ok,", 1), "line 4: no trial"),
+        (lambda text: text.replace(",0,0,ok,", f",{2**64},0,ok,", 1), f"line 4: '{2**64}' is no seed"),
+        (lambda text: text.replace("tap,", '"tap,', 1), "line 35: unexpected end of data"),
+        (lambda text: text.replace("\ntap,", "\n<<<<<<< ours\ntap,", 1), "line 4: 1 cells and not 16"),
+    ],
+)
+def test_a_damaged_one_is_refused_with_the_place(make, tmp_path, damage, complaint) -> None:
+    """Two lines above the header, and 32 rows below it."""
+    whole = reference.write(make(made="today"))
+    (tmp_path / "ref.csv").write_text(damage(whole))
+    with pytest.raises(RequestError, match=rf"ref\.csv is damaged: {complaint}.*; restore it or freeze again"):
         reference.read(tmp_path / "ref.csv")
