@@ -74,8 +74,10 @@ def regression(
         print(line)
     options = Options(device=device, jobs=jobs, timing=timing)
     session = Session(table, sources=found, options=options, out=out)
-    if freeze:
+    if known is None:
         reference.must_name_methods(given, session.plan.methods)
+    else:
+        reference.must_know_any(session.plan.methods, known)
     stop = Stop()
     watch = display(Console(stderr=True, highlight=False), stop)
     with interruptible(stop, watch):

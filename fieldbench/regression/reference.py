@@ -248,6 +248,17 @@ def must_name_methods(exact: Iterable[str], methods: Iterable[str]) -> None:
             raise RequestError(f"--exact {name!r} is none of the methods{nearest(name, known)}")
 
 
+def must_know_any(methods: Iterable[str], known: Scores) -> None:
+    """Check that a reference has something of what is to be run, before the time for that is spent.
+
+    Raises:
+        RequestError: if it has none of the methods (specs).
+    """
+    asked = [text for text in methods if _bare(text) != CALIBRATION]
+    if not set(asked) & set(known.frame["method"]):
+        raise RequestError(f"the reference has no trial of {', '.join(asked)}; freeze first, with --freeze")
+
+
 def must_be_frozen_with(exact: Mapping[str, float], known: Scores) -> None:
     """Check that a reference has the tolerances that ``--exact`` asks for, since a check goes by the reference's.
 

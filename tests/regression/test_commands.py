@@ -200,6 +200,10 @@ method = "nearest"
         (["--against", "folder"], "folder is no run: it has no manifest.json"),
         (["--against", "ref.csv", "--exact", "naer=1e-9"], "'naer' is none of the methods; did you mean 'near'?"),
         (["--against", "ref.csv", "--exact", "near=1e-7"], "not what the reference was frozen with (no tolerance)"),
+        (
+            ["--against", "ref.csv", "--methods", "idw,linear"],
+            "the reference has no trial of idw, linear; freeze first",
+        ),
     ],
 )
 def test_what_cannot_be_frozen_or_checked_is_not_run(arguments: list[str], complaint: str, capfd) -> None:
