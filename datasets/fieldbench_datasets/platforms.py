@@ -146,6 +146,13 @@ class Tracks(fieldbench.Sampler):
 
 def _positions(file: Path, axes: Sequence[Axis]) -> tuple[list[int], FloatArray]:
     """Which axes a file of positions is about, and the positions, shape (sensors, those axes)."""
+    named, positions = _read(file, axes)
+    if not np.isfinite(positions).all():
+        raise fieldbench.RequestError(f"{file.name} has missing or infinite positions; remove those rows")
+    return named, positions
+
+
+def _read(file: Path, axes: Sequence[Axis]) -> tuple[list[int], FloatArray]:
     if file.suffix.lower() == ".npy":
         array = np.atleast_2d(np.load(file, allow_pickle=False))
         if array.ndim != 2 or array.shape[1] > len(axes) or array.dtype.kind not in "fiu":
@@ -162,10 +169,7 @@ def _positions(file: Path, axes: Sequence[Axis]) -> tuple[list[int], FloatArray]
             f"{file.name} has the columns {', '.join(map(str, table.columns))}; name them as the field's axes: "
             + ", ".join(axis.name for axis in axes)
         )
-    positions = table[[axes[index].name for index in named]].to_numpy(dtype=float)
-    if not np.isfinite(positions).all():
-        raise fieldbench.RequestError(f"{file.name} has missing or infinite positions")
-    return named, positions
+    return named, table[[axes[index].name for index in named]].to_numpy(dtype=float)
 
 
 def _nearest(positions: FloatArray, axes: Sequence[Axis]) -> NDArray[np.intp]:

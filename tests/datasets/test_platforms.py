@@ -95,6 +95,16 @@ def test_columns_must_be_named_as_the_axes(tmp_path: Path) -> None:
         draw(Points(path=str(tmp_path / "p.npy")), 0.1)
 
 
+@pytest.mark.parametrize("missing", [np.nan, np.inf])
+@pytest.mark.parametrize("name", ["p.csv", "p.npy"])
+def test_every_sensor_has_a_position(tmp_path: Path, name: str, missing: float) -> None:
+    positions = np.array([[0.0, 8.0], [missing, 16.0]])
+    pd.DataFrame(positions, columns=["x", "y"]).to_csv(tmp_path / "p.csv", index=False)
+    np.save(tmp_path / "p.npy", positions)
+    with pytest.raises(RequestError, match=rf"{name} has missing or infinite positions"):
+        draw(Points(path=str(tmp_path / name)), 1 / 80)
+
+
 def test_whole_moorings_are_withheld(moorings: Points) -> None:
     mask = draw(moorings, 4 / 80)
     withheld = moorings.withhold(mask, 0.25, np.random.default_rng(0))
