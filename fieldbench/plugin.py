@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,7 +14,8 @@ def parameter(default: Any = ..., meaning: str = "", *, source: str = "", unit: 
     """Declare one parameter of a plugin: its default, meaning, source and bounds.
 
     ``constraints`` are pydantic's (``gt``, ``ge``, ``lt``, ``le``, ``min_length`` ...); without a
-    ``default`` the parameter must be given.
+    ``default`` the parameter must be given. Numbers are finite, unless the default is not or
+    ``allow_inf_nan=True`` is among the constraints.
 
     >>> class Example(Plugin):
     ...     '''An example.'''
@@ -23,6 +25,8 @@ def parameter(default: Any = ..., meaning: str = "", *, source: str = "", unit: 
     ('example', 'example[sigma=0.3]')
     """
     extra: dict[str, Any] = {"source": source, "unit": unit}
+    if isinstance(default, float) and not math.isfinite(default):
+        constraints.setdefault("allow_inf_nan", True)
     return Field(default, description=meaning, json_schema_extra=extra, **constraints)
 
 
@@ -42,7 +46,9 @@ class Plugin(BaseModel):
             (``{"epochs": 3}``).
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True)
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", arbitrary_types_allowed=True, validate_default=True, allow_inf_nan=False
+    )
 
     name: ClassVar[str]
     revision: ClassVar[str | None] = None
@@ -66,5 +72,18 @@ class Plugin(BaseModel):
     def __str__(self) -> str:
         """The canonical text form: the name, and the parameters that differ from their defaults."""
         fields = type(self).model_fields
-        changed = {key: value for key, value in self.parameters().items() if value != fields[key].default}
+        changed = {key: value for key, value in self.parameters().items() if not same_value(value, fields[key].default)}
         return format_part(self.name, changed)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether class and parameters are the same, modifiers of a method included."""
+        if not isinstance(other, Plugin) or not super().__eq__(other):
+            return False
+        return all(same_value(value, getattr(other, key)) for key, value in self.parameters().items())
+
+
+def same_value(one: Any, other: Any) -> bool:
+    """Whether two values of a parameter are the same: true is not the number 1, though Python has them equal."""
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(map(same_value, one, other))
+    return isinstance(one, bool) == isinstance(other, bool) and bool(one == other)

@@ -411,7 +411,8 @@ def validated(cls: type[P], part: Part, text: str) -> P:
     try:
         return cls(**part.parameters)
     except pydantic.ValidationError as error:
-        first = error.errors()[0]
+        # Where a parameter may be of several types, that a number is not finite says more than that it is no other.
+        first = min(error.errors(), key=lambda found: found["type"] != "finite_number")
         key = ".".join(str(item) for item in first["loc"][:1]) or "its parameters"
         given = f" = {part.parameters[key]!r}" if key in part.parameters else ""
         message = first["msg"].removeprefix("Value error, ")

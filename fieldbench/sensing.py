@@ -40,6 +40,13 @@ class Sampler(Plugin, ABC):
         """
         return _scatter(mask, _held_out(int(mask.sum()), share), rng)
 
+    def withhold_from(self, observation: Observation, share: float, rng: np.random.Generator) -> Mask:
+        """As :meth:`withhold`, for a pattern that shows only beside the axes, or beside where the field exists.
+
+        This is what is asked; by default it hands the mask on.
+        """
+        return self.withhold(observation.mask, share, rng)
+
 
 class RandomEntries(Sampler):
     """Entries chosen independently of each other, uniformly at random.
@@ -116,9 +123,13 @@ def observe(field: Field, mask: Mask, noise: FloatArray) -> Observation:
     return Observation(values, mask, field.axes, field.unit, field.quantity, field.valid, field.log_floor, field.known)
 
 
-def is_fiber_mask(mask: Mask) -> bool:
-    """Whether every position is observed along the whole last axis or not at all."""
-    return bool((mask.any(axis=-1) == mask.all(axis=-1)).all())
+def is_fiber_mask(mask: Mask, valid: Mask | None = None) -> bool:
+    """Whether every position is observed along the whole last axis or not at all.
+
+    With ``valid`` (True where the field exists), whole is what exists: columns of water end at the sea floor.
+    """
+    whole = mask.any(axis=-1, keepdims=True)
+    return bool((mask == (whole if valid is None else whole & valid)).all())
 
 
 def _observed(total: int, rate: float, what: str) -> int:

@@ -230,7 +230,7 @@ def _withhold(trial: Trial, rule: Selection, sampler: Sampler, item: Draw) -> Ma
         return None
     share = float(rule.parameters()["share"])  # type: ignore[arg-type]
     rng = stream("withhold", trial.seed, trial.trial, trial.dataset, trial.sampler, trial.rate, trial.select)
-    return sampler.withhold(item.mask, share, rng)
+    return sampler.withhold_from(item.observation, share, rng)
 
 
 def _timed(

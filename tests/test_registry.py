@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import subprocess
 import sys
 from typing import Any, Literal
@@ -11,6 +12,7 @@ import pytest
 
 import fieldbench
 from fieldbench.errors import RequestError
+from fieldbench.plan import Plan, Request
 from fieldbench.registry import Registry, Sources
 
 
@@ -26,6 +28,15 @@ class Base(fieldbench.Method):
 
     def complete(self, observation, *, seed, device, report):
         return np.zeros(observation.shape)
+
+
+class Scaled(Base):
+    """A method with parameters of several types."""
+
+    name = "scaled"
+
+    scale: bool | float = fieldbench.parameter(True, "true: by itself; a number: by that", ge=0)
+    gains: tuple[float, ...] = fieldbench.parameter((1.0,), "gains")
 
 
 class Smooth(fieldbench.Modifier):
@@ -62,7 +73,7 @@ class Needy(fieldbench.Noise):
 
 @pytest.fixture(scope="module")
 def registry() -> Registry:
-    return Registry(Sources(classes=(Base, Smooth, Sharp, Wrapped, Needy)))
+    return Registry(Sources(classes=(Base, Scaled, Smooth, Sharp, Wrapped, Needy)))
 
 
 @pytest.mark.parametrize(
@@ -78,12 +89,27 @@ def registry() -> Registry:
         ("base+smooth", "base+smooth"),
         ("base[steps=4]+smooth[weight=1]+sharp", "base[steps=4]+smooth[weight=1.0]+sharp"),
         ("nearest+wrapped", "nearest+wrapped"),
+        ("scaled[scale=true]", "scaled"),
+        ("scaled[scale=1]", "scaled[scale=1.0]"),
+        ("scaled[scale=false]", "scaled[scale=false]"),
+        ("scaled[scale=0]", "scaled[scale=0.0]"),
     ],
 )
 def test_a_text_has_one_canonical_form(registry, text, canonical) -> None:
     method = registry.method(text)
     assert str(method) == canonical
     assert registry.method(canonical) == method
+
+
+def test_true_is_not_the_number_one(registry) -> None:
+    """Python has them equal, and hashes them alike."""
+    flag, number = Scaled(scale=True), Scaled(scale=1.0)
+    assert flag != number
+    assert len({flag, number, Scaled(scale=1.0)}) == 2
+    assert flag + Sharp() != number + Sharp()
+    methods = ["scaled[scale=0.5]", "scaled[scale=1]", "scaled"]
+    planned = Plan(Request(methods=methods, datasets="ssf-synthetic", trials=1), registry)
+    assert len({trial.key for trial in planned}) == len(list(planned.settings)) * 3
 
 
 def test_modifiers_are_there_for_the_method_to_ask(registry) -> None:
@@ -109,6 +135,9 @@ def test_modifiers_are_there_for_the_method_to_ask(registry) -> None:
         ("base[steps=2.5]", "steps = 2.5 of base: input should be a valid integer"),
         ("base[mode=quick]", "mode = 'quick' of base: input should be 'slow' or 'fast'"),
         ("base[window=ax2]", "window = 'ax2' of base: input should be a valid tuple"),
+        ("scaled[scale=nan]", "scale = nan of scaled: input should be a finite number"),
+        ("scaled[gains=(1,inf)]", "gains = (1, inf) of scaled: input should be a finite number"),
+        ("base+smooth[weight=inf]", "weight = inf of smooth: input should be a finite number"),
     ],
 )
 def test_what_is_wrong_with_a_method_is_said_in_one_line(registry, text, complaint) -> None:
@@ -116,6 +145,19 @@ def test_what_is_wrong_with_a_method_is_said_in_one_line(registry, text, complai
         registry.method(text)
     assert complaint in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize(("default", "constraints"), [(math.inf, {}), (1.0, {"allow_inf_nan": True})])
+def test_a_parameter_may_allow_infinity(default, constraints) -> None:
+    class Endless(fieldbench.Modifier):
+        """It knows no limit."""
+
+        name = "endless"
+        limit: float | None = fieldbench.parameter(default, "limit", gt=0, **constraints)
+
+    registry = Registry(Sources(classes=(Endless,)))
+    assert registry.modifier("endless[limit=inf]") == Endless(limit=math.inf)
+    assert registry.modifier("endless").limit == default
 
 
 def test_a_parameter_that_must_be_given(registry) -> None:

@@ -29,6 +29,16 @@ class Waves(fieldbench.Dataset):
         return Field(self.gain * rng.normal(size=(6, 7, 8)), quantity="height", unit="m")
 
 
+class Basin(Waves):
+    """A random field over an uneven sea floor."""
+
+    name = "basin"
+
+    def draw(self, rng: np.random.Generator) -> Field:
+        depths = np.random.default_rng(0).integers(1, 9, size=(6, 7, 1))
+        return Field(rng.normal(size=(6, 7, 8)), valid=np.arange(8) < depths)
+
+
 class Spy(fieldbench.Method):
     """Remembers what it is shown; answers with random numbers of its own."""
 
@@ -138,7 +148,7 @@ class OneBad(Spy):
 
 @pytest.fixture(scope="module")
 def registry() -> Registry:
-    return Registry(Sources(classes=(Waves, Spy, OtherSpy, Batched, Traveller, Quarrel, Fails, OneBad)))
+    return Registry(Sources(classes=(Waves, Basin, Spy, OtherSpy, Batched, Traveller, Quarrel, Fails, OneBad)))
 
 
 def plan(registry: Registry, methods: Any = "spy", **request: Any) -> list[Trial]:
@@ -308,6 +318,17 @@ def test_holdout_withholds_whole_fibers_from_fibers(registry) -> None:
     withheld = draw.mask & ~observation.mask
     assert withheld.any()
     assert (withheld.any(axis=-1) == withheld.all(axis=-1)).all()
+
+
+def test_holdout_withholds_whole_moorings_over_a_sea_floor(registry, tmp_path) -> None:
+    np.save(tmp_path / "moorings.npy", np.argwhere(np.ones((6, 7))))
+    sampler = f"points:{tmp_path / 'moorings.npy'}"
+    trial = one(registry, datasets="basin", select="holdout", samplers=sampler)
+    observation, draw = shown(registry, trial), trials.draw(trial, registry)
+    withheld = draw.mask & ~observation.mask
+    at = withheld.any(axis=-1)
+    assert at.any()
+    np.testing.assert_array_equal(withheld[at], draw.field.existing[at])
 
 
 def test_all_methods_have_the_same_entries_withheld(registry) -> None:

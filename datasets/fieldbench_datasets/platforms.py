@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import fieldbench
 from fieldbench import parameter
 from fieldbench.datafile import DataPath, located
-from fieldbench.field import Axis, FloatArray, Mask
+from fieldbench.field import Axis, FloatArray, Mask, Observation
 from fieldbench.holes import holes_like_the_gaps
 from fieldbench.sensing import Fibers, is_fiber_mask
 
@@ -59,6 +59,13 @@ class Points(fieldbench.Sampler):
             return Fibers().withhold(mask, share, rng)
         return super().withhold(mask, share, rng)
 
+    def withhold_from(self, observation: Observation, share: float, rng: np.random.Generator) -> Mask:
+        """Whole fibers where sensors measure everything along the last axis, single entries elsewhere."""
+        named, _ = _positions(located(self.path), observation.axes)
+        if observation.ndim - 1 not in named:
+            return Fibers().withhold(observation.mask, share, rng)
+        return self.withhold(observation.mask, share, rng)
+
     @staticmethod
     def _observed(existing: Mask, named: list[int], index: NDArray[np.intp]) -> NDArray[np.intp]:
         """Flat indices of the existing entries that a sensor at ``index`` along the named axes observes."""
@@ -90,7 +97,7 @@ class Tracks(fieldbench.Sampler):
     def draw(self, existing: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
         if existing.ndim < 2:
             raise fieldbench.RequestError("tracks need a field of at least two dimensions; use the sampler random")
-        levels = min(existing.ndim, 3) if self.measure == "glide" else 2
+        levels = self._levels(existing.ndim)
         places: Mask = np.asarray(existing.reshape(*existing.shape[:levels], -1).any(axis=-1))
         wanted = round(rate * places.sum())
         if wanted < 1:
@@ -100,11 +107,14 @@ class Tracks(fieldbench.Sampler):
 
     def withhold(self, mask: Mask, share: float, rng: np.random.Generator) -> Mask:
         """Entries in holes as deep as the gaps between the tracks; whole fibers where fibers were measured."""
-        if is_fiber_mask(mask):
+        # Of a field that is measured everywhere fibers are withheld too: there are no gaps to imitate.
+        if self._levels(mask.ndim) < mask.ndim or is_fiber_mask(mask):
             return Fibers().withhold(mask, share, rng)
-        if mask.all():
-            return super().withhold(mask, share, rng)
         return holes_like_the_gaps(mask, ~mask, share, rng)
+
+    def _levels(self, order: int) -> int:
+        """How many axes the tracks run through; along the others everything is measured."""
+        return min(order, 3) if self.measure == "glide" else 2
 
     def _travel(self, places: Mask, wanted: int, rng: np.random.Generator) -> Mask:
         """A mask of exactly ``wanted`` of the places, visited one after the other by the vehicles in turn."""
@@ -146,6 +156,13 @@ class Tracks(fieldbench.Sampler):
 
 def _positions(file: Path, axes: Sequence[Axis]) -> tuple[list[int], FloatArray]:
     """Which axes a file of positions is about, and the positions, shape (sensors, those axes)."""
+    named, positions = _read(file, axes)
+    if not np.isfinite(positions).all():
+        raise fieldbench.RequestError(f"{file.name} has missing or infinite positions; remove those rows")
+    return named, positions
+
+
+def _read(file: Path, axes: Sequence[Axis]) -> tuple[list[int], FloatArray]:
     if file.suffix.lower() == ".npy":
         array = np.atleast_2d(np.load(file, allow_pickle=False))
         if array.ndim != 2 or array.shape[1] > len(axes) or array.dtype.kind not in "fiu":
@@ -162,10 +179,7 @@ def _positions(file: Path, axes: Sequence[Axis]) -> tuple[list[int], FloatArray]
             f"{file.name} has the columns {', '.join(map(str, table.columns))}; name them as the field's axes: "
             + ", ".join(axis.name for axis in axes)
         )
-    positions = table[[axes[index].name for index in named]].to_numpy(dtype=float)
-    if not np.isfinite(positions).all():
-        raise fieldbench.RequestError(f"{file.name} has missing or infinite positions")
-    return named, positions
+    return named, table[[axes[index].name for index in named]].to_numpy(dtype=float)
 
 
 def _nearest(positions: FloatArray, axes: Sequence[Axis]) -> NDArray[np.intp]:

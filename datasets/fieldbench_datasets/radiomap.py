@@ -78,7 +78,18 @@ class RadioMap(fieldbench.Dataset):
         last = 2 + 2.2 * (self.emitters - 1)
         if self.private and last > self.bins:
             raise ValueError(f"{self.emitters} private lobes reach bin {last:.3g}; raise bins, or say private=false")
+        if self.shared_lobes == 0 and self._narrowest_lobes_miss_every_bin():
+            raise ValueError(
+                f"private lobes as narrow as {self.private_width[0]:g} fall between the bins, and no shared lobe fills "
+                "the empty spectrum; let private_width begin at 0.5 or more"
+            )
         return self
+
+    def _narrowest_lobes_miss_every_bin(self) -> bool:
+        from fieldbench_datasets.propagation import lobe, private_centres
+
+        lobes = lobe(self.bins, private_centres(self.emitters), self.private_width[0])
+        return not lobes.any(axis=-1).all()
 
     @property
     def shared_lobes(self) -> int:

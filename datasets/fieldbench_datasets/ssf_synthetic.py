@@ -19,8 +19,8 @@ class SyntheticSoundSpeedField(fieldbench.Dataset):
 
     Water of a Munk profile under a mixed layer is displaced by Gaussian eddies in the first baroclinic mode
     and by a Garrett-Munk field of internal waves; the mixed layer has warm and cold patches. Shape, spacing
-    and standard deviation (2.9 m/s over many draws, from 1.7 at the surface to 4.4 at 190 m) are those of
-    `ssf`; as there, the mean of each depth is removed.
+    and standard deviation (2.9 m/s over many draws, from about 1.8 near the surface to 4.4 at 190 m) are
+    those of `ssf`; as there, the mean of each depth is removed. The sea floor is at 4000 m.
     """
 
     name = "ssf-synthetic"
@@ -49,8 +49,16 @@ class SyntheticSoundSpeedField(fieldbench.Dataset):
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
+        from fieldbench_datasets.ocean import SEA_FLOOR
+
         if min(self.shape) < 1 or min(self.spacing) <= 0:
             raise ValueError("shape and spacing must be positive")
+        deepest = (self.shape[2] - 1) * self.spacing[2]
+        if deepest > SEA_FLOOR:
+            raise ValueError(
+                f"{self.shape[2]} points {self.spacing[2]:g} m apart reach {deepest:g} m, below the sea floor at "
+                f"{SEA_FLOOR:g} m; lower shape or spacing along depth"
+            )
         if not 0 < self.eddy_radius[0] <= self.eddy_radius[1]:
             low, high = self.eddy_radius
             raise ValueError(f"eddy_radius must be a range (low,high) with 0 < low <= high, not ({low:g},{high:g})")

@@ -159,6 +159,7 @@ def _parameters(item: Plugin | type[Plugin], names: list[str]) -> RenderableType
     from rich.table import Table
     from rich.text import Text
 
+    from fieldbench.plugin import same_value
     from fieldbench.spec import format_value
 
     cls = item if isinstance(item, type) else type(item)
@@ -176,7 +177,7 @@ def _parameters(item: Plugin | type[Plugin], names: list[str]) -> RenderableType
         if extra.get("source"):
             meaning.append(f" ({extra['source']})", style="dim")
         shown = Text(default)
-        if not isinstance(item, type) and getattr(item, name) != info.default:
+        if not isinstance(item, type) and not same_value(getattr(item, name), info.default):
             shown = Text.assemble((format_value(getattr(item, name)), "bold"), (f" instead of {default}", "dim"))
         if unit:
             shown.append(f" {unit}")

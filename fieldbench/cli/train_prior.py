@@ -38,8 +38,8 @@ def train_prior(
     """Train the prior of a trained method, such as the autoencoder of nasdac and dowjons.
 
     A checkpoint beside the weights is kept up to date; after an interruption the same command with
-    `--resume` goes on, and ends with the same weights. A resumed training may be given other `steps` and
-    another `decay`.
+    `--resume` goes on, and ends with the same weights. A resumed training may be given other `steps`,
+    more than it has done, and another `decay`.
 
     **Examples**
 

@@ -12,7 +12,7 @@ from fieldbench.sensing import is_fiber_mask
 def withheld_like_the_gaps(observation: Observation, share: float, rng: np.random.Generator) -> Mask:
     """Choose about ``share`` of the observed entries to hold out, in holes as deep as those of the field.
 
-    Where whole fibers along the last axis are observed, whole fibers are held out.
+    Where whole fibers along the last axis are observed, as far as they exist, whole fibers are held out.
 
     Args:
         observation: what is observed; :attr:`Observation.valid` says what must stay missing.
@@ -27,7 +27,7 @@ def withheld_like_the_gaps(observation: Observation, share: float, rng: np.rando
     """
     mask = observation.mask
     missing: Mask = ~mask if observation.valid is None else observation.valid & ~mask
-    if mask.ndim > 1 and is_fiber_mask(mask):
+    if mask.ndim > 1 and is_fiber_mask(mask, observation.valid):
         observed: Mask = np.asarray(mask.any(axis=-1))
         held = holes_like_the_gaps(observed, np.asarray(missing.any(axis=-1) & ~observed), share, rng)
         return np.asarray(held[..., np.newaxis] & mask)

@@ -11,7 +11,7 @@ from fieldbench.conformance import examples, randomness
 from fieldbench.conformance.check import fail
 from fieldbench.conformance.general import Named
 from fieldbench.errors import RequestError, one_line
-from fieldbench.field import Mask
+from fieldbench.field import Mask, Observation
 from fieldbench.sensing import Sampler
 
 _SHAPES = {2: (20, 16), 3: (12, 10, 8), 4: (8, 7, 6, 5)}
@@ -120,7 +120,8 @@ def _small_rates(sampler: Sampler) -> None:
 def _withholds_a_part(sampler: Sampler) -> None:
     mask = _draw(sampler, _whole(3))
     done = f"withholding a tenth of a mask drawn by {sampler}"
-    held, again = (sampler.withhold(mask, 0.1, np.random.default_rng(1)) for _ in range(2))
+    observation = Observation(np.zeros(mask.shape), mask, examples.axes_of(mask.shape))
+    held, again = (sampler.withhold_from(observation, 0.1, np.random.default_rng(1)) for _ in range(2))
     if not np.array_equal(held, again):
         fail(done, "two draws from one seed differ", "draws from the given generator alone")
     if held.dtype != np.bool_ or held.shape != mask.shape or (held & ~mask).any():

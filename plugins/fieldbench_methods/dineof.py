@@ -64,10 +64,10 @@ class Dineof(fieldbench.Method):
         values = scaling.forward(observation.filled(1.0))
         limits = Limits(self.tolerance, self.iterations)
         # Where whole fibers are observed, a row along the last axis is complete or empty and teaches nothing.
-        informative = observation.ndim - is_fiber_mask(mask)
+        informative = observation.ndim - is_fiber_mask(mask, observation.valid)
         axes = list(range(informative)) if self.axis is None else [self.axis]
         axis, modes = axes[0], self.modes or 1
-        held = hold_out(mask, 0.1, np.random.default_rng(seed))
+        held = hold_out(mask, 0.1, np.random.default_rng(seed), observation.valid)
         if held is not None and (self.modes is None or len(axes) > 1):
             _, modes, axis = min((*best_modes(values, mask, held, axis, self.modes, limits), axis) for axis in axes)
         fields = truncations(values, mask, axis, limits)

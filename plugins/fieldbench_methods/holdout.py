@@ -8,16 +8,16 @@ from fieldbench.field import Mask
 from fieldbench.sensing import Fibers, RandomEntries, is_fiber_mask
 
 
-def hold_out(mask: Mask, share: float, rng: np.random.Generator) -> Mask | None:
+def hold_out(mask: Mask, share: float, rng: np.random.Generator, valid: Mask | None = None) -> Mask | None:
     """About ``share`` of the observed entries, in the pattern of the hidden ones.
 
-    Whole fibers along the last axis where whole fibers are observed, single entries elsewhere: what is
-    held out must be as hard to predict as what is hidden.
+    Whole fibers along the last axis where whole fibers are observed (as far as they exist, which ``valid``
+    says), single entries elsewhere: what is held out must be as hard to predict as what is hidden.
 
     Returns:
         A boolean array, True = withheld, or None where only one entry or fiber is observed.
     """
-    fibers = mask.ndim > 1 and is_fiber_mask(mask)
+    fibers = mask.ndim > 1 and is_fiber_mask(mask, valid)
     if int((mask.any(axis=-1) if fibers else mask).sum()) < 2:
         return None
     return (Fibers() if fibers else RandomEntries()).withhold(mask, share, rng)

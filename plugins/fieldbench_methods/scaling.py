@@ -9,6 +9,9 @@ import numpy as np
 from fieldbench.errors import RequestError
 from fieldbench.field import FloatArray, Observation
 
+#: Decades of power, up and down, that an estimate on the logarithmic scale may reach.
+LARGEST = 300.0
+
 
 @dataclass(frozen=True)
 class Scaling:
@@ -35,7 +38,8 @@ class Scaling:
         values = np.asarray(scaled, dtype=float) * self.scale + self.shift
         if self.floor is None:
             return values
-        return np.maximum(10.0**values - self.floor, 0.0)
+        # An extrapolation far from all sensors may be a power that no number can hold.
+        return np.maximum(10.0 ** np.clip(values, -LARGEST, LARGEST) - self.floor, 0.0)
 
 
 def fit_scaling(observation: Observation, transform: str = "auto") -> Scaling:

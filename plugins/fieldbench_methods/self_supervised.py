@@ -151,7 +151,7 @@ def _weights(
     problems, hidden, wanted = [], [], []
     for observation, seed, report in zip(observations, seeds, reports, strict=True):
         try:
-            hidden.append(withheld(observation.mask, SEARCH_SHARE, seed))
+            hidden.append(withheld(observation, SEARCH_SHARE, seed))
         except ValueError as error:
             raise RequestError(f"tv: {error}, as in +tv[weight={variation.candidates[2]}]") from error
         training = observation.without(hidden[-1])

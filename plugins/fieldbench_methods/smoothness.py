@@ -130,7 +130,8 @@ def complete(observation: Observation, bends: bool, weights: tuple[float, ...] |
     shape = data.observed.shape
     energy = Energy(shape, bends)
     if weights is None:
-        weights = _weights_from_held_out(energy, data.observed, data.values, np.random.default_rng(seed))
+        valid = observation.valid if shape == observation.shape else None
+        weights = _weights_from_held_out(energy, data.observed, data.values, np.random.default_rng(seed), valid)
     elif len(weights) != len(shape) or min(weights) <= 0:
         raise RequestError(
             f"weights={weights}: give {len(shape)} positive numbers, one for each axis that is completed"
@@ -139,9 +140,9 @@ def complete(observation: Observation, bends: bool, weights: tuple[float, ...] |
 
 
 def _weights_from_held_out(
-    energy: Energy, observed: Mask, values: FloatArray, rng: np.random.Generator
+    energy: Energy, observed: Mask, values: FloatArray, rng: np.random.Generator, valid: Mask | None
 ) -> tuple[float, ...]:
-    held = hold_out(observed, 0.2, rng)
+    held = hold_out(observed, 0.2, rng, valid)
     if held is None or observed.ndim < 2:
         return (1.0,) * observed.ndim
     among_observed = held[observed]

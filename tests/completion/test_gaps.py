@@ -63,6 +63,15 @@ def test_whole_fibers_are_withheld_where_fibers_are_observed() -> None:
     assert held[..., 0].sum() == round(0.2 * mask[..., 0].sum())
 
 
+def test_whole_fibers_are_withheld_as_far_as_they_exist() -> None:
+    valid = np.arange(8) < rng(1).integers(1, 9, size=(20, 20, 1))
+    mask = valid & (rng().random((20, 20, 1)) < 0.2)
+    held = withheld_like_the_gaps(Observation(np.zeros(mask.shape), mask, valid=valid), 0.2, rng())
+    at = held.any(axis=-1)
+    np.testing.assert_array_equal(held[at], mask[at])
+    assert at.sum() == round(0.2 * mask.any(axis=-1).sum())
+
+
 def test_land_is_no_gap() -> None:
     valid = np.ones((30, 30), dtype=bool)
     valid[:, :15] = False  # deep land must make no deep holes

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fieldbench.errors import RequestError
-from fieldbench.field import Axis
+from fieldbench.field import Axis, Observation
 from fieldbench.sensing import Sampler, is_fiber_mask
 from fieldbench_datasets.platforms import Points, Tracks
 
@@ -95,11 +95,62 @@ def test_columns_must_be_named_as_the_axes(tmp_path: Path) -> None:
         draw(Points(path=str(tmp_path / "p.npy")), 0.1)
 
 
+@pytest.mark.parametrize("missing", [np.nan, np.inf])
+@pytest.mark.parametrize("name", ["p.csv", "p.npy"])
+def test_every_sensor_has_a_position(tmp_path: Path, name: str, missing: float) -> None:
+    positions = np.array([[0.0, 8.0], [missing, 16.0]])
+    pd.DataFrame(positions, columns=["x", "y"]).to_csv(tmp_path / "p.csv", index=False)
+    np.save(tmp_path / "p.npy", positions)
+    with pytest.raises(RequestError, match=rf"{name} has missing or infinite positions"):
+        draw(Points(path=str(tmp_path / name)), 1 / 80)
+
+
 def test_whole_moorings_are_withheld(moorings: Points) -> None:
     mask = draw(moorings, 4 / 80)
     withheld = moorings.withhold(mask, 0.25, np.random.default_rng(0))
     assert withheld.sum() == 6
     assert is_fiber_mask(withheld)
+
+
+def sea_floor() -> np.ndarray:
+    """A field whose columns have 1 to 6 of the 6 depths."""
+    depths = np.random.default_rng(3).integers(1, 7, size=(10, 8))
+    return np.asarray(np.arange(6) < depths[..., np.newaxis])
+
+
+@pytest.mark.parametrize("vehicle", ["mooring", "ship"])
+def test_whole_columns_are_withheld_where_they_end_at_the_sea_floor(moorings: Points, vehicle: str) -> None:
+    existing = sea_floor()
+    if vehicle == "mooring":
+        sampler, rate = moorings, (draw(moorings, 4 / 80) & existing).sum() / existing.sum()
+    else:
+        sampler, rate = Tracks(measure="fiber"), 0.3
+    mask = draw(sampler, rate, existing)
+    assert not is_fiber_mask(mask)
+    observation = Observation(np.zeros(mask.shape), mask, AXES, valid=existing)
+    held = sampler.withhold_from(observation, 0.5, np.random.default_rng(0))
+    at = held.any(axis=-1)
+    np.testing.assert_array_equal(held[at], mask[at])
+    assert at.sum() == round(0.5 * mask.any(axis=-1).sum())
+
+
+def test_single_sensors_are_withheld_where_sensors_have_a_depth(tmp_path: Path) -> None:
+    """Two sensors hang at each of six places, in water of two depths."""
+    places = [(x * 8.0, y * 8.0, z * 10.0) for x in (1, 4, 7) for y in (2, 5) for z in (0, 1)]
+    pd.DataFrame(places, columns=["x", "y", "depth"]).to_csv(tmp_path / "p.csv", index=False)
+    existing = EVERYWHERE.copy()
+    existing[..., 2:] = False
+    sampler = Points(path=str(tmp_path / "p.csv"))
+    mask = draw(sampler, 12 / existing.sum(), existing)
+    observation = Observation(np.zeros(mask.shape), mask, AXES, valid=existing)
+    held = [sampler.withhold_from(observation, 0.25, np.random.default_rng(seed)) for seed in range(9)]
+    assert [int(part.sum()) for part in held] == [3] * 9
+
+
+def test_what_a_glider_leaves_out_is_no_column() -> None:
+    mask = draw(Tracks(), 0.2, sea_floor())
+    held = Tracks().withhold(mask, 0.1, np.random.default_rng(0))
+    assert held.sum() == round(0.1 * mask.sum())
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.1, 0.5, 1.0])

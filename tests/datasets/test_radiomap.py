@@ -139,6 +139,13 @@ def test_fewer_lobes_where_the_bins_leave_no_room() -> None:
     assert RadioMap(emitters=7).shared_lobes == 15
 
 
+@pytest.mark.parametrize("narrow", [{"emitters": 1}, {"lobes": 15}, {"private_width": (0.5, 0.5)}])
+def test_narrow_lobes_that_leave_no_spectrum_empty_are_allowed(narrow: dict) -> None:
+    dataset = RadioMap(**{"lobes": 0, "private_width": (0.1, 0.1), "grid": (9, 8), **narrow})
+    _, spectra = dataset.factors(rng())
+    np.testing.assert_allclose(np.linalg.norm(spectra, axis=1), 1)
+
+
 def test_parameters_are_read_from_text(registry: Registry) -> None:
     dataset = registry.dataset("radiomap[emitters=5,eta=8,decorrelation=30,grid=20x30,amplitude=(0.5,2.5)]")
     assert dataset.parameters() == {
@@ -156,6 +163,8 @@ def test_parameters_are_read_from_text(registry: Registry) -> None:
         ("radiomap[emitters=40]", "private lobes reach bin"),
         ("radiomap[width=(4,2)]", "width must be a range"),
         ("radiomap[lobes=0,private=false]", "spectra are empty"),
+        ("radiomap[lobes=0,private_width=(0.1,0.1)]", "private_width begin at 0.5 or more"),
+        ("radiomap[lobes=0,private_width=(0.3,2)]", "private_width begin at 0.5 or more"),
         ("radiomap1[emiters=3]", "did you mean 'emitters'"),
     ],
 )

@@ -144,6 +144,13 @@ def test_every_draw_is_new_and_repeatable() -> None:
     assert np.abs(once - other).max() > 1
 
 
+def test_there_is_no_water_below_the_sea_floor() -> None:
+    deepest = SyntheticSoundSpeedField(shape=(2, 2, 11), spacing=(8.0, 8.0, 400.0)).draw(rng())
+    assert deepest.axes[2].coordinates[-1] == ocean.SEA_FLOOR
+    with pytest.raises(RequestError, match="11 points 401 m apart reach 4010 m, below the sea floor at 4000 m"):
+        Registry().dataset("ssf-synthetic[shape=2x2x11,spacing=(8,8,401)]")
+
+
 def test_shape_and_spacing_are_free() -> None:
     field = SyntheticSoundSpeedField(shape=(6, 9, 12), spacing=(4.0, 5.0, 25.0)).draw(rng())
     assert field.shape == (6, 9, 12)

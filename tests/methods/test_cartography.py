@@ -182,10 +182,21 @@ def test_weights_are_named_by_content(untrained: str, tmp_path: Path) -> None:
         Registry().method("nasdac[weights=/no/such/file.safetensors]")
 
 
-def test_a_wrong_file_is_refused_before_any_trial(tmp_path: Path) -> None:
-    (tmp_path / "w.safetensors").write_bytes(b"not weights at all")
-    with pytest.raises(RequestError, match="no safetensors file"):
-        Registry().method(f"dowjons[weights={tmp_path / 'w.safetensors'}]").check_shape((51, 51, 64))
+@pytest.mark.parametrize("name", ["w.safetensors", "w.pt"])
+@pytest.mark.parametrize(
+    ("place", "complaint"),
+    [("{name}", "no safetensors file|no weights"), ("folder.{name}", "cannot be read.*give a file")],
+)
+def test_what_holds_no_weights_is_refused_before_any_trial(
+    tmp_path: Path, name: str, place: str, complaint: str
+) -> None:
+    """A file of something else, and a folder."""
+    (tmp_path / name).write_bytes(b"not weights at all")
+    (tmp_path / f"folder.{name}").mkdir()
+    (tmp_path / f"folder.{name}" / "w.txt").write_text("some file")
+    given = tmp_path / place.format(name=name)
+    with pytest.raises(RequestError, match=complaint):
+        Registry().method(f"dowjons[weights={given}]").check_shape((51, 51, 64))
 
 
 def test_naming_them_imports_no_torch() -> None:

@@ -251,6 +251,19 @@ def test_a_resumed_training_ends_with_the_same_weights(tmp_path: Path, monkeypat
 
 
 @pytest.mark.usefixtures("small_pools")
+def test_a_training_cut_short_after_its_last_step_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole, parts = tmp_path / "whole.safetensors", tmp_path / "parts.safetensors"
+    run(whole)
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "CHECKPOINT_INTERVAL", -1.0)
+        patch.setattr(weight_files, "save", lambda *_: (_ for _ in ()).throw(Interrupted))
+        with pytest.raises(Interrupted):
+            run(parts)
+    run(parts, resume=True)
+    assert whole.read_bytes() == parts.read_bytes()
+
+
+@pytest.mark.usefixtures("small_pools")
 def test_nothing_is_overwritten_or_mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     out = tmp_path / "p.safetensors"
     interrupted(out, 2, monkeypatch)
@@ -260,6 +273,12 @@ def test_nothing_is_overwritten_or_mixed(tmp_path: Path, monkeypatch: pytest.Mon
         run(out, seed=2, resume=True)
     with pytest.raises(RequestError, match=r"learning_rate = 0\.002, not 0\.1"):
         run(out, SHORT.model_copy(update={"learning_rate": 0.1}), resume=True)
+    for steps in (1, 2):  # two are done, and nothing was validated yet
+        with pytest.raises(
+            RequestError, match=rf"has done 2 steps, not fewer than steps={steps}; give steps=3 or more"
+        ):
+            run(out, SHORT.model_copy(update={"steps": steps}), resume=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["p.safetensors.checkpoint"]
     run(out, SHORT.model_copy(update={"steps": 4}), resume=True)
     assert json.loads(out.with_suffix(".json").read_text())["schedules"] == [
         {"first step": 0, "steps": 6, "decay": 0.7},

@@ -42,6 +42,12 @@ def test_power_is_never_negative():
     assert scaling.inverse(np.array([-50.0]))[0] == 0
 
 
+def test_power_beyond_all_numbers_is_the_largest_there_is():
+    scaling = fit_scaling(observe(10.0 ** -np.linspace(1, 6, 30).reshape(SHAPE), log_floor=1e-6))
+    np.testing.assert_allclose(scaling.inverse(np.array([1e3, 1e300])), 1e300)
+    assert scaling.inverse(np.array([-1e3, -1e300])).tolist() == [0, 0]
+
+
 @pytest.mark.parametrize("log_floor", [None, 1e-6])
 @pytest.mark.parametrize("value", [0.0, 3.5, 1e-12])
 def test_a_constant_field_survives(value, log_floor):

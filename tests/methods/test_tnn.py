@@ -130,6 +130,13 @@ def test_sizes_can_be_chosen_and_contradictions_are_named():
         TNN(core=(2, 2)).check_shape(SHAPE)
 
 
+@pytest.mark.parametrize("sizes", [{"core": 0}, {"hidden": 0}, {"core": (3, 0, 2)}, {"hidden": (4, 4, -1)}])
+def test_a_layer_without_units_is_refused(sizes):
+    (name,) = sizes
+    with pytest.raises(ValueError, match=f"tnn: {name} must be at least 1 along each axis"):
+        TNN(**sizes).check_shape(SHAPE)
+
+
 def test_without_numba_it_still_works(monkeypatch):
     observation = observe()
     fast = TNN(epochs=5).complete(observation, seed=1, device="cpu", report=Silent())

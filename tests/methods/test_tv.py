@@ -121,15 +121,19 @@ def test_axes_by_default_and_by_hand():
     assert TotalVariation().along(1) == (0,)
     assert TotalVariation(form="squared").along(4) == (0, 1, 2, 3)
     assert TotalVariation(axes=2).along(3) == (2,)
-    for axes in ((0, 3), (1, 1)):
+    for axes in ((0, 3), (1, 1), ()):
         with pytest.raises(ValueError, match="different numbers from 0 to 2"):
             (TAP() + TotalVariation(axes=axes)).check_shape((20, 20, 20))
+
+
+def observing(mask, valid=None):
+    return Observation(np.zeros(mask.shape), mask, valid=valid)
 
 
 def test_whole_fibers_are_withheld_from_fibers():
     mask = np.zeros((6, 7, 5), dtype=bool)
     mask[np.random.default_rng(0).random((6, 7)) < 0.5] = True
-    hidden = withheld(mask, 0.2, seed=1)
+    hidden = withheld(observing(mask), 0.2, seed=1)
     lines = hidden.any(axis=2)
     np.testing.assert_array_equal(hidden, np.repeat(lines[:, :, None], 5, axis=2))
     assert lines.sum() == round(0.2 * mask[:, :, 0].sum())
@@ -138,12 +142,17 @@ def test_whole_fibers_are_withheld_from_fibers():
 
 def test_single_entries_are_withheld_from_scattered_ones():
     mask = np.random.default_rng(0).random((6, 7, 5)) < 0.3
-    hidden = withheld(mask, 0.2, seed=1)
+    hidden = withheld(observing(mask), 0.2, seed=1)
     assert hidden.sum() == round(0.2 * mask.sum())
     assert not (hidden & ~mask).any()
-    assert not np.array_equal(hidden, withheld(mask, 0.2, seed=2))
-    full = np.ones((3, 4), dtype=bool)
-    assert withheld(full, 0.2, seed=1).sum() == 2
+    assert not np.array_equal(hidden, withheld(observing(mask), 0.2, seed=2))
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (1, 12, 14), (12, 14, 1), (1, 7)])
+@pytest.mark.parametrize("share", [0.2, 0.5])
+def test_single_entries_are_withheld_where_everything_is_observed(shape, share):
+    hidden = withheld(observing(np.ones(shape, dtype=bool)), share, seed=1)
+    assert hidden.sum() == round(share * hidden.size)
 
 
 def test_the_weight_that_predicts_withheld_entries_best_is_taken():

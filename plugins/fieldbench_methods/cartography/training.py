@@ -56,6 +56,10 @@ class History:
     losses: list[tuple[int, float, float]] = field(default_factory=list)
     schedules: list[tuple[int, int, float]] = field(default_factory=list)
 
+    def validated(self, step: int) -> bool:
+        """Whether ``step`` is the last one done, and its loss known."""
+        return self.step == step and bool(self.losses) and self.losses[-1][0] == step
+
     def begin(self, settings: LossFieldPrior) -> None:
         """Note the schedule of a sitting that begins."""
         schedule = (settings.steps, settings.decay)
@@ -104,8 +108,9 @@ def train(settings: LossFieldPrior, out: Path, *, seed: int, device: str, progre
     shadowing and everything else are in single precision.
 
     Raises:
-        RequestError: if ``out`` exists, if there is a checkpoint and ``resume`` is off, or if the checkpoint
-            is of other settings or another seed, or if the weights to start from are none.
+        RequestError: if ``out`` exists, if there is a checkpoint and ``resume`` is off, if the checkpoint
+            is of other settings or another seed or of more steps than are asked for, or if the weights to start
+            from are none.
     """
     checkpoint = Checkpoint(out.with_name(out.name + ".checkpoint"), settings, seed)
     if out.exists():
@@ -245,7 +250,14 @@ class Checkpoint:
                 )
         network.load_state_dict(content["network"])
         optimizer.load_state_dict(content["optimizer"])
-        return History(**content["history"])
+        history = History(**content["history"])
+        # At the very end, validated, only the weights may be left to be written.
+        if history.step >= self.settings.steps and not history.validated(self.settings.steps):
+            raise fieldbench.RequestError(
+                f"{str(self.path)!r} has done {history.step} steps, not fewer than steps={self.settings.steps}; "
+                f"give steps={history.step + 1} or more to resume"
+            )
+        return history
 
     def _identity(self) -> dict[str, Any]:
         """What must be equal for a training to go on; when it descends and ends may change."""

@@ -28,13 +28,16 @@ def load(file: Path) -> Autoencoder:
             released Deep-SC weights (``slf_network.pt``).
 
     Raises:
-        RequestError: if the file is neither of the two, or holds another network.
+        RequestError: if the file cannot be read (a folder), is neither of the two, or holds another network.
     """
     import torch
 
     from fieldbench_methods.cartography.autoencoder import Autoencoder
 
-    state = _read_safetensors(file) if file.suffix == ".safetensors" else _read_released(file)
+    try:
+        state = _read_safetensors(file) if file.suffix == ".safetensors" else _read_released(file)
+    except OSError as error:
+        raise RequestError(f"weights {str(file)!r} cannot be read: {error.strerror or error}; give a file") from None
     with torch.random.fork_rng(devices=[]):  # the weights it starts from are replaced; nobody's randomness is used up
         network = Autoencoder()
     wanted = network.state_dict()

@@ -47,7 +47,7 @@ def choose_tubes(
     observation: Observation, candidates: Sequence[tuple[int, ...]], limits: Limits, seed: int
 ) -> tuple[int, ...]:
     """The tube axes with the smallest error at a fifth of the observed entries (or fibers), held out."""
-    held = hold_out(observation.mask, 0.2, np.random.default_rng(seed))
+    held = hold_out(observation.mask, 0.2, np.random.default_rng(seed), observation.valid)
     if held is None:
         return candidates[0]
     visible, scaling = observation.without(held), fit_scaling(observation)

@@ -66,7 +66,7 @@ class TNN(Method):
         """The network for a field of this shape.
 
         Raises:
-            ValueError: if ``core`` or ``hidden`` has not one value an axis.
+            ValueError: if ``core`` or ``hidden`` has not one value an axis, or one below 1.
         """
         from fieldbench_methods.tnn.network import TensorNetwork
 
@@ -118,4 +118,8 @@ class TNN(Method):
         order = len(shape)
         core = spread(self.name, "core", self.core, order) or tuple(max(1, min(size // 4, 10)) for size in shape)
         hidden = spread(self.name, "hidden", self.hidden, order) or tuple(max(1, size // 2) for size in shape)
+        for parameter_name, sizes in (("core", core), ("hidden", hidden)):
+            if min(sizes) < 1:
+                given = ",".join(map(str, sizes))
+                raise ValueError(f"{self.name}: {parameter_name} must be at least 1 along each axis, not ({given})")
         return core, hidden, shape

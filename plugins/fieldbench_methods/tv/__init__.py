@@ -33,13 +33,15 @@ class TotalVariation(Modifier):
         """The axes for a field of this order.
 
         Raises:
-            ValueError: if an axis does not exist or is given twice.
+            ValueError: if none is given, one does not exist or one is given twice.
         """
         if self.axes is None:
             return tuple(range(min(order, 2) if self.form == "second-order" else order))
         axes = (self.axes,) if isinstance(self.axes, int) else self.axes
-        if len(set(axes)) != len(axes) or not all(0 <= axis < order for axis in axes):
-            raise ValueError(f"tv: axes must be different numbers from 0 to {order - 1} for a {order}-D field")
+        if not axes or len(set(axes)) != len(axes) or not all(0 <= axis < order for axis in axes):
+            raise ValueError(
+                f"tv: axes must be different numbers from 0 to {order - 1} for a {order}-D field, at least one"
+            )
         return axes
 
     @property
