@@ -12,13 +12,15 @@ class Nearest(fieldbench.Method):
     """Every entry takes the value of the nearest observed entry (in grid steps)."""
 
     name = "nearest"
-    revision = "1"
+    revision = "2"
 
     def complete(self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report) -> FloatArray:
         from scipy.spatial import cKDTree
 
-        grid = np.indices(observation.shape).reshape(observation.ndim, -1).T
-        _, closest = cKDTree(observation.indices).query(grid)
+        from fieldbench_methods.scattered import positions
+
+        grid = positions(observation.axes)
+        _, closest = cKDTree(grid[observation.mask.ravel()]).query(grid)
         return observation.observed[closest].astype(float).reshape(observation.shape)
 
 
