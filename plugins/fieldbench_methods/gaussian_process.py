@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench.field import FloatArray, Observation
-from fieldbench_methods.neighbourhood import nearest_points, systems
+from fieldbench.field import FloatArray, Mask, Observation
+from fieldbench_methods.neighbourhood import systems
 from fieldbench_methods.scattered import Scattered, scatter
 
 #: Length scales are sought between these, in grid steps and in extents of the observed positions.
@@ -177,8 +177,7 @@ def predict(
     estimate, unexplained = np.empty((len(targets), values.shape[1])), np.zeros(len(targets))
     if len(points) > exact:
         stretched, wanted = points / covariance.lengths, targets / covariance.lengths
-        found = nearest_points(stretched, wanted, neighbours)
-        for batch in systems(stretched, wanted, found, CORRELATIONS[covariance.kernel].value, 0):
+        for batch in systems(stretched, wanted, neighbours, CORRELATIONS[covariance.kernel].value, 0):
             part = batch.solve(covariance.nugget)
             estimate[part.targets] = part.apply(values)
             unexplained[part.targets] = np.maximum(1 - part.explained, 0)
