@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench.field import FloatArray, Observation
-from fieldbench_methods.neighbourhood import nearest_points, systems
+from fieldbench.field import FloatArray, Mask, Observation
+from fieldbench_methods.neighbourhood import systems
 from fieldbench_methods.scattered import Scattered, scatter
 
 #: Length scales are sought between these, in grid steps and in extents of the observed positions.
@@ -18,6 +18,8 @@ SHORTEST_STEPS, LONGEST_EXTENTS = 0.3, 20.0
 LEAST_NUGGET, LARGEST_NUGGET = 1e-8, 10.0
 #: Positions on which several starting points of the fit are compared before the best is refined.
 _COARSE = 300
+#: Scaled values that differ by no more than this are one value, apart from rounding.
+_CONSTANT = 1e-12
 _CHUNK = 2**22
 
 
@@ -113,10 +115,16 @@ def restricted_likelihood(
     return value, np.array([*gradient, 0.5 * nugget * float(np.trace(sensitivity))])
 
 
+def varying(values: FloatArray) -> Mask:
+    """Which columns of scaled values (n, c) are not constant, shape (c,)."""
+    return np.ptp(values, axis=0) > _CONSTANT
+
+
 def fit(kernel: str, points: FloatArray, values: FloatArray, most: int, rng: np.random.Generator) -> Covariance:
     """The covariance of largest restricted likelihood on at most ``most`` of the points, chosen at random.
 
     Starts from three length scales on few points, then refines the best of them on all that are allowed.
+    Columns that happen to be constant on the chosen points (rain, sea ice) have no say in it.
 
     Args:
         kernel: name of the correlation function.
@@ -133,14 +141,15 @@ def fit(kernel: str, points: FloatArray, values: FloatArray, most: int, rng: np.
     bounds.append((np.log(LEAST_NUGGET), np.log(LARGEST_NUGGET)))
 
     def best_of(starts: list[FloatArray], count: int) -> FloatArray:
-        chosen = np.sort(order[:count])
+        chosen = np.sort(_varied(order, values, count))
+        telling = np.compress(varying(values[chosen]), values[chosen], axis=1)
         squares = (points[chosen].T[:, :, np.newaxis] - points[chosen].T[:, np.newaxis]) ** 2
         inside = [np.clip(start, *np.transpose(bounds)) for start in starts]
         found = [
             minimize(
                 restricted_likelihood,
                 start,
-                args=(kernel, squares, values[chosen]),
+                args=(kernel, squares, telling),
                 jac=True,
                 bounds=bounds,
                 method="L-BFGS-B",
@@ -151,11 +160,12 @@ def fit(kernel: str, points: FloatArray, values: FloatArray, most: int, rng: np.
         return min(found, key=lambda result: result.fun).x
 
     starts = [np.log([*(share * extents), nugget]) for share, nugget in ((0.5, 1e-4), (0.2, 1e-2), (0.05, 1e-1))]
-    found = best_of(starts, _COARSE)
-    if len(points) > _COARSE:
+    found = best_of(starts, min(_COARSE, most))
+    if min(most, len(points)) > _COARSE:
         found = best_of([found], most)
     lengths, nugget = np.exp(found[:-1]), float(np.exp(found[-1]))
-    return Covariance(kernel, lengths, nugget, _variances(kernel, lengths, nugget, points, values, order[:most]))
+    chosen = _varied(order, values, most)
+    return Covariance(kernel, lengths, nugget, _variances(kernel, lengths, nugget, points, values, chosen))
 
 
 def predict(
@@ -177,8 +187,7 @@ def predict(
     estimate, unexplained = np.empty((len(targets), values.shape[1])), np.zeros(len(targets))
     if len(points) > exact:
         stretched, wanted = points / covariance.lengths, targets / covariance.lengths
-        found = nearest_points(stretched, wanted, neighbours)
-        for batch in systems(stretched, wanted, found, CORRELATIONS[covariance.kernel].value, 0):
+        for batch in systems(stretched, wanted, neighbours, CORRELATIONS[covariance.kernel].value, 0):
             part = batch.solve(covariance.nugget)
             estimate[part.targets] = part.apply(values)
             unexplained[part.targets] = np.maximum(1 - part.explained, 0)
@@ -211,11 +220,11 @@ def complete(
     fitted: the field is the mean, of unknown deviation (None).
     """
     data = scatter(observation)
-    varying = np.ptp(data.values, axis=0) > 1e-12
-    if len(data.points) < 3 or not varying.any():
+    varied = varying(data.values)
+    if len(data.points) < 3 or not varied.any():
         flat = np.repeat(data.values.mean(axis=0, keepdims=True), len(data.targets), axis=0)
         return data.complete(flat), None
-    values = data.values[:, varying]
+    values = data.values[:, varied]
     covariance = fit(kernel, data.points, values, most, np.random.default_rng(seed))
 
     everywhere = np.concatenate([data.points, data.targets])
@@ -223,12 +232,12 @@ def complete(
         covariance, data.points, values, everywhere, exact=exact, neighbours=neighbours, spread=spread
     )
     columns = np.repeat(data.values[:1], len(everywhere), axis=0)
-    columns[:, varying] = found
+    columns[:, varied] = found
     estimate = _laid_out(data, columns)
     if not spread:
         return data.scaling.inverse(estimate), None
     columns = np.zeros_like(columns)
-    columns[:, varying] = np.sqrt(unexplained[:, np.newaxis] * covariance.variances)
+    columns[:, varied] = np.sqrt(unexplained[:, np.newaxis] * covariance.variances)
     deviation = _laid_out(data, columns)
     above, below = (data.scaling.inverse(estimate + sign * deviation) for sign in (1, -1))
     return data.scaling.inverse(estimate), (above - below) / 2
@@ -239,15 +248,28 @@ def _laid_out(data: Scattered, columns: FloatArray) -> FloatArray:
     return data.everywhere(columns[: len(data.points)], columns[len(data.points) :])
 
 
+def _varied(order: NDArray[np.intp], values: FloatArray, count: int) -> NDArray[np.intp]:
+    """The first ``count`` of an order of positions; a tenth of others if no column of values varies among those."""
+    chosen = order[:count]
+    if varying(values[chosen]).any():
+        return chosen
+    different = order[(np.abs(values[order] - values[chosen[0]]) > _CONSTANT).any(axis=1)][: max(1, count // 10)]
+    return np.concatenate([chosen[: count - len(different)], different])
+
+
 def _variances(
     kernel: str, lengths: FloatArray, nugget: float, points: FloatArray, values: FloatArray, chosen: NDArray[np.intp]
 ) -> FloatArray:
-    """The restricted estimate of each column's variance, shape (c,)."""
+    """The restricted estimate of each column's variance, shape (c,).
+
+    It is made from the chosen points; a column that is constant on them has its variance over all points.
+    """
     from scipy.linalg import cho_factor, cho_solve
 
     covariance = Covariance(kernel, lengths, nugget, np.ones(values.shape[1]))
-    points, values = points[chosen], values[chosen]
+    points, some = points[chosen], values[chosen]
     factor = cho_factor(covariance.correlate(points, points) + nugget * np.eye(len(points)), lower=True)
     weights = cho_solve(factor, np.ones(len(points)))
-    residuals = values - weights @ values / weights.sum()
-    return np.einsum("nc,nc->c", residuals, cho_solve(factor, residuals)) / (len(points) - 1)
+    residuals = some - weights @ some / weights.sum()
+    variances = np.einsum("nc,nc->c", residuals, cho_solve(factor, residuals)) / (len(points) - 1)
+    return np.where(varying(some), variances, values.var(axis=0, ddof=1))

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Sequence
+from typing import Annotated, ClassVar
+
+from pydantic import Field
 
 import fieldbench
 from fieldbench.field import FloatArray, Observation
 
+_Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 _WEIGHTS = "weight of each axis's differences, (1,1,2); none = chosen on held-out observed entries"
 
 
 class _Inpainting(fieldbench.Method):
     bends: ClassVar[bool]
 
-    weights: tuple[float, ...] | None = fieldbench.parameter(None, _WEIGHTS)
+    weights: tuple[_Weight, ...] | None = fieldbench.parameter(None, _WEIGHTS)
+
+    def check_shape(self, shape: Sequence[int]) -> None:
+        # One less suits whole fibers; whether those are observed, a shape does not tell.
+        if self.weights is not None and len(self.weights) not in {len(shape), max(len(shape) - 1, 1)}:
+            raise ValueError(
+                f"weights={self.weights}: give {len(shape)} numbers, one for each axis "
+                "(without the last where whole fibers are observed)"
+            )
 
     def complete(self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report) -> FloatArray:
         from fieldbench_methods.smoothness import complete
@@ -29,7 +41,7 @@ class Harmonic(_Inpainting):
     """
 
     name = "harmonic"
-    revision = "1"
+    revision = "2"
     bends: ClassVar[bool] = False
 
 
@@ -41,5 +53,5 @@ class Biharmonic(_Inpainting):
     """
 
     name = "biharmonic"
-    revision = "1"
+    revision = "2"
     bends: ClassVar[bool] = True

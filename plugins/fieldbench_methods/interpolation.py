@@ -12,13 +12,15 @@ class Nearest(fieldbench.Method):
     """Every entry takes the value of the nearest observed entry (in grid steps)."""
 
     name = "nearest"
-    revision = "1"
+    revision = "2"
 
     def complete(self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report) -> FloatArray:
         from scipy.spatial import cKDTree
 
-        grid = np.indices(observation.shape).reshape(observation.ndim, -1).T
-        _, closest = cKDTree(observation.indices).query(grid)
+        from fieldbench_methods.scattered import positions
+
+        grid = positions(observation.axes)
+        _, closest = cKDTree(grid[observation.mask.ravel()]).query(grid)
         return observation.observed[closest].astype(float).reshape(observation.shape)
 
 
@@ -35,15 +37,18 @@ class InverseDistance(fieldbench.Method):
     neighbours: int = fieldbench.parameter(64, "nearest observed positions that count", ge=1)
 
     def complete(self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report) -> FloatArray:
+        from scipy.spatial import cKDTree
+
         from fieldbench_methods.neighbourhood import nearest_points
         from fieldbench_methods.scattered import scatter
 
         data = scatter(observation)
+        tree = cKDTree(data.points)
         estimate = np.empty((len(data.targets), data.values.shape[1]))
         batch = max(1, 2**22 // (self.neighbours * data.values.shape[1]))
         for start in range(0, len(data.targets), batch):
             targets = data.targets[start : start + batch]
-            closest = nearest_points(data.points, targets, self.neighbours)
+            closest = nearest_points(tree, targets, self.neighbours)
             distances = np.linalg.norm(data.points[closest] - targets[:, np.newaxis], axis=-1)
             # Relative to the nearest, so that a large power does not underflow.
             weights = (distances / distances[:, :1]) ** -self.power

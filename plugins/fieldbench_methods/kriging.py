@@ -20,7 +20,7 @@ class Kriging(fieldbench.Method):
     """
 
     name = "kriging"
-    revision = "1"
+    revision = "2"
     conformance_parameters: ClassVar[dict[str, Value]] = {"fit": 60}
     has_uncertainty: ClassVar[bool] = True
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -75,37 +75,39 @@ class Systems:
         return Predictor(self.targets, self.neighbours, solution[:, :k], explained)
 
 
-def nearest_points(points: FloatArray, targets: FloatArray, count: int, *, skip_self: bool = False) -> NDArray[np.intp]:
-    """Indices of the ``count`` points nearest to each target, shape (m, count), nearest first.
+def nearest_points(tree: Any, targets: FloatArray, count: int) -> NDArray[np.intp]:
+    """Indices of the ``count`` points of a k-d tree nearest to each target, shape (m, count), nearest first.
 
-    With ``skip_self`` every target is one of the points (distance 0, listed first) and is left out, which
-    makes its prediction a leave-one-out prediction.
+    Of a tree of fewer points, all of them.
     """
-    from scipy.spatial import cKDTree
-
-    count = min(count, len(points) - skip_self)
-    _, found = cKDTree(points).query(targets, k=np.arange(1, count + 1 + skip_self))
-    return found[:, 1:] if skip_self else found
+    _, found = tree.query(targets, k=np.arange(1, min(count, tree.n) + 1))
+    return found
 
 
 def systems(
-    points: FloatArray, targets: FloatArray, neighbours: NDArray[np.intp], kernel: Kernel, degree: int
+    points: FloatArray, targets: FloatArray, count: int, kernel: Kernel, degree: int, *, skip_self: bool = False
 ) -> Iterator[Systems]:
-    """The systems of all targets, batch by batch.
+    """The systems of all targets, batch by batch; what is held at once does not grow with their number.
 
     Args:
         points: shape (n, d).
         targets: shape (m, d).
-        neighbours: indices into ``points``, shape (m, k).
+        count: neighbours of each target, at most; k is this or the number of points.
         kernel: conditionally positive definite of order ``degree`` + 1.
         degree: of the polynomials that are reproduced: 0 constants, 1 linear ones.
+        skip_self: every target is one of the points (distance 0) and is left out of its neighbours, which
+            makes its prediction a leave-one-out prediction.
     """
-    k, exponents = neighbours.shape[1], _exponents(points.shape[1], degree)
+    from scipy.spatial import cKDTree
+
+    tree, exponents = cKDTree(points), _exponents(points.shape[1], degree)
+    k = min(count, len(points) - skip_self)
     size = k + len(exponents)
     batch = max(1, _BATCH_BYTES // (8 * size * size))
     for start in range(0, len(targets), batch):
         part = slice(start, min(start + batch, len(targets)))
-        offsets = points[neighbours[part]] - targets[part, np.newaxis]
+        neighbours = nearest_points(tree, targets[part], k + skip_self)[:, int(skip_self) :]
+        offsets = points[neighbours] - targets[part, np.newaxis]
         towards = kernel(np.linalg.norm(offsets, axis=-1))
         matrices = np.zeros((len(offsets), size, size))
         between = matrices[:, :k, :k]
@@ -118,7 +120,7 @@ def systems(
         matrices[:, :k, k:], matrices[:, k:, :k] = polynomials, np.swapaxes(polynomials, 1, 2)
         matrices[:, np.arange(k, size), np.arange(k, size)] = -_RIDGE
         at_target = _monomials(np.zeros((len(offsets), 1, points.shape[1])), exponents)[:, 0]
-        yield Systems(part, neighbours[part], scale, matrices, np.concatenate([towards / scale, at_target], axis=1))
+        yield Systems(part, neighbours, scale, matrices, np.concatenate([towards / scale, at_target], axis=1))
 
 
 def _distances(offsets: FloatArray) -> FloatArray:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldbench.field import FloatArray, Observation
-from fieldbench_methods.neighbourhood import Kernel, nearest_points, systems
+from fieldbench_methods.neighbourhood import Kernel, systems
 from fieldbench_methods.scattered import scatter, within_hull
 
 #: Observed positions whose leave-one-out errors choose between kernels and smoothings.
@@ -46,9 +46,8 @@ def leave_one_out(
         One error for each smoothing.
     """
     points, _ = within_hull(points, points)
-    found = nearest_points(points, points[judges], neighbours, skip_self=True)
     errors = np.zeros(len(smoothings))
-    for batch in systems(points, points[judges], found, kernel_of(kernel), DEGREES[kernel]):
+    for batch in systems(points, points[judges], neighbours, kernel_of(kernel), DEGREES[kernel], skip_self=True):
         truth = values[judges[batch.targets]]
         for index, smoothing in enumerate(smoothings):
             errors[index] += np.sum((batch.solve(smoothing).apply(values) - truth) ** 2)
@@ -101,9 +100,8 @@ def predict(
         from scipy.interpolate import RBFInterpolator
 
         return RBFInterpolator(points, values, kernel=kernel, smoothing=smoothing, degree=degree)(targets)
-    found = nearest_points(points, targets, neighbours)
     estimate = np.empty((len(targets), values.shape[1]))
-    for batch in systems(points, targets, found, kernel_of(kernel), degree):
+    for batch in systems(points, targets, neighbours, kernel_of(kernel), degree):
         estimate[batch.targets] = batch.solve(smoothing).apply(values)
     return estimate
 

@@ -8,6 +8,7 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError
 from fieldbench.field import FloatArray, Mask, Observation
@@ -20,6 +21,12 @@ _TIE_BREAK = 1e-6
 _SMALL = 1000
 _CONVERGED = 1e-7
 _MOST_STEPS = 20_000
+# Relative to the dearest linear trend; what costs less is rounding.
+_ROUNDING = 1e-13
+
+
+class NotConverged(RequestError):
+    """Conjugate gradients ran out of steps: the weights are too unequal for so large a field."""
 
 
 class Energy:
@@ -64,7 +71,8 @@ def minimise(matrix: Any, observed: Mask, values: FloatArray) -> FloatArray:
     """The minimiser of an energy with the observed positions fixed.
 
     Up to two axes, and small systems, are factorised, once for all columns; elsewhere factors would fill
-    the memory, and each column is solved by conjugate gradients.
+    the memory, and each column is solved by conjugate gradients, from its mean and relative to it, so that
+    how exact it is does not depend on an offset.
 
     Args:
         matrix: of an :class:`Energy`, for positions of the shape of ``observed``.
@@ -73,18 +81,21 @@ def minimise(matrix: Any, observed: Mask, values: FloatArray) -> FloatArray:
 
     Returns:
         Values at the hidden positions, shape (m, c).
+
+    Raises:
+        NotConverged: if conjugate gradients do not get there.
     """
     from scipy.sparse.linalg import splu
 
     at = observed.ravel()
     hidden = matrix[~at]
-    system, right = hidden[:, ~at], -(hidden[:, at] @ values)
-    if not len(right):
-        return right
-    if observed.ndim <= 2 or len(right) <= _SMALL:
-        return splu(system.tocsc()).solve(right)
-    start = values.mean(axis=0)
-    return np.stack([_conjugate_gradients(system, *column) for column in zip(right.T, start, strict=True)], axis=1)
+    system, border = hidden[:, ~at], hidden[:, at]
+    if not system.shape[0]:
+        return np.empty((0, values.shape[1]))
+    if observed.ndim <= 2 or system.shape[0] <= _SMALL:
+        return splu(system.tocsc()).solve(-(border @ values))
+    mean = values.mean(axis=0)
+    return mean + _conjugate_gradients(system, -(border @ (values - mean)), np.argwhere(~observed))
 
 
 def choose_weights(error: Callable[[tuple[float, ...]], float], axes: int) -> tuple[float, ...]:
@@ -124,7 +135,8 @@ def complete(observation: Observation, bends: bool, weights: tuple[float, ...] |
 
     Raises:
         RequestError: if the number of weights is not the number of axes (without the last where whole
-            fibers are observed, as each bin is completed by itself), or one is not positive.
+            fibers are observed, as each bin is completed by itself).
+        NotConverged: if conjugate gradients do not get there with these weights.
     """
     data = scatter(observation)
     shape = data.observed.shape
@@ -132,10 +144,8 @@ def complete(observation: Observation, bends: bool, weights: tuple[float, ...] |
     if weights is None:
         valid = observation.valid if shape == observation.shape else None
         weights = _weights_from_held_out(energy, data.observed, data.values, np.random.default_rng(seed), valid)
-    elif len(weights) != len(shape) or min(weights) <= 0:
-        raise RequestError(
-            f"weights={weights}: give {len(shape)} positive numbers, one for each axis that is completed"
-        )
+    elif len(weights) != len(shape):
+        raise RequestError(f"weights={weights}: give {len(shape)} numbers, one for each axis that is completed")
     return data.complete(minimise(energy.matrix(weights), data.observed, data.values))
 
 
@@ -150,7 +160,10 @@ def _weights_from_held_out(
     in_hidden = held.ravel()[~kept.ravel()]
 
     def error(weights: tuple[float, ...]) -> float:
-        estimate = minimise(energy.matrix(weights), kept, values[~among_observed])
+        try:
+            estimate = minimise(energy.matrix(weights), kept, values[~among_observed])
+        except NotConverged:
+            return np.inf
         return float(np.mean((estimate[in_hidden] - values[among_observed]) ** 2))
 
     return choose_weights(error, observed.ndim)
@@ -160,15 +173,41 @@ def _differences(size: int, order: int) -> Any:
     """Forward differences of this order along an axis: shape (size - order, size), or no rows."""
     import scipy.sparse as sparse
 
+    if size <= order:
+        return sparse.csr_array((0, size))
     stencil = {0: [1.0], 1: [-1.0, 1.0], 2: [1.0, -2.0, 1.0]}[order]
-    rows = max(size - order, 0)
-    return sparse.diags_array(stencil, offsets=range(order + 1), shape=(rows, size), format="csr")
+    return sparse.diags_array(stencil, offsets=range(order + 1), shape=(size - order, size), format="csr")
 
 
-def _conjugate_gradients(system: Any, right: FloatArray, start: float) -> FloatArray:
-    from scipy.sparse import diags_array
+def _conjugate_gradients(system: Any, right: FloatArray, positions: NDArray[np.intp]) -> FloatArray:
+    """The solution of ``system @ x = right``, shape (m, c), for the hidden positions (m, d)."""
     from scipy.sparse.linalg import cg
 
-    jacobi = diags_array(1 / system.diagonal())
-    solution, _ = cg(system, right, np.full(len(right), start), rtol=_CONVERGED, maxiter=_MOST_STEPS, M=jacobi)
+    nearby = _preconditioner(system, positions)
+    solution = np.empty_like(right)
+    for column in range(right.shape[1]):
+        solution[:, column], failed = cg(system, right[:, column], rtol=_CONVERGED, maxiter=_MOST_STEPS, M=nearby)
+        if failed:
+            raise NotConverged(
+                f"the smoothest field was not found in {_MOST_STEPS} steps of conjugate gradients; "
+                "give weights that differ less, or thin-plate in its place"
+            )
     return solution
+
+
+def _preconditioner(system: Any, positions: NDArray[np.intp]) -> Any:
+    """An inverse of the system for each position by itself and, exactly, for the linear trends.
+
+    Bending does not see a trend: where few entries are observed it costs next to nothing, and steps that go
+    from neighbour to neighbour would stop long before they have found it.
+    """
+    from scipy.sparse.linalg import LinearOperator
+
+    diagonal = system.diagonal()
+    trends, _ = np.linalg.qr(np.column_stack([np.ones(len(positions)), positions]))
+    costs, modes = np.linalg.eigh(trends.T @ (system @ trends))
+    felt = costs > _ROUNDING * costs.max()
+    along = trends @ (modes[:, felt] / np.sqrt(costs[felt]))
+    return LinearOperator(
+        system.shape, matvec=lambda residual: residual / diagonal + along @ (along.T @ residual), dtype=float
+    )

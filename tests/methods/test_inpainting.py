@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from fieldbench import Observation, RequestError, Silent
+from fieldbench_methods import smoothness
 from fieldbench_methods.inpainting import Biharmonic, Harmonic
 from fieldbench_methods.smoothness import Energy, choose_weights, minimise
 
@@ -59,6 +61,39 @@ def test_the_minimiser_is_that_of_dense_least_squares(shape, bends):
     dense = matrix.toarray()
     expected = np.linalg.solve(dense[~at][:, ~at], -dense[~at][:, at] @ values)
     np.testing.assert_allclose(minimise(matrix, observed, values), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("count", [3, 12, 120])
+@pytest.mark.parametrize("offset", [0.0, 1e5])
+@pytest.mark.parametrize("bends", [False, True])
+def test_neither_few_entries_nor_an_offset_keep_it_from_the_minimum(count, offset, bends):
+    shape, weights, rng = (12, 10, 11), (4.0, 1.0, 0.5), np.random.default_rng(7)
+    at = np.zeros(np.prod(shape), dtype=bool)
+    at[rng.choice(at.size, count, replace=False)] = True
+    values, matrix = rng.normal(size=(count, 1)), Energy(shape, bends).matrix(weights)
+    dense = matrix.toarray()
+    expected = np.linalg.solve(dense[~at][:, ~at], -dense[~at][:, at] @ values)
+    found = minimise(matrix, at.reshape(shape), values + offset) - offset  # no difference sees an offset
+    assert np.abs(found - expected).max() < 1e-5 * np.ptp(expected)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("axis", [0, 1])
+def test_an_axis_of_length_one_adds_nothing(method, axis):
+    flat = observe(smooth((9, 8)))
+    deep = Observation(np.expand_dims(flat.values, axis), np.expand_dims(flat.mask, axis))
+    one, other = (
+        complete(method.model_copy(update={"weights": (1.0,) * observation.ndim}), observation)
+        for observation in (flat, deep)
+    )
+    np.testing.assert_allclose(np.squeeze(other, axis), one, rtol=1e-9)
+
+
+@pytest.mark.parametrize("weights", [None, (1.0, 1.0, 1.0)])
+def test_a_minimum_that_was_not_reached_is_no_estimate(weights, monkeypatch):
+    monkeypatch.setattr(smoothness, "_MOST_STEPS", 3)
+    with pytest.raises(RequestError, match=r"not found in 3 steps.*weights that differ less"):
+        complete(Biharmonic(weights=weights), observe(smooth((14, 12, 11)), 0.2))
 
 
 @pytest.mark.parametrize("shape", [(15, 14), (9, 8, 7)])
@@ -141,7 +176,23 @@ def test_what_stands_in_hidden_entries_is_never_read(method, garbage):
     np.testing.assert_array_equal(complete(method, dirty), complete(method, clean))
 
 
-@pytest.mark.parametrize("weights", [(1.0, 2.0), (1.0, 0.0, 1.0)])
-def test_weights_that_do_not_fit_are_refused(weights):
-    with pytest.raises(RequestError, match="give 3 positive numbers"):
-        complete(Harmonic(weights=weights), observe(smooth((6, 5, 4))))
+@pytest.mark.parametrize("weight", [0.0, -1.0, np.nan, np.inf])
+def test_weights_are_positive_and_finite(weight):
+    with pytest.raises(ValidationError, match=r"greater than 0|finite number"):
+        Harmonic(weights=(weight, 1.0, 1.0))
+
+
+@pytest.mark.parametrize("count", [1, 4])
+def test_a_wrong_number_of_weights_is_refused_before_any_trial(count):
+    with pytest.raises(ValueError, match="give 3 numbers, one for each axis"):
+        Harmonic(weights=(1.0,) * count).check_shape((6, 5, 4))
+
+
+def test_one_weight_less_suits_whole_fibers_alone():
+    method, field = Harmonic(weights=(1.0, 2.0)), smooth((6, 5, 4))
+    method.check_shape(field.shape)
+    fibers = np.zeros(field.shape, dtype=bool)
+    fibers[::2, ::2] = True
+    assert np.isfinite(complete(method, Observation(field, fibers))).all()
+    with pytest.raises(RequestError, match="give 3 numbers, one for each axis"):
+        complete(method, observe(field))

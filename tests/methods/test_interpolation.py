@@ -7,7 +7,7 @@ import pytest
 from scipy.interpolate import griddata
 from sklearn.neighbors import KNeighborsRegressor
 
-from fieldbench import Observation, Silent
+from fieldbench import Axis, Observation, Silent
 from fieldbench_methods.interpolation import InverseDistance, Linear, Nearest
 
 METHODS = [Nearest(), InverseDistance(), Linear()]
@@ -37,6 +37,18 @@ def test_nearest_takes_a_value_at_the_smallest_distance(shape):
     distances = np.linalg.norm(grid(shape)[:, np.newaxis] - observation.indices, axis=-1)
     for estimate, row in zip(complete(Nearest(), observation).ravel(), distances, strict=True):
         assert estimate in observation.observed[np.isclose(row, row.min())]
+
+
+@pytest.mark.parametrize("method", [Nearest(), InverseDistance(neighbours=1)])
+def test_what_is_nearest_depends_on_the_depths_of_an_irregular_axis(method):
+    depths = np.array([0.0, 1.0, 2.0, 3.0, 100.0])
+    axes = (Axis.regular("x", 8), Axis("depth", depths, "m"))
+    flat = observe(field_of((8, 5)))
+    observation = Observation(flat.values, flat.mask, axes)
+    places = grid((8, 5)) * [1.0, 0.0] + np.tile(depths / 25, 8)[:, np.newaxis] * [0.0, 1.0]  # 25 m between two depths
+    distances = np.linalg.norm(places[:, np.newaxis] - places[flat.mask.ravel()], axis=-1)
+    for estimate, row in zip(complete(method, observation).ravel(), distances, strict=True):
+        assert np.isclose(observation.observed[np.isclose(row, row.min())], estimate).any()
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -10,6 +10,7 @@ from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, Matern
 
 from fieldbench import Observation, Silent
+from fieldbench_methods import gaussian_process
 from fieldbench_methods.gaussian_process import CORRELATIONS, Covariance, fit, predict, restricted_likelihood
 from fieldbench_methods.kriging import Kriging
 
@@ -124,6 +125,51 @@ def test_the_fit_finds_the_covariance_that_drew_the_values():
     np.testing.assert_allclose(found.lengths, lengths, rtol=0.1)
     assert found.nugget == pytest.approx(nugget, rel=0.2)
     assert np.mean(found.variances) == pytest.approx(variance, rel=0.2)
+
+
+def test_a_column_that_few_points_see_constant_has_no_say_in_the_fit_but_a_variance():
+    """Rain, sea ice, noise-floored power: one entry differs, and the points of the likelihood may all miss it."""
+    rng = np.random.default_rng(8)
+    points = np.argwhere(rng.random((14, 14)) < 0.9).astype(float)
+    usual = np.sin(points @ [[0.5, 0.3], [0.2, 0.6]])
+    missed = np.random.default_rng(0).permutation(len(points))[60]
+    spike = np.zeros((len(points), 1))
+    spike[missed] = 0.8
+    one, other = (
+        fit("matern-3/2", points, values, 60, np.random.default_rng(0)) for values in (usual, np.hstack([usual, spike]))
+    )
+    np.testing.assert_array_equal(other.lengths, one.lengths)
+    assert other.nugget == one.nugget
+    np.testing.assert_allclose(other.variances, [*one.variances, 0.64 / len(points)], rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_single_entry_that_differs_is_kriged(seed):
+    field = np.zeros((15, 15))
+    field[7, 4] = 5.0
+    mask = np.random.default_rng(seed).random(field.shape) < 0.8
+    mask[7, 4] = True
+    estimate, deviation = Kriging(fit=50).predict(
+        Observation(np.where(mask, field, np.nan), mask), seed=seed, device="cpu", report=Silent()
+    )
+    assert np.abs(estimate[:, 12:]).max() < 0.1  # eight steps away
+    assert np.unravel_index(estimate.argmax(), field.shape) == (7, 4)
+    assert np.isfinite(deviation).all()
+    assert (deviation[~mask] > 0).all()
+
+
+@pytest.mark.parametrize("most", [50, 200, 310, 340])
+def test_the_likelihood_is_computed_on_as_many_positions_as_are_allowed(most, monkeypatch):
+    sizes = []
+
+    def counted(logarithms, kernel, squares, values):
+        sizes.append(len(values))
+        return float(logarithms @ logarithms), 2 * logarithms
+
+    monkeypatch.setattr(gaussian_process, "restricted_likelihood", counted)
+    points = np.random.default_rng(9).random((330, 2)) * 20
+    fit("matern-3/2", points, points @ [[1.0], [2.0]], most, np.random.default_rng(0))
+    assert max(sizes) == min(most, 330)
 
 
 def test_the_spread_covers_the_truth_as_often_as_it_says():

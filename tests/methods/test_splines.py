@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from functools import partial
 
 import numpy as np
@@ -49,6 +50,22 @@ def test_local_splines_are_scipys(kernel, smoothing):
     ours = predict(points, values, targets, kernel=kernel, smoothing=smoothing, exact=1, neighbours=20)
     scipys = RBFInterpolator(points, values, neighbors=20, kernel=kernel, smoothing=smoothing)(targets)
     np.testing.assert_allclose(ours, scipys, atol=1e-6)
+
+
+def test_the_memory_of_local_splines_does_not_grow_with_what_is_hidden():
+    rng = np.random.default_rng(1)
+    points, values, many = rng.random((400, 2)) * 20, rng.normal(size=(400, 1)), rng.random((40_000, 2)) * 20
+
+    def peak(targets):
+        tracemalloc.start()
+        predict(points, values, targets, kernel="linear", smoothing=0, exact=1, neighbours=8)
+        _, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return most
+
+    peak(many[:1000])  # imports
+    # One float a target is the estimate itself; eight neighbours each would be eight integers more.
+    assert peak(many) - peak(many[:10_000]) < 2 * 8 * 30_000
 
 
 def test_fibers_are_splined_bin_by_bin_in_the_log_domain():
