@@ -181,7 +181,7 @@ def compare(reference: Scores, run: Scores) -> Drift:
         "trial": list(_astray(loose, old[old["status"] == OK])),
         "failures": [
             *_troubles(old, new, met, (OK, NOT_APPLICABLE, FAILED)),  # _broken tells which of these raise
-            *_troubles(old, new, apart, (OK,)),
+            *_troubles(_told_apart(old_apart), _told_apart(new_apart), apart, (OK,)),
         ],
         "memory": list(_grown(machines, "memory_mib", "memory", MEMORY_FACTOR, counts=True)),
         "time": list(_grown(machines, "cost", "time", TIME_FACTOR, counts=alone)),
@@ -367,7 +367,7 @@ def _trial_finding(pairs: pd.DataFrame, row: int, worse: float) -> Finding:
     return replace(finding, where=f"{finding.where}, trial {pair['trial'].iloc[0]}")
 
 
-def _outside(excess: float, spread: float, freedom: int) -> float:
+def _outside(excess: float, spread: float, freedom: float) -> float:
     """p-value of a difference between two independent trials of this spread."""
     from scipy import stats
 
@@ -387,10 +387,10 @@ def _troubles(
 
     old, new = _only(old, cells), _only(new, cells)
     for part in _slices(new):
-        trouble = _trouble(part, harmless)
+        trouble = ~part["status"].isin(harmless)
         count, total = int(trouble.sum()), len(part)
         before = _only(old, set(part[list(CELL)].itertuples(index=False, name=None)))
-        earlier = int(_trouble(before, harmless).sum())
+        earlier = int((~before["status"].isin(harmless)).sum())
         if not count:
             name, p = "", 1.0
         elif earlier:
@@ -399,7 +399,7 @@ def _troubles(
         else:
             name = f"binomial, 1 in {TROUBLE_FREE}"
             p = float(stats.binom.sf(count - 1, total, 1 / TROUBLE_FREE))
-        kinds = ", ".join(dict.fromkeys(part["status"][trouble].replace(OK, "without a score")))
+        kinds = ", ".join(dict.fromkeys(part["status"][trouble]))
         finding = Finding(
             "failures", str(part["method"].iloc[0]), _place(part), "worse", str(earlier), str(count), f"now {kinds}",
             total, name,
@@ -407,10 +407,10 @@ def _troubles(
         yield _Suspicion((finding.method, "failures"), p, frozenset(part.index), partial(replace, finding))
 
 
-def _trouble(frame: pd.DataFrame, harmless: tuple[str, ...]) -> pd.Series:
-    """Which trials gave no score, unless that is harmless; in pairs, a score that is no number is told for certain."""
+def _told_apart(frame: pd.DataFrame) -> pd.DataFrame:
+    """Trials that went well without a score that is a number, as a status of their own; pairs show them for certain."""
     lost = (frame["status"] == OK) & ~np.isfinite(frame["score"].astype(float))
-    return ~frame["status"].isin(harmless) | (lost if FAILED not in harmless else False)
+    return frame.assign(status=frame["status"].mask(lost, "without a score"))
 
 
 def _grown(pairs: pd.DataFrame, name: str, measure: str, factor: float, *, counts: bool) -> Iterator[_Suspicion]:

@@ -10,7 +10,7 @@ from pydantic import Field
 import fieldbench
 from fieldbench.field import FloatArray, Observation
 
-_Weight = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+_Weight = Annotated[float, Field(gt=0)]
 _WEIGHTS = "weight of each axis's differences, (1,1,2); none = chosen on held-out observed entries"
 
 
