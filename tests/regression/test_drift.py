@@ -8,9 +8,10 @@ import pytest
 from scipy import stats
 
 from fieldbench.errors import RequestError
-from fieldbench.regression import drift
 from fieldbench.regression.drift import compare
 from fieldbench.regression.reference import Scores
+from fieldbench.regression.shifts import ERROR_MARGIN, _welch, astray
+from fieldbench.regression.significance import ALPHA, FAMILIES, beyond, standard_error, surest
 
 
 def jittered(scores: Scores, spread: float, shift: float, seed: int) -> Scores:
@@ -34,7 +35,7 @@ def test_float_noise_raises_no_alarm_and_a_shift_does(make) -> None:
     reference = make()
     # Checks in which nothing moved: 1 % of them may raise a false alarm.
     alarms = sum(compare(reference, jittered(reference, 0.03, 0.0, seed)).failed for seed in range(1000, 1012))
-    assert alarms <= stats.binom.ppf(0.999, 12, drift.ALPHA)
+    assert alarms <= stats.binom.ppf(0.999, 12, ALPHA)
     found = compare(reference, jittered(reference, 0.03, 0.1, 1000))
     assert found.failed
     assert {(item.measure, item.direction) for item in found.findings} == {
@@ -45,8 +46,8 @@ def test_float_noise_raises_no_alarm_and_a_shift_does(make) -> None:
 
 def test_a_change_within_the_margin_does_not_count_however_sure(make) -> None:
     reference = make()
-    assert not compare(reference, jittered(reference, 1e-6, 0.5 * drift.ERROR_MARGIN, 1000)).failed
-    assert compare(reference, jittered(reference, 1e-6, 2 * drift.ERROR_MARGIN, 1000)).failed
+    assert not compare(reference, jittered(reference, 1e-6, 0.5 * ERROR_MARGIN, 1000)).failed
+    assert compare(reference, jittered(reference, 1e-6, 2 * ERROR_MARGIN, 1000)).failed
 
 
 def test_better_fails_too(make) -> None:
@@ -304,8 +305,8 @@ def test_an_erratic_cell_beside_steady_ones_raises_no_alarm() -> None:
         rng = np.random.default_rng(seed)
         old, new = (names.assign(score=1 + spreads * rng.normal(size=40), metric="rmse", sense=1.0) for _ in range(2))
         pairs = old.merge(new, on=[*cell, "rate", "seed", "trial"], suffixes=("_old", "_new"))
-        alarms += any(True for _ in drift._certain(list(drift._astray(pairs, old))))
-    assert alarms <= stats.binom.ppf(0.999, 40, drift.ALPHA / len(drift.FAMILIES))
+        alarms += any(True for _ in surest(list(astray(pairs, old))))
+    assert alarms <= stats.binom.ppf(0.999, 40, ALPHA / len(FAMILIES))
 
 
 def test_the_paired_test_is_students_against_a_margin() -> None:
@@ -315,7 +316,7 @@ def test_the_paired_test_is_students_against_a_margin() -> None:
     # The two tails of the null hypothesis's nearer edge: the farther edge's lies on the other side.
     farther = stats.t.sf((values.mean() + 0.01) / stats.sem(values), 4)
     assert below == pytest.approx(1 - farther)
-    found = drift._beyond(float(values.mean()), drift._standard_error(values), 4, 0.01)
+    found = beyond(float(values.mean()), standard_error(values), 4, 0.01)
     assert found == pytest.approx(above + farther)
 
 
@@ -325,7 +326,7 @@ def test_the_unpaired_test_of_one_cell_is_welchs() -> None:
     cell = {"method": "tap", "dataset": "sea", "sampler": "random", "noise": "none", "select": "final", "rate": 0.1}
     frames = [pd.DataFrame([{**cell, "score": value, "sense": 1.0} for value in values]) for values in (old, new)]
     scales = pd.Series({tuple(cell.values()): 1.0})
-    tested = drift._welch(*frames, scales, "score")
+    tested = _welch(*frames, scales, "score")
     assert tested is not None
     shift, error, freedom = tested
     expected = stats.ttest_ind(new, old, equal_var=False)

@@ -1,0 +1,77 @@
+"""Troubles that a machine causes, memory and time: more of them than it explains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pandas as pd
+
+from fieldbench.regression.cells import cells_of, only, place, slices
+from fieldbench.regression.finding import Finding
+from fieldbench.regression.significance import Suspicion, beyond, standard_error
+from fieldbench.trial import OK
+
+#: Growth up to these factors does not count however sure it is.
+MEMORY_FACTOR, TIME_FACTOR = 1.25, 1.5
+
+#: A machine in order spoils (time-out, crash, memory) one trial in so many.
+TROUBLE_FREE = 1000
+
+
+def troubles(
+    old: pd.DataFrame, new: pd.DataFrame, cells: set[tuple[object, ...]], harmless: tuple[str, ...]
+) -> Iterator[Suspicion]:
+    """Time-outs, crashes and exhausted memory, which a machine may cause: too many of them for that.
+
+    Slices without any are suspected too, with no reason: how many tests are made must not depend on the outcome.
+    """
+    from scipy import stats
+
+    old, new = only(old, cells), only(new, cells)
+    for part in slices(new):
+        trouble = ~part["status"].isin(harmless)
+        count, total = int(trouble.sum()), len(part)
+        before = only(old, cells_of(part))
+        earlier = int((~before["status"].isin(harmless)).sum())
+        if not count:
+            name, p = "", 1.0
+        elif earlier:
+            table = [[count, total - count], [earlier, len(before) - earlier]]
+            name, p = "Fisher", float(stats.fisher_exact(table, alternative="greater").pvalue)
+        else:
+            name = f"binomial, 1 in {TROUBLE_FREE}"
+            p = float(stats.binom.sf(count - 1, total, 1 / TROUBLE_FREE))
+        kinds = ", ".join(dict.fromkeys(part["status"][trouble]))
+        finding = Finding(
+            "failures", str(part["method"].iloc[0]), place(part), "worse", str(earlier), str(count), f"now {kinds}",
+            total, name,
+        )  # fmt: skip
+        yield Suspicion((finding.method, "failures"), p, frozenset(part.index), partial(replace, finding))
+
+
+def told_apart(frame: pd.DataFrame) -> pd.DataFrame:
+    """Trials that went well without a score that is a number, as a status of their own; pairs show them for certain."""
+    lost = (frame["status"] == OK) & ~np.isfinite(frame["score"].astype(float))
+    return frame.assign(status=frame["status"].mask(lost, "without a score"))
+
+
+def grown(pairs: pd.DataFrame, name: str, measure: str, factor: float, *, counts: bool) -> Iterator[Suspicion]:
+    """Memory or time that has grown by more than a factor: mean logarithms of ratios, a method at a time."""
+    known = pairs[(pairs[f"{name}_old"] > 0) & (pairs[f"{name}_new"] > 0)]
+    for method, part in known.groupby("method", sort=False):
+        if len(part) < 3:
+            continue
+        ratios = np.log(part[f"{name}_new"].to_numpy(float) / part[f"{name}_old"].to_numpy(float))
+        mean = float(ratios.mean())
+        p = beyond(mean, standard_error(ratios), len(ratios) - 1, math.log(factor)) if mean > 0 else 1.0
+        unit = " MiB" if measure == "memory" else " x"
+        before, after = part[f"{name}_old"].mean(), part[f"{name}_new"].mean()
+        finding = Finding(
+            measure, str(method), "all", "worse", f"{before:.3g}{unit}", f"{after:.3g}{unit}",
+            f"x {math.exp(mean):.2f}", len(part), "paired t", counts,
+        )  # fmt: skip
+        yield Suspicion((finding.method, measure), p, frozenset(part.index), partial(replace, finding))
