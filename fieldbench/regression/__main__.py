@@ -7,6 +7,7 @@ first time with ``--freeze``.
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -26,7 +27,8 @@ def regression(
         str | None, typer.Option(help="table1 to table7 or a suite file.", show_default="the small matrix")
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(metavar="FOLDER", help="Folder of the run.", show_default="runs/...")
+        Path | None,
+        typer.Option(metavar="FOLDER", help="A run to go on with, or a new one.", show_default="a new one in runs/"),
     ] = None,
     trials: Annotated[int | None, typer.Option(min=1, help="Repetitions.", show_default="the suite's")] = None,
     jobs: Annotated[int | None, typer.Option(help="Trials at once on the CPU.", show_default="one a core")] = None,
@@ -73,7 +75,9 @@ def regression(
     for line in chosen.skipped:
         print(line)
     options = Options(device=device, jobs=jobs, timing=timing)
-    session = Session(table, sources=found, options=options, out=out)
+    # What was computed before a change must not answer for what is computed after it, so nothing is resumed unasked.
+    folder = out or Path("runs") / f"regression-{datetime.now():%Y%m%d-%H%M%S-%f}"
+    session = Session(table, sources=found, options=options, out=folder)
     if known is None:
         reference.must_name_methods(given, session.plan.methods)
     else:
@@ -83,6 +87,7 @@ def regression(
     with interruptible(stop, watch):
         progress = session.run(watch=watch, stop=stop)
     if progress.left:
+        print(f"Stopped after {progress.done} of {progress.total} trials; go on with --out {session.path}")
         return INTERRUPTED
     print(f"Run: {session.path}")
     scores = reference.from_run(session.path, tolerated)

@@ -246,6 +246,19 @@ def test_a_plugins_author_freezes_once_and_checks_from_then_on() -> None:
     assert "worse" in worse.stdout
 
 
+def test_a_check_computes_anew_even_if_the_revision_is_the_old_one(capfd) -> None:
+    def regression_of(shift: float, *more: str) -> int:
+        write_method(shift)
+        named = Path("near.py").read_text().replace('name = "near"', 'name = "near"\n    revision = "1"')
+        Path("near.py").write_text(named)
+        return regression("--plugin", "near.py", "--suite", "suite.toml", "--against", "ref.csv", "--jobs", "1", *more)
+
+    Path("suite.toml").write_text(SUITE)
+    assert regression_of(0.0, "--methods", "near", "--freeze") == 0
+    assert regression_of(5.0, "--methods", "near") == 1
+    assert "worse" in capfd.readouterr().out
+
+
 def built_in(kind: str) -> set[str]:
     entries = Registry(Sources()).entries(kind)
     return {name for name, entry in entries.items() if entry.source.label == "fieldbench"}
