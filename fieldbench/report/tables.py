@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import pandas as pd
 
 from fieldbench.errors import RequestError, nearest
-from fieldbench.report.factors import FACTORS, is_of_methods, label, ordered, with_parameter
+from fieldbench.report.factors import FACTORS, is_of_methods, label, ordered, with_parameters
 from fieldbench.report.facts import MEASURES, Facts
 from fieldbench.trial import FAILURES, NOT_APPLICABLE, OK
 
@@ -22,6 +22,9 @@ SPREADS: dict[str, str] = {
     "interval": "half width of the 95 % confidence interval",
     "none": "",
 }
+
+#: Columns that say what a score is; a block has one of each.
+MEASURED = ("metric", "unit")
 
 #: Marks behind the head of a row or column, and what they stand for.
 ORACLE = "oracle: the estimate was chosen by looking at the truth, which no user can do; not ranked"
@@ -210,7 +213,7 @@ def make_table(
         spread: ``std``, ``stderr``, ``interval`` (95 %, Student's t) or ``none``.
 
     Returns:
-        A table of one block for each combination of the other factors that vary.
+        A table of one block for each combination of the other factors that vary, and for each metric and unit.
 
     Raises:
         RequestError: for an unknown factor, metric or spread, or a frame without any record.
@@ -223,16 +226,15 @@ def make_table(
     used = (*row_factors, *column_factors)
     parameters = [factor for factor in used if factor not in FACTORS]
     rivals = {"method", "select", *(name for name in parameters if is_of_methods(name, frame, facts))}
-    for name in parameters:
-        frame = with_parameter(frame, name, facts)
-    frame = _scored(frame, metric, facts)
-    others = [name for name in (*FACTORS, "metric") if name not in used and name != "device"]
+    frame = _scored(frame, metric, facts).assign(trained=frame["method"].isin(facts.trained))
+    frame = with_parameters(frame, parameters, facts)  # last, since the facts are those of whole specs
+    others = [name for name in (*FACTORS, *MEASURED) if name not in used and name != "device"]
     varying = [name for name in others if frame[name].nunique() > 1]
     if "dataset" in others and "dataset" not in varying:
         varying.insert(0, "dataset")
     varying.sort(key=lambda name: name != "dataset")
     shown = tuple(name for name in varying if name == "dataset" or not _goes_with_dataset(frame, name))
-    common = {name: frame[name].iloc[0] for name in others if name not in (*varying, "metric")}
+    common = {name: frame[name].iloc[0] for name in others if name not in (*varying, *MEASURED)}
 
     arrangement = _Arrangement(row_factors, column_factors, shown, frozenset(rivals), spread)  # type: ignore[arg-type]
     blocks = []
@@ -271,31 +273,22 @@ def _arrangement(
 
 
 def _scored(frame: pd.DataFrame, metric: str | None, facts: Facts) -> pd.DataFrame:
-    """The frame with columns ``metric`` and ``score``: one metric for all, or each dataset's own."""
+    """The frame with columns ``metric``, ``unit`` and ``score``: one metric for all, or each dataset's own."""
     plain = ("key", "trial", "status", "error", *FACTORS)
     known = [str(name) for name in frame.columns if name not in plain]
     frame = frame.copy()
-    if metric is not None:
-        if metric not in known:
-            raise RequestError(f"unknown metric {metric!r}{nearest(metric, known)}")
-        frame["metric"], frame["score"] = metric, frame[metric].astype(float)
-        return frame
+    if metric is not None and metric not in known:
+        raise RequestError(f"unknown metric {metric!r}{nearest(metric, known)}")
     scores = [name for name in known if name not in MEASURES]
-    frame["metric"], frame["score"] = "", math.nan
-    for dataset in frame["dataset"].unique():
-        chosen = _headline(str(dataset), facts, scores)
+    frame["metric"], frame["unit"], frame["score"] = "", "", math.nan
+    for dataset in map(str, frame["dataset"].unique()):
+        chosen = metric or facts.headline.get(dataset) or (["rmse"] if "rmse" in scores else [*scores, "rmse"])[0]
         here = frame["dataset"] == dataset
         frame.loc[here, "metric"] = chosen
+        frame.loc[here, "unit"] = facts.unit(chosen, dataset)
         if chosen in frame:
             frame.loc[here, "score"] = frame.loc[here, chosen].astype(float)
     return frame
-
-
-def _headline(dataset: str, facts: Facts, scores: list[str]) -> str:
-    if dataset in facts.headline:
-        return facts.headline[dataset]
-    same = [name for text, name in facts.headline.items() if text.partition("[")[0] == dataset.partition("[")[0]]
-    return (same or (["rmse"] if "rmse" in scores else scores) or ["rmse"])[0]
 
 
 def _block(
@@ -335,12 +328,11 @@ def _block(
             cells[i, j] = absent if values is None else _cell(values, planned, arrangement.spread)
     metric = str(part["metric"].iloc[0])
     cells = _ranked(cells, rows, columns, arrangement, facts.lower_is_better(metric))
-    dataset = str(part["dataset"].iloc[0])
     return Block(
-        levels={key: value for key, value in fixed.items() if key != "metric"},
-        shown=tuple(name for name in arrangement.titles if name != "metric"),
+        levels={key: value for key, value in fixed.items() if key not in MEASURED},
+        shown=tuple(name for name in arrangement.titles if name not in MEASURED),
         metric=metric,
-        unit=facts.unit(metric, dataset),
+        unit=str(part["unit"].iloc[0]),
         rows=rows,
         columns=columns,
         cells=cells,
@@ -375,26 +367,22 @@ def _spread(deviation: float, count: int, spread: Spread) -> float:
 
 
 def _heads(part: pd.DataFrame, factors: tuple[str, ...], facts: Facts) -> tuple[Head, ...]:
+    trained = part.groupby(list(factors), observed=True)["trained"].any()
     present = part[list(factors)].drop_duplicates()
     orders = {factor: ordered(list(present[factor]), factor, facts) for factor in factors}
     levels = sorted(
         present.itertuples(index=False, name=None),
         key=lambda row: [orders[factor].index(value) for factor, value in zip(factors, row, strict=True)],
     )
-    return tuple(_head(row, factors, part, facts) for row in levels)
+    return tuple(_head(row, factors, part, bool(trained[row if len(row) > 1 else row[0]])) for row in levels)
 
 
-def _head(levels: tuple[object, ...], factors: tuple[str, ...], part: pd.DataFrame, facts: Facts) -> Head:
+def _head(levels: tuple[object, ...], factors: tuple[str, ...], part: pd.DataFrame, trained: bool) -> Head:
     named = dict(zip(factors, levels, strict=True))
     selection = str(named.get("select", part["select"].iloc[0]))
     oracle = selection.partition("[")[0] == "oracle" and ("select" in named or "method" in named)
-    trained = "method" in named and any(str(named["method"]) in (text, _plain(text)) for text in facts.trained)
     shown = [label(value, factor) for factor, value in named.items()]
-    return Head(levels, ", ".join(shown), oracle, trained)
-
-
-def _plain(text: str) -> str:
-    return text.partition("[")[0]
+    return Head(levels, ", ".join(shown), oracle, trained and "method" in named)
 
 
 def _ranked(

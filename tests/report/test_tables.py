@@ -209,6 +209,75 @@ def test_parameters_are_factors() -> None:
         assert only(table, method="tap", **{factor: "1000"})["mean"] == pytest.approx(0.6)
 
 
+@pytest.mark.parametrize(
+    ("specs", "bare", "full"),
+    [
+        (
+            [("dineof[modes=2]", "waves"), ("dineof[modes=8]", "waves"), ("nearest", "waves")],
+            "modes",
+            ["dineof.modes", "waves.modes"],
+        ),
+        (
+            [("flat[weight=1]+tv[weight=2]", "sea"), ("flat[weight=1]+tv[weight=3]", "sea")],
+            "weight",
+            ["flat.weight", "tv.weight"],
+        ),
+    ],
+)
+def test_a_parameter_of_two_plugins_is_asked_for_by_its_full_name(
+    specs: list[tuple[str, str]], bare: str, full: list[str]
+) -> None:
+    made = frame(
+        *(
+            row
+            for score, (method, dataset) in enumerate(specs)
+            for row in trials([float(score)] * 2, method=method, dataset=dataset)
+        )
+    )
+    facts = Facts(trials=2, parameters={"waves": {"waves.modes": "20"}})
+    with pytest.raises(RequestError, match=f"factor '{bare}' may be any of {', '.join(full)}; give one"):
+        make_table(made, facts, columns=[bare])
+    for factor in full:
+        table = make_table(made, facts, columns=[factor])
+        assert sorted(cell["mean"] for cell in table.cells() if cell["count"]) == [float(n) for n in range(len(specs))]
+        assert not any("(k/n)" in note for note in table.notes), "no cell holds two methods, and none half a one"
+
+
+def test_only_the_parameter_of_the_column_leaves_the_name() -> None:
+    made = frame(*trials([1.0], method="dineof[modes=2]", dataset="waves[modes=4]"))
+    cell = only(make_table(made, Facts(), columns=["dineof.modes"]))
+    assert (cell["method"], cell["dineof.modes"], cell["dataset"]) == ("dineof", "2", "waves[modes=4]")
+    made = frame(*({"method": f"flat+tv[weight={a}]+tv[weight={b}]", "rmse": a + b} for a in (1, 3) for b in (5, 9)))
+    table = make_table(made, Facts(), columns=["weight"])
+    assert {(cell["method"], cell["weight"]): cell["mean"] for cell in table.cells()} == {
+        (f"flat+tv[weight={a}]+tv", str(b)): a + b for a in (1, 3) for b in (5, 9)
+    }
+
+
+def test_taking_parameters_out_loses_neither_unit_nor_mark_nor_the_other_parameters_default() -> None:
+    made = frame(*({"dataset": f"sea[depth={depth}]", "rmse": float(depth)} for depth in (1, 2)))
+    units = {"sea[depth=1]": "K", "sea[depth=2]": "K"}
+    (block,) = make_table(made, Facts(units=units), columns=["depth"]).blocks
+    assert block.title == "sea: rmse (K)"
+    learnt = [f"net[steps={steps},weights=w1]+tv" for steps in (1, 2)]
+    made = frame(*({"method": text, "rmse": 1.0} for text in (*learnt, "nearest")))
+    (block,) = make_table(made, Facts(trained=tuple(learnt)), columns=["steps"]).blocks
+    assert [(row.text, row.trained) for row in block.rows] == [("nearest", False), ("net[weights=w1]+tv", True)]
+    parameters = {f"tap[epochs={n}]": {"tap.epochs": str(n), "tap.window": "6"} for n in (1, 2)}
+    made = frame(*({"method": text, "rmse": 1.0} for text in parameters))
+    table = make_table(made, Facts(parameters=parameters), columns=["epochs", "window"])
+    assert [column.levels for column in table.blocks[0].columns] == [("1", "6"), ("2", "6")]
+
+
+def test_a_block_has_one_unit() -> None:
+    made = frame(*({"dataset": name, "rmse": mean} for name, mean in (("heat", 1.0), ("ice", 2.0), ("air", 3.0))))
+    facts = Facts(units={"heat": "K", "ice": "m", "air": "K"}, order=("heat", "ice", "air"))
+    table = make_table(made, facts, columns=["dataset"])
+    shown = {block.title: [column.text for column in block.columns] for block in table.blocks}
+    assert shown == {"rmse (K)": ["heat", "air"], "rmse (m)": ["ice"]}
+    assert {cell["dataset"]: cell["unit"] for cell in table.cells()} == facts.units
+
+
 def test_parameters_of_datasets_are_factors_but_no_rivals() -> None:
     made = frame(*({"dataset": f"radiomap[eta={eta}]", "rmse": float(eta)} for eta in (12, 6, 9)))
     (block,) = make_table(made, Facts(), rows=["eta"], columns=["method"]).blocks
