@@ -74,7 +74,7 @@ class StoredRun:
 
     @cached_property
     def facts(self) -> Facts:
-        return Facts.from_dict(self.manifest.get("facts", {}))
+        return Facts.of_run(self.manifest)
 
     @cached_property
     def registry(self) -> Registry:

@@ -302,7 +302,6 @@ def _block(
     good = (status == OK) & part["score"].notna()
     tally = pd.DataFrame(
         {
-            "ended": 1,
             "count": good,
             "failed": status.isin(FAILURES),
             "not_applicable": status == NOT_APPLICABLE,
@@ -314,18 +313,21 @@ def _block(
 
     rows = _heads(part, arrangement.rows, facts)
     columns = _heads(part, arrangement.columns, facts)
-    planned = max(facts.trials, int(summary["ended"].max())) if facts.trials else int(summary["ended"].max())
+    planned = _planned(part, by, facts)
     found = {
         key if isinstance(key, tuple) else (key,): row
         for key, row in zip(summary.index, summary.to_dict("records"), strict=True)
     }
-    # A method without the parameter that columns differ in has no trials there, and none are missing.
-    absent = Cell(planned=planned if set(by) <= set(FACTORS) else 0)
     cells = {}
     for i, row in enumerate(rows):
         for j, column in enumerate(columns):
-            values = found.get((*row.levels, *column.levels))
-            cells[i, j] = absent if values is None else _cell(values, planned, arrangement.spread)
+            levels = (*row.levels, *column.levels)
+            values = found.get(levels)
+            seed = dict(zip(by, levels, strict=True)).get("seed", part["seed"].iloc[0])
+            if values is not None:
+                cells[i, j] = _cell(values, planned[seed], arrangement.spread)
+            else:  # a method without the parameter that columns differ in has no trials there, and none are missing
+                cells[i, j] = Cell(planned=planned[seed] if set(by) <= set(FACTORS) else 0)
     metric = str(part["metric"].iloc[0])
     cells = _ranked(cells, rows, columns, arrangement, facts.lower_is_better(metric))
     return Block(
@@ -338,6 +340,13 @@ def _block(
         cells=cells,
         decimals=_decimals([cell.mean for cell in cells.values()]),
     )
+
+
+def _planned(part: pd.DataFrame, by: Sequence[str], facts: Facts) -> dict[int, int]:
+    """How many trials a cell of each seed should have: as many as were asked for, or as the fullest has."""
+    ended = part.groupby(list(dict.fromkeys(["seed", *by])), observed=True).size()
+    most = {int(seed): int(count) for seed, count in ended.groupby(level="seed").max().items()}
+    return {seed: max(count, facts.trials.get(seed, 0)) for seed, count in most.items()}
 
 
 def _cell(values: Mapping[Hashable, Any], planned: int, spread: Spread) -> Cell:

@@ -114,7 +114,7 @@ def test_failed_trials_are_neither_averaged_in_nor_hidden(three: pd.DataFrame) -
 
 
 def test_trials_that_are_not_there_yet_are_counted(three: pd.DataFrame) -> None:
-    table = make_table(three, Facts(trials=10))
+    table = make_table(three, Facts(trials={0: 10}))
     assert only(table, method="tap")["planned"] == 10
     assert "(4/10)" in str(table)
     assert "18 not there yet" in str(table)
@@ -234,7 +234,7 @@ def test_a_parameter_of_two_plugins_is_asked_for_by_its_full_name(
             for row in trials([float(score)] * 2, method=method, dataset=dataset)
         )
     )
-    facts = Facts(trials=2, parameters={"waves": {"waves.modes": "20"}})
+    facts = Facts(trials={0: 2}, parameters={"waves": {"waves.modes": "20"}})
     with pytest.raises(RequestError, match=f"factor '{bare}' may be any of {', '.join(full)}; give one"):
         make_table(made, facts, columns=[bare])
     for factor in full:
@@ -385,7 +385,7 @@ def test_latex_has_the_parts_of_booktabs(three: pd.DataFrame) -> None:
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no TeX is installed")
 def test_latex_compiles(three: pd.DataFrame, tmp_path: Path) -> None:
-    (tmp_path / "table.tex").write_text(latex(make_table(three, Facts(trials=5, trained=("tnn",)))))
+    (tmp_path / "table.tex").write_text(latex(make_table(three, Facts(trials={0: 5}, trained=("tnn",)))))
     (tmp_path / "paper.tex").write_text(
         r"\documentclass{article}\usepackage{booktabs}\begin{document}"
         r"\begin{table}\centering\input{table}\caption{A table}\end{table}\end{document}"
