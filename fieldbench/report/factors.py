@@ -44,6 +44,22 @@ def with_parameters(frame: pd.DataFrame, names: Sequence[str], facts: Facts) -> 
     return frame.assign(**columns)
 
 
+def measures(frame: pd.DataFrame) -> list[str]:
+    """What can be tabled and compared: the metrics of the records, ``seconds`` and ``peak_memory``."""
+    others = ("key", "trial", "status", "error", *FACTORS)
+    return [str(name) for name in frame.columns if name not in others]
+
+
+def must_be_measured(metric: str, frame: pd.DataFrame) -> None:
+    """
+    Raises:
+        RequestError: if no record has this metric.
+    """
+    known = measures(frame)
+    if metric not in known:
+        raise RequestError(f"unknown metric {metric!r}{nearest(metric, known)}")
+
+
 def is_of_methods(name: str, frame: pd.DataFrame, facts: Facts) -> bool:
     """Whether a factor is a parameter of methods (or of their selection) and of nothing observed.
 

@@ -10,7 +10,15 @@ from typing import Any, Literal, TypeAlias, get_args
 import pandas as pd
 
 from fieldbench.errors import RequestError, nearest
-from fieldbench.report.factors import FACTORS, is_of_methods, label, ordered, with_parameters
+from fieldbench.report.factors import (
+    FACTORS,
+    is_of_methods,
+    label,
+    measures,
+    must_be_measured,
+    ordered,
+    with_parameters,
+)
 from fieldbench.report.facts import MEASURES, Facts
 from fieldbench.trial import FAILURES, NOT_APPLICABLE, OK
 
@@ -274,12 +282,10 @@ def _arrangement(
 
 def _scored(frame: pd.DataFrame, metric: str | None, facts: Facts) -> pd.DataFrame:
     """The frame with columns ``metric``, ``unit`` and ``score``: one metric for all, or each dataset's own."""
-    plain = ("key", "trial", "status", "error", *FACTORS)
-    known = [str(name) for name in frame.columns if name not in plain]
+    if metric is not None:
+        must_be_measured(metric, frame)
+    scores = [name for name in measures(frame) if name not in MEASURES]
     frame = frame.copy()
-    if metric is not None and metric not in known:
-        raise RequestError(f"unknown metric {metric!r}{nearest(metric, known)}")
-    scores = [name for name in known if name not in MEASURES]
     frame["metric"], frame["unit"], frame["score"] = "", "", math.nan
     for dataset in map(str, frame["dataset"].unique()):
         chosen = metric or facts.headline.get(dataset) or (["rmse"] if "rmse" in scores else [*scores, "rmse"])[0]
