@@ -80,12 +80,8 @@ def choices(frame: pd.DataFrame, facts: Facts) -> list[str]:
 def ordered(values: Sequence[object], factor: str, facts: Facts) -> list[object]:
     """Levels of a factor in the order in which they are read: numbers by size, specs as asked for."""
     distinct = list(dict.fromkeys(values))
-    try:
-        return sorted(distinct, key=lambda value: float(str(value)))
-    except ValueError:
-        pass
     if factor not in SPECS:
-        return sorted(distinct, key=str)
+        return sorted(distinct, key=_size)
     names = [_name(text) for text in facts.order]
 
     def place(value: object) -> tuple[int, str]:
@@ -136,6 +132,15 @@ def _without(text: str, keys: Collection[str]) -> str:
         for place, part in enumerate(parts)
     ]
     return "+".join(format_part(part.name, parameters) for part, parameters in zip(parts, kept, strict=True))
+
+
+def _size(value: object) -> tuple[bool, float, str]:
+    """Sorts words, such as the mark of what is absent, before numbers."""
+    text = str(value)
+    try:
+        return True, float(text), text
+    except ValueError:
+        return False, 0.0, text
 
 
 def _name(text: str) -> str:

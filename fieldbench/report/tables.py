@@ -35,7 +35,7 @@ SPREADS: dict[str, str] = {
 MEASURED = ("metric", "unit")
 
 #: Marks behind the head of a row or column, and what they stand for.
-ORACLE = "oracle: the estimate was chosen by looking at the truth, which no user can do; not ranked"
+ORACLE = "oracle: the estimate was chosen by looking at the truth, which no user can do; not ranked beside others"
 TRAINED = "trained on data beyond the observation"
 
 
@@ -48,6 +48,7 @@ class Cell:
         count: trials that ended well and have this metric.
         planned: trials that the cell should have.
         failed, not_applicable: trials of these outcomes.
+        unscored: trials that ended well without a number for this metric.
         place: 1 for the best of those it is compared with, 2 for the second best, else 0.
     """
 
@@ -57,6 +58,7 @@ class Cell:
     planned: int = 0
     failed: int = 0
     not_applicable: int = 0
+    unscored: int = 0
     place: int = 0
 
     @property
@@ -66,8 +68,8 @@ class Cell:
 
     @property
     def missing(self) -> int:
-        """Trials without any record yet, or without this metric."""
-        return max(0, self.planned - self.count - self.failed - self.not_applicable)
+        """Trials without any record yet."""
+        return max(0, self.planned - self.count - self.failed - self.not_applicable - self.unscored)
 
 
 @dataclass(frozen=True)
@@ -163,6 +165,7 @@ class Table:
                     "planned": cell.planned,
                     "failed": cell.failed,
                     "not_applicable": cell.not_applicable,
+                    "unscored": cell.unscored,
                     "oracle": any(head.oracle for head in heads),
                     "trained": any(head.trained for head in heads),
                 }
@@ -180,12 +183,15 @@ class Table:
         named = [factor for factor in self.column_factors if factor not in FACTORS]
         if named:
             notes.insert(0, f"columns: {', '.join(named)}")
-        partial = [cell for cell in cells if not cell.complete]
-        failed = sum(cell.failed for cell in cells)
-        missing = sum(cell.missing for cell in partial)
-        if failed or missing:
-            parts = [f"{failed} failed"] * bool(failed) + [f"{missing} not there yet"] * bool(missing)
-            notes.append(f"(k/n): only k of n trials are in the mean ({', '.join(parts)}); such cells are not ranked")
+        lost = {
+            "failed": sum(cell.failed for cell in cells),
+            "not applicable": sum(cell.not_applicable for cell in cells if cell.count),  # the others read n/a
+            "without a score": sum(cell.unscored for cell in cells),
+            "not there yet": sum(cell.missing for cell in cells),
+        }
+        counts = ", ".join(f"{count} {name}" for name, count in lost.items() if count)
+        if counts:
+            notes.append(f"(k/n): only k of n trials are in the mean ({counts}); such cells are not ranked")
         if any(cell.not_applicable for cell in cells):
             notes.append("n/a: the method does not work on such a field")
         heads = [head for block in self.blocks for head in (*block.rows, *block.columns)]
@@ -311,6 +317,7 @@ def _block(
             "count": good,
             "failed": status.isin(FAILURES),
             "not_applicable": status == NOT_APPLICABLE,
+            "unscored": (status == OK) & part["score"].isna(),
         }
     ).astype(int)
     tally = pd.concat([part[by], tally], axis=1).groupby(by, observed=True).sum()
@@ -365,6 +372,7 @@ def _cell(values: Mapping[Hashable, Any], planned: int, spread: Spread) -> Cell:
         planned=planned,
         failed=int(values["failed"]),
         not_applicable=int(values["not_applicable"]),
+        unscored=int(values["unscored"]),
     )
 
 

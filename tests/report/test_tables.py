@@ -130,6 +130,24 @@ def test_a_cell_of_failures_says_failed_and_one_that_does_not_apply_says_so(thre
     assert re.search(r"^cubic +n/a$", text, re.MULTILINE)
 
 
+def test_every_trial_that_is_not_in_a_mean_is_accounted_for() -> None:
+    outcomes = {"ok": 1.0, "unscored": math.nan, "not-applicable": math.nan, "failed": math.nan}
+    made = frame(
+        *(
+            {"trial": number, "status": "ok" if name == "unscored" else name, "rmse": score}
+            for number, (name, score) in enumerate(outcomes.items())
+        ),
+        *trials([math.nan] * 5, method="void"),
+        *trials([math.nan] * 5, method="cubic", status="not-applicable"),
+    )
+    table = make_table(made, Facts())
+    counts = ("count", "unscored", "not_applicable", "failed", "planned")
+    assert [only(table, method="tap")[name] for name in counts] == [1, 1, 1, 1, 5]
+    assert [only(table, method="void")[name] for name in counts] == [0, 5, 0, 0, 5]
+    assert "(1 failed, 1 not applicable, 6 without a score, 1 not there yet)" in str(table)
+    assert re.search(r"^void +-$", str(table), re.MULTILINE)
+
+
 def test_oracles_are_rows_of_their_own_marked_and_not_ranked(three: pd.DataFrame) -> None:
     oracle = frame(*trials([0.1, 0.1, 0.1, 0.1], select="oracle[every=10]"))
     table = make_table(frame(*three.to_dict("records"), *oracle.to_dict("records")), Facts())
@@ -146,6 +164,7 @@ def test_oracles_among_themselves_are_ranked(three: pd.DataFrame) -> None:
     table = make_table(frame(*({**row, "select": "oracle"} for row in three.to_dict("records"))), Facts())
     assert places(table) == {"tap": 1, "tnn": 2, "nearest": 0}
     assert "tap †" in str(table)
+    assert str(table).splitlines()[-1].endswith("not ranked beside others")
 
 
 def test_trained_methods_are_marked(three: pd.DataFrame) -> None:
@@ -204,7 +223,7 @@ def test_parameters_are_factors() -> None:
         table = make_table(made, facts, columns=[factor])
         (block,) = table.blocks
         assert [head.text for head in block.rows] == ["nearest", "tap"]
-        assert [head.text for head in block.columns] == ["-", "1000", "500"]
+        assert [head.text for head in block.columns] == ["-", "500", "1000"], "numbers by size"
         assert only(table, method="tap", **{factor: "500"})["mean"] == pytest.approx(1.1)
         assert only(table, method="tap", **{factor: "1000"})["mean"] == pytest.approx(0.6)
 
