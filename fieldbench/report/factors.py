@@ -112,8 +112,9 @@ def _owners(name: str, frame: pd.DataFrame, facts: Facts) -> tuple[str, dict[str
         raise RequestError(f"unknown factor {name!r}{nearest(name, choices(frame, facts))}")
     listed = [keys for texts in found.values() for keys in texts.values()]
     full = sorted({key for keys in listed for key in keys})
-    # One column for both would tell apart by one of them what differs in the other.
-    if name not in full and (len(found) > 1 or max(map(len, listed)) > 1):
+    # One column for several would tell apart by one of them what differs in another; a record's own column
+    # (status, a metric) has to stay what it is.
+    if name not in full and (len(found) > 1 or max(map(len, listed)) > 1 or name in frame):
         raise RequestError(f"factor {name!r} may be any of {', '.join(full)}; give one of these")
     spec, texts = next(iter(found.items()))
     return spec, {text: keys[0] for text, keys in texts.items()}

@@ -90,11 +90,11 @@ class StoredRun:
             if factor not in whole:
                 raise RequestError(f"unknown factor {factor!r}{nearest(factor, ('method', 'trial', *SETTING))}")
             levels = list(whole[factor].unique())
-            chosen = [[level for level in levels if _is_meant(level, text, factor)] for text in wanted]
-            if [] in chosen:
-                absent = wanted[chosen.index([])]
+            found = [[level for level in levels if _is_meant(level, text, factor)] for text in wanted]
+            if [] in found:
+                absent = wanted[found.index([])]
                 raise RequestError(f"{self.path} has no record of {factor} {absent}{nearest(absent, map(str, levels))}")
-            frame = frame[frame[factor].isin([level for found in chosen for level in found])]
+            frame = frame[frame[factor].isin([level for meant in found for level in meant])]
         if self.only and frame.empty:
             chosen = ", ".join(f"{factor} {' or '.join(wanted)}" for factor, wanted in self.only.items())
             raise RequestError(f"{self.path} has no record of {chosen}")

@@ -355,11 +355,14 @@ def _block(
     )
 
 
-def _planned(part: pd.DataFrame, by: Sequence[str], facts: Facts) -> dict[int, int]:
+def _planned(part: pd.DataFrame, by: Sequence[str], facts: Facts) -> dict[object, int]:
     """How many trials a cell of each seed should have: as many as were asked for, or as the fullest has."""
     ended = part.groupby(list(dict.fromkeys(["seed", *by])), observed=True).size()
-    most = {int(seed): int(count) for seed, count in ended.groupby(level="seed").max().items()}
-    return {seed: max(count, facts.trials.get(seed, 0)) for seed, count in most.items()}
+    most = ended.groupby(level="seed").max()
+    return {
+        seed: max(count, facts.trials.get(seed, 0))
+        for seed, count in zip(most.index.tolist(), most.tolist(), strict=True)
+    }
 
 
 def _cell(values: Mapping[Hashable, Any], planned: int, spread: Spread) -> Cell:

@@ -241,9 +241,10 @@ def test_parameters_are_factors() -> None:
             "weight",
             ["flat.weight", "tv.weight"],
         ),
+        ([("near[metric=l1]", "sea"), ("near[metric=l2]", "sea")], "metric", ["near.metric"]),
     ],
 )
-def test_a_parameter_of_two_plugins_is_asked_for_by_its_full_name(
+def test_a_name_that_may_mean_several_things_is_asked_for_in_full(
     specs: list[tuple[str, str]], bare: str, full: list[str]
 ) -> None:
     made = frame(
