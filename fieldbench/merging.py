@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from fieldbench.errors import RequestError
-from fieldbench.standing import wanted_trials
 from fieldbench.store import (
     FIELDS,
     FORMAT,
@@ -159,19 +158,7 @@ def _joined(manifests: Sequence[dict[str, Any]]) -> dict[str, Any]:
             plans.append(plan)
     joined = {**manifests[0], "format": FORMAT, "plans": plans}
     joined["sessions"] = [session for manifest in manifests for session in manifest.get("sessions", [])]
-    if "facts" in joined:
-        size = sum(map(len, wanted_trials(plans).values()))
-        joined["facts"] = {**joined["facts"], "trials": _trials_of_a_seed(plans), "size": size}
     return joined
-
-
-def _trials_of_a_seed(plans: Sequence[dict[str, Any]]) -> int:
-    """How many repetitions the plans ask for together, of the seed that has most: tables keep seeds apart."""
-    numbers: dict[int, set[int]] = {}
-    for request in (plan["request"] for plan in plans):
-        first = request.get("first_trial", 0)
-        numbers.setdefault(request["seed"], set()).update(range(first, first + request["trials"]))
-    return max(map(len, numbers.values()))
 
 
 def _write_rows(file: Path, rows: Iterable[dict[str, Any]]) -> None:

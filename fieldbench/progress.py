@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
@@ -136,7 +137,7 @@ class Progress:
         elif status != OK:
             self._seconds.setdefault(cell, Average())
         score = metrics.get(self._headline.get(trial.dataset, ""))
-        if status == OK and score is not None:
+        if status == OK and score is not None and not math.isnan(score):
             self._scores.setdefault((trial.method, trial.select, trial.dataset), Average()).add(score)
 
     def _estimate(self, cell: Cell) -> float | None:

@@ -193,13 +193,10 @@ class Session:
 class Results:
     """The results of a run, for a notebook."""
 
-    def __init__(
-        self, path: str | Path, *, facts: Facts | None = None, sources: Sources | None = None, keep: object = None
-    ) -> None:
+    def __init__(self, path: str | Path, *, sources: Sources | None = None, keep: object = None) -> None:
         """
         Args:
             path: a run directory.
-            facts: what is known of its specs; by default what its manifest says.
             sources: plugins besides the installed ones, for fields that have to be computed again.
             keep: anything that must live as long as the results, such as a temporary folder.
 
@@ -207,7 +204,7 @@ class Results:
             RequestError: if there is no run at ``path``.
         """
         self.path = Path(path)
-        self._facts = facts or read_facts(self.path)
+        self._facts = read_facts(self.path)
         self._sources = sources
         self._keep = keep
 
@@ -404,7 +401,7 @@ def run(
     watch = Line() if progress else Unwatched()
     with interruptible(stop, watch):
         session.run(fresh=fresh, retry_failed=retry_failed, stop=stop, watch=watch)
-    return Results(session.path, facts=session.facts, sources=session.sources, keep=folder)
+    return Results(session.path, sources=session.sources, keep=folder)
 
 
 class Line:
@@ -458,13 +455,12 @@ def interruptible(stop: Stop, watch: Watch) -> Iterator[None]:
 
 
 def read_facts(path: Path) -> Facts:
-    """What a run's manifest knows of its specs.
+    """What a run's manifest knows of its specs and plans.
 
     Raises:
         RequestError: if there is no run at ``path``.
     """
-    manifest = read_manifest(path)
-    return Facts.from_dict(manifest.get("facts", {}))
+    return Facts.of_run(read_manifest(path))
 
 
 def default_folder(plan: Plan) -> Path:

@@ -37,8 +37,8 @@ def compare(
 
     All methods meet the same observations, so trials are compared one by one: mean difference with its 95 %
     interval, wins, and a p-value (Wilcoxon's signed ranks, or a paired t where there are too few trials),
-    corrected by Holm's procedure; over several settings also the mean ranks. `fieldbench plot RUN --kind
-    ranks` draws their critical differences.
+    corrected by Holm's procedure; over several settings also the mean ranks. A method without a score on some
+    trial is not ranked there. `fieldbench plot RUN --kind ranks` draws critical differences of the ranks.
 
     **Examples**
 

@@ -4,7 +4,8 @@ The trials of a setting (dataset, sampler, noise, rate, selection) are its indep
 pair of methods the differences of their scores give a mean with Student's interval, wins, and a test:
 Wilcoxon's signed ranks where there are enough trials for them to reach 5 % at all
 (:func:`fewest_for_ranks`), else a paired t. The p-values of all pairs of a setting are corrected together
-(Holm 1979). Ranks over settings are compared as Demsar 2006 does (Friedman, Nemenyi).
+(Holm 1979). Ranks over settings are compared as Demsar 2006 does (Friedman, Nemenyi). In a setting only those
+methods are ranked that have a score on every trial, since the trials that another lost may be the hard ones.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError, nearest
-from fieldbench.report.factors import FACTORS, label, ordered
+from fieldbench.report.factors import label, must_be_measured, ordered
 from fieldbench.report.facts import Facts
 from fieldbench.trial import OK
 
@@ -93,9 +94,10 @@ class Group:
         title: the setting in words, as far as it needs saying.
         setting: its factors and levels; factors that were averaged over are left out.
         metric, unit: what is compared.
-        methods: best mean first.
-        means: mean score of each method over its own finished trials.
-        pairs: every pair, those of the best method first.
+        methods: those that have a finite score on every trial that all methods ended, best mean first.
+        means: mean score of each of them over these trials.
+        unranked: methods without a score on some of these trials: failed, not applicable or not finite.
+        pairs: every pair of methods with any score, those of the best method first.
     """
 
     title: str
@@ -104,13 +106,17 @@ class Group:
     unit: str
     methods: tuple[str, ...]
     means: tuple[float, ...]
+    unranked: tuple[str, ...]
     pairs: tuple[Pair, ...]
 
     @property
     def sentence(self) -> str:
         """The best method against the runner-up."""
-        if not self.pairs:
-            return f"{self.methods[0]} has no rival" if self.methods else "no finished trials"
+        if not self.methods:
+            return "no method has a score on every trial" if self.unranked else "no trial has ended for all methods"
+        if len(self.methods) == 1:
+            best = self.methods[0]
+            return f"only {best} has a score on every trial" if self.unranked else f"{best} has no rival"
         first, second = self.methods[0], self.methods[1]
         pair = next(pair for pair in self.pairs if {pair.better, pair.worse} == {first, second})
         return pair.sentence(self.unit, "" if self.unit else self.metric)
@@ -123,7 +129,7 @@ class Ranks:
     Attributes:
         methods: best mean rank first.
         means: mean rank of each.
-        settings: how many settings were ranked: those in which every method has a score.
+        settings: how many settings were ranked: those in which every method has a score on every trial.
         friedman: p-value of Friedman's test that all methods are alike; NaN with fewer than 3 methods or
             2 settings.
     """
@@ -140,7 +146,7 @@ class Comparison:
 
     Attributes:
         groups: one a setting.
-        scores: mean score, a row a setting and a column a method; NaN where a method has none.
+        scores: mean score, a row a setting and a column a method; NaN where a method is not ranked.
         higher_is_better: for each row of ``scores``.
         averaged: factors that were averaged over within each trial, before any statistics.
     """
@@ -155,9 +161,9 @@ class Comparison:
         """One sentence for the whole: the only setting's, or who is best in how many."""
         if len(self.groups) == 1:
             return f"{self.groups[0].sentence} ({self.groups[0].title})."
-        contested = [group for group in self.groups if group.pairs]
+        contested = [group for group in self.groups if len(group.methods) > 1]
         if not contested:
-            return "No setting has two methods to compare."
+            return "No setting has two methods with a score on every trial."
         firsts = [group.methods[0] for group in contested]
         best = max(dict.fromkeys(firsts), key=firsts.count)
         example = next(group for group in contested if group.methods[0] == best)
@@ -171,7 +177,7 @@ class Comparison:
                 yield {**group.setting, "metric": group.metric, "unit": group.unit, **vars(pair)}
 
     def ranks(self) -> Ranks:
-        """Mean ranks over the settings in which every method has a score; equal scores share their ranks."""
+        """Mean ranks over the settings in which every method is ranked; equal scores share their ranks."""
         from scipy import stats
 
         complete = self.scores.notna().all(axis=1).to_numpy()
@@ -223,9 +229,18 @@ class Comparison:
             notes.append(f"p: {' or '.join(names)}, two-sided, Holm's correction over the pairs of a setting")
         if self.averaged:
             notes.append(f"each trial's scores were first averaged over {', '.join(self.averaged)}")
+        unranked = [name for group in self.groups for name in group.unranked]
+        if unranked:
+            listed = ", ".join(f"{name} in {unranked.count(name)}" for name in dict.fromkeys(unranked))
+            settings = f"{len(self.groups)} setting{'s' * (len(self.groups) > 1)}"
+            notes.append(
+                f"not ranked: {listed} of {settings}, for want of a score on some trial "
+                "(failed, not applicable or not finite), which may be a hard one"
+            )
         if missing:
             notes.append(
-                f"missing: {missing} pairs are left out, since a method has no score there (failed or not run)"
+                f"missing: {missing} pairs are left out, since a method has no score there (failed or not run yet, "
+                "or no finite one)"
             )
         return notes
 
@@ -253,23 +268,23 @@ def compare(frame: pd.DataFrame, facts: Facts, *, metric: str | None = None, ave
     methods = [str(name) for name in ordered(list(frame["method"].astype(str)), "method", facts)]
     if len(methods) < 2:
         raise RequestError("a comparison needs at least two methods; this run has " + (", ".join(methods) or "none"))
+    if metric is not None:
+        must_be_measured(metric, frame)
+    average = tuple(dict.fromkeys(average))
     plain = frame.assign(**{name: frame[name].astype(str) for name in ("method", "status", *SETTING) if name != "rate"})
     by = [factor for factor in SETTING if factor not in average]
-    groups, rows, directions = [], [], []
+    groups, directions = [], []
     for setting in _settings(plain, by, facts):
         part = plain[np.logical_and.reduce([plain[factor] == value for factor, value in setting.items()])]
         chosen = metric or facts.headline.get(str(setting["dataset"]), "rmse")
-        if chosen not in part:
-            known = [str(name) for name in frame.columns if name not in ("key", "trial", "status", "error", *FACTORS)]
-            raise RequestError(f"unknown metric {chosen!r}{nearest(chosen, known)}")
         lower = facts.lower_is_better(chosen)
-        table = _paired(part, chosen, average, methods)
         unit = facts.unit(chosen, str(setting["dataset"]))
-        groups.append(_group(_title(setting, plain), setting, chosen, unit, table, lower))
-        rows.append({name: float(table[name].mean()) if name in table else math.nan for name in methods})
+        paired = _paired(part, chosen, average, methods)
+        groups.append(_group(_title(setting, plain), setting, chosen, unit, paired, lower))
         directions.append(not lower)
-    scores = pd.DataFrame(rows, index=[group.title for group in groups], columns=methods)
-    return Comparison(tuple(groups), scores, tuple(directions), tuple(average))
+    rows = [dict(zip(group.methods, group.means, strict=True)) for group in groups]
+    scores = pd.DataFrame(rows, index=[group.title for group in groups], columns=methods, dtype=float)
+    return Comparison(tuple(groups), scores, tuple(directions), average)
 
 
 def fewest_for_ranks(pairs: int) -> int:
@@ -312,18 +327,29 @@ def _settings(frame: pd.DataFrame, by: Sequence[str], facts: Facts) -> list[dict
     return [dict(zip(by, row, strict=True)) for row in present]
 
 
-def _paired(part: pd.DataFrame, metric: str, average: Sequence[str], methods: Sequence[str]) -> pd.DataFrame:
-    """Finite scores, a row a trial and a column a method; NaN where a method has none."""
-    scores = part[metric].where((part["status"] == OK) & np.isfinite(part[metric].astype(float)))
-    index = ["seed", "trial", *average]
-    table = part.assign(score=scores.astype(float)).pivot_table("score", index, "method", dropna=False, sort=True)
-    table = table[[name for name in methods if name in table]]
-    if average:
-        levels = ["seed", "trial"]
-        wanted = part[list(average)].drop_duplicates().shape[0]
-        whole = table.groupby(level=levels).count() == wanted
-        table = table.groupby(level=levels).mean().where(whole)
-    return table.dropna(how="all")
+@dataclass(frozen=True)
+class _Paired:
+    """One setting's trials, a row a trial and a column a method.
+
+    Attributes:
+        scores: finite scores; NaN where a method has none.
+        ended: whether the trial has ended for the method, in whatever way.
+    """
+
+    scores: pd.DataFrame
+    ended: pd.DataFrame
+
+
+def _paired(part: pd.DataFrame, metric: str, average: Sequence[str], methods: Sequence[str]) -> _Paired:
+    """A trial that is averaged over levels of a factor needs all of them."""
+    values = part[metric].astype(float) if metric in part else pd.Series(math.nan, index=part.index)
+    scores = part.assign(score=values.where((part["status"] == OK) & np.isfinite(values)))
+    levels = len(part[list(average)].drop_duplicates()) if average else 1
+    trials = scores.groupby(["seed", "trial", "method"], sort=True)["score"]
+    present = [name for name in methods if name in set(part["method"])]
+    whole = trials.mean().where(trials.count() >= levels)
+    ended = trials.size() >= levels
+    return _Paired(whole.unstack("method")[present], ended.unstack("method", fill_value=False)[present])
 
 
 def _title(setting: dict[str, object], frame: pd.DataFrame) -> str:
@@ -337,20 +363,23 @@ def _title(setting: dict[str, object], frame: pd.DataFrame) -> str:
     return ", ".join(shown)
 
 
-def _group(title: str, setting: dict[str, object], metric: str, unit: str, table: pd.DataFrame, lower: bool) -> Group:
-    means = {str(name): float(table[name].mean()) for name in table if table[name].notna().any()}
-    best_first = sorted(means, key=lambda name: means[name] if lower else -means[name])
-    rivals = list(itertools.combinations(best_first, 2))
+def _group(title: str, setting: dict[str, object], metric: str, unit: str, paired: _Paired, lower: bool) -> Group:
+    common = paired.scores[paired.ended.all(axis=1)]
+    complete = [str(name) for name in common if len(common) and common[name].notna().all()]
+    unranked = [str(name) for name in common if len(common) and name not in complete]
+    means = {name: float(common[name].mean()) for name in complete}
+    ranked = sorted(means, key=lambda name: means[name] if lower else -means[name])
+    others = [str(name) for name in common if name not in means and paired.scores[name].notna().any()]
+    rivals = list(itertools.combinations([*ranked, *others], 2))
     fewest = fewest_for_ranks(max(1, len(rivals)))
     pairs = [
-        _pair(first, second, table[first].to_numpy(), table[second].to_numpy(), lower, fewest)
+        _pair(first, second, paired.scores[first].to_numpy(), paired.scores[second].to_numpy(), lower, fewest)
         for first, second in rivals
     ]
     corrected = holm([pair.p for pair in pairs])
     pairs = [replace(pair, corrected=value) for pair, value in zip(pairs, corrected, strict=True)]
-    return Group(
-        title, setting, metric, unit, tuple(best_first), tuple(means[name] for name in best_first), tuple(pairs)
-    )
+    listed = tuple(means[name] for name in ranked)
+    return Group(title, setting, metric, unit, tuple(ranked), listed, tuple(unranked), tuple(pairs))
 
 
 def _pair(first: str, second: str, left: Vector, right: Vector, lower: bool, fewest: int) -> Pair:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pandas as pd
 
@@ -20,42 +20,53 @@ FACTORS = ("method", "dataset", "sampler", "noise", "select", "rate", "seed", "d
 SPECS = ("method", "dataset", "sampler", "noise", "select")
 
 
-def with_parameter(frame: pd.DataFrame, name: str, facts: Facts) -> pd.DataFrame:
-    """The frame with a column for one parameter, which is taken out of the specs.
+def with_parameters(frame: pd.DataFrame, names: Sequence[str], facts: Facts) -> pd.DataFrame:
+    """The frame with a column for each of these parameters, which are taken out of the specs.
 
     ``epochs`` is that parameter of whatever has it, ``tap.epochs`` that of tap alone. So
     ``tap[epochs=500]`` becomes method ``tap`` with ``500`` in the new column; a spec without such a
     parameter gets ``-``.
 
     Raises:
-        RequestError: if nothing in the frame has this parameter.
+        RequestError: if nothing in the frame has such a parameter, or its name alone does not say which is meant.
     """
-    frame = frame.copy()
-    column = pd.Series(ABSENT, index=frame.index, dtype=object)
-    found = False
-    for spec in SPECS:
-        for text in map(str, frame[spec].cat.categories):
-            values = [value for key, value in facts.parameters_of(text).items() if _matches(key, name)]
-            if values:
-                found = True
-                column[frame[spec] == text] = values[0]
-        shorter = {text: _without(str(text), name) for text in frame[spec].cat.categories}
-        frame[spec] = frame[spec].astype(object).map(shorter).astype("category")
-    if not found:
-        raise RequestError(f"unknown factor {name!r}{nearest(name, choices(frame, facts))}")
-    frame[name] = column
-    return frame
+    taken: dict[str, dict[str, set[str]]] = {}
+    columns = {}
+    for name in names:
+        spec, keys = _owners(name, frame, facts)
+        values = {text: facts.parameters_of(text)[key] for text, key in keys.items()}
+        columns[name] = frame[spec].astype(object).map(lambda text, values=values: values.get(text, ABSENT))
+        for text, key in keys.items():
+            taken.setdefault(spec, {}).setdefault(text, set()).add(key)
+    for spec, texts in taken.items():
+        shorter = {text: _without(text, texts.get(text, set())) for text in map(str, frame[spec].cat.categories)}
+        columns[spec] = frame[spec].astype(object).map(shorter).astype("category")
+    return frame.assign(**columns)
+
+
+def measures(frame: pd.DataFrame) -> list[str]:
+    """What can be tabled and compared: the metrics of the records, ``seconds`` and ``peak_memory``."""
+    others = ("key", "trial", "status", "error", *FACTORS)
+    return [str(name) for name in frame.columns if name not in others]
+
+
+def must_be_measured(metric: str, frame: pd.DataFrame) -> None:
+    """
+    Raises:
+        RequestError: if no record has this metric.
+    """
+    known = measures(frame)
+    if metric not in known:
+        raise RequestError(f"unknown metric {metric!r}{nearest(metric, known)}")
 
 
 def is_of_methods(name: str, frame: pd.DataFrame, facts: Facts) -> bool:
-    """Whether a factor is a parameter of methods (or of their selection) and of nothing observed."""
-    having = {
-        spec
-        for spec in SPECS
-        for text in frame[spec].cat.categories
-        if any(_matches(key, name) for key in facts.parameters_of(str(text)))
-    }
-    return bool(having) and having <= {"method", "select"}
+    """Whether a factor is a parameter of methods (or of their selection) and of nothing observed.
+
+    Raises:
+        RequestError: as :func:`with_parameters` does.
+    """
+    return _owners(name, frame, facts)[0] in ("method", "select")
 
 
 def choices(frame: pd.DataFrame, facts: Facts) -> list[str]:
@@ -69,12 +80,8 @@ def choices(frame: pd.DataFrame, facts: Facts) -> list[str]:
 def ordered(values: Sequence[object], factor: str, facts: Facts) -> list[object]:
     """Levels of a factor in the order in which they are read: numbers by size, specs as asked for."""
     distinct = list(dict.fromkeys(values))
-    try:
-        return sorted(distinct, key=lambda value: float(str(value)))
-    except ValueError:
-        pass
     if factor not in SPECS:
-        return sorted(distinct, key=str)
+        return sorted(distinct, key=_size)
     names = [_name(text) for text in facts.order]
 
     def place(value: object) -> tuple[int, str]:
@@ -93,19 +100,48 @@ def label(value: object, factor: str) -> str:
     return str(value)
 
 
-def _matches(key: str, name: str) -> bool:
-    return key == name or key.partition(".")[2] == name
+def _owners(name: str, frame: pd.DataFrame, facts: Facts) -> tuple[str, dict[str, str]]:
+    """The kind of spec that has a parameter, and for each such spec that has it the parameter's full name."""
+    found: dict[str, dict[str, list[str]]] = {}
+    for spec in SPECS:
+        for text in map(str, frame[spec].cat.categories):
+            keys = [key for key in facts.parameters_of(text) if name in (key, key.partition(".")[2])]
+            if keys:
+                found.setdefault(spec, {})[text] = keys
+    if not found:
+        raise RequestError(f"unknown factor {name!r}{nearest(name, choices(frame, facts))}")
+    listed = [keys for texts in found.values() for keys in texts.values()]
+    full = sorted({key for keys in listed for key in keys})
+    # One column for several would tell apart by one of them what differs in another; a record's own column
+    # (status, a metric) has to stay what it is.
+    if name not in full and (len(found) > 1 or max(map(len, listed)) > 1 or name in frame):
+        raise RequestError(f"factor {name!r} may be any of {', '.join(full)}; give one of these")
+    spec, texts = next(iter(found.items()))
+    return spec, {text: keys[0] for text, keys in texts.items()}
 
 
-def _without(text: str, name: str) -> str:
-    parts = [
-        format_part(
-            part.name,
-            {key: value for key, value in part.parameters.items() if not _matches(f"{part.name}.{key}", name)},
-        )
-        for part in parse(text)
+def _without(text: str, keys: Collection[str]) -> str:
+    parts = parse(text)
+    # Of two parts of one name (a+tv+tv) the last is the one whose parameters the facts have.
+    last = {part.name: place for place, part in enumerate(parts)}
+    kept = [
+        {
+            key: value
+            for key, value in part.parameters.items()
+            if f"{part.name}.{key}" not in keys or last[part.name] != place
+        }
+        for place, part in enumerate(parts)
     ]
-    return "+".join(parts)
+    return "+".join(format_part(part.name, parameters) for part, parameters in zip(parts, kept, strict=True))
+
+
+def _size(value: object) -> tuple[bool, float, str]:
+    """Sorts words, such as the mark of what is absent, before numbers."""
+    text = str(value)
+    try:
+        return True, float(text), text
+    except ValueError:
+        return False, 0.0, text
 
 
 def _name(text: str) -> str:

@@ -6,6 +6,7 @@ later and elsewhere, without them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -14,6 +15,7 @@ from fieldbench.plan import Plan
 from fieldbench.plugin import Plugin
 from fieldbench.registry import Registry
 from fieldbench.spec import Part, format_value, parse
+from fieldbench.standing import wanted_trials
 
 #: Columns of a record that are no metric but can be tabled like one, each with its unit.
 MEASURES: dict[str, str] = {"seconds": "s", "peak_memory": "bytes"}
@@ -24,7 +26,7 @@ class Facts:
     """Facts about the specs of a run.
 
     Attributes:
-        trials: repetitions that were asked for in each cell; 0 where unknown.
+        trials: repetitions of each seed that were asked for in each cell; empty where unknown.
         size: trials that were asked for in all; 0 where unknown.
         order: specs in the order in which they were asked for.
         headline: the metric that tables of a dataset show, by dataset.
@@ -35,7 +37,7 @@ class Facts:
         parameters: for each spec its parameters, defaults included, as text: ``{"tap.epochs": "1000"}``.
     """
 
-    trials: int = 0
+    trials: Mapping[int, int] = field(default_factory=dict)
     size: int = 0
     order: tuple[str, ...] = ()
     headline: Mapping[str, str] = field(default_factory=dict)
@@ -46,19 +48,26 @@ class Facts:
     parameters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """A form for the manifest, readable as JSON."""
-        return asdict(self)
+        """A form for the manifest, readable as JSON: all but the counts, which are those of the plans beside it."""
+        return {key: value for key, value in asdict(self).items() if key not in ("trials", "size")}
 
     @classmethod
-    def from_dict(cls, stored: Mapping[str, Any]) -> Facts:
-        """Read what :meth:`as_dict` wrote; what is missing or unknown is left out."""
+    def of_run(cls, manifest: Mapping[str, Any]) -> Facts:
+        """The facts of a stored run: what :meth:`as_dict` gave its manifest, and what all its plans ask for.
+
+        What is missing or unknown is left out.
+        """
         tuples = ("order", "higher_is_better", "with_unit", "trained")
         known: dict[str, Any] = {
             key: tuple(value) if key in tuples else value
-            for key, value in stored.items()
+            for key, value in manifest.get("facts", {}).items()
             if key in cls.__dataclass_fields__
         }
-        return cls(**known)
+        wanted = wanted_trials(manifest["plans"])
+        trials: Counter[int] = Counter()
+        for numbers in wanted.values():
+            trials |= Counter(seed for seed, _ in numbers)  # the larger count of each seed
+        return cls(**{**known, "trials": trials, "size": sum(map(len, wanted.values()))})
 
     def unit(self, metric: str, dataset: str) -> str:
         """The unit of a metric (or of seconds and memory) on a dataset, or an empty text."""
@@ -78,7 +87,7 @@ class Facts:
 
 
 def gather(plan: Plan, registry: Registry) -> Facts:
-    """The facts of a plan."""
+    """The facts of a plan, but for the counts: a run may have several plans."""
     datasets = list(dict.fromkeys(setting.dataset for setting in plan.settings))
     specs: dict[str, Mapping[str, str]] = {}
     for text in plan.methods:
@@ -96,8 +105,6 @@ def gather(plan: Plan, registry: Registry) -> Facts:
         specs[text] = _parameters([registry.selection(text)])
     metrics = registry.metrics()
     return Facts(
-        trials=plan.request.trials,
-        size=plan.size,
         order=tuple(specs),
         headline={text: registry.dataset(text).metric for text in datasets},
         units=dict(plan.units),

@@ -15,9 +15,10 @@ from fieldbench.errors import RequestError, nearest
 from fieldbench.fields import Reconstruction, reconstruction
 from fieldbench.registry import Registry, Sources
 from fieldbench.report.comparison import SETTING
-from fieldbench.report.factors import label, ordered
+from fieldbench.report.factors import SPECS, label, ordered
 from fieldbench.report.facts import Facts
 from fieldbench.report.frame import read_frame
+from fieldbench.spec import parse
 from fieldbench.store import existing_run, read_manifest, read_rows
 from fieldbench.trial import OK, Trial
 
@@ -55,10 +56,11 @@ class StoredRun:
     Attributes:
         path: the run directory.
         sources: plugins besides the installed ones, for fields that have to be recomputed.
-        only: keep the records with these levels of a factor: ``{"rate": ["0.1"], "method": ["tap"]}``.
+        only: keep the records with these levels of a factor: ``{"rate": ["0.1"], "method": ["tap"]}``. A name
+            stands for it with any parameters, but not for its combinations, such as ``tap+tv``.
 
     Raises:
-        RequestError: if there is no run at ``path``, or nothing is left of it.
+        RequestError: if there is no run at ``path``, it has no record of a level, or nothing is left of it.
     """
 
     path: Path
@@ -74,7 +76,7 @@ class StoredRun:
 
     @cached_property
     def facts(self) -> Facts:
-        return Facts.from_dict(self.manifest.get("facts", {}))
+        return Facts.of_run(self.manifest)
 
     @cached_property
     def registry(self) -> Registry:
@@ -83,11 +85,16 @@ class StoredRun:
     @cached_property
     def frame(self) -> pd.DataFrame:
         """The records that :attr:`only` leaves, as :func:`fieldbench.report.frame.read_frame` gives them."""
-        frame = read_frame(self.path)
+        frame = whole = read_frame(self.path)
         for factor, wanted in self.only.items():
-            if factor not in frame:
+            if factor not in whole:
                 raise RequestError(f"unknown factor {factor!r}{nearest(factor, ('method', 'trial', *SETTING))}")
-            frame = frame[[_matches(value, wanted) for value in frame[factor]]]
+            levels = list(whole[factor].unique())
+            found = [[level for level in levels if _is_meant(level, text, factor)] for text in wanted]
+            if [] in found:
+                absent = wanted[found.index([])]
+                raise RequestError(f"{self.path} has no record of {factor} {absent}{nearest(absent, map(str, levels))}")
+            frame = frame[frame[factor].isin([level for meant in found for level in meant])]
         if self.only and frame.empty:
             chosen = ", ".join(f"{factor} {' or '.join(wanted)}" for factor, wanted in self.only.items())
             raise RequestError(f"{self.path} has no record of {chosen}")
@@ -149,14 +156,20 @@ def trial_of(row: Mapping[str, Any]) -> Trial:
     return Trial(**{item.name: row[item.name] for item in fields(Trial)})
 
 
-def _matches(value: object, wanted: Sequence[str]) -> bool:
-    """Whether a level is one of those asked for: the whole spec or its bare name, or an equal number."""
-    for text in wanted:
-        if str(value) == text or str(value).partition("[")[0] == text:
-            return True
-        try:
-            if float(str(value)) == float(text):
-                return True
-        except ValueError:
-            continue
-    return False
+def _is_meant(level: object, text: str, factor: str) -> bool:
+    """Whether a level is the one asked for: the same text, an equal number, or a spec of these very parts.
+
+    Parameters that are not named may be any: ``tap`` is ``tap[epochs=500]``, too. A combination is another
+    method: ``tap`` is not ``tap+tv``, but ``tap+tv`` is ``tap[epochs=500]+tv[weight=0.1]``.
+    """
+    if str(level) == text:
+        return True
+    if factor in SPECS:
+        there, asked = parse(str(level)), parse(text)
+        return [part.name for part in there] == [part.name for part in asked] and all(
+            part.parameters.items() <= known.parameters.items() for part, known in zip(asked, there, strict=True)
+        )
+    try:
+        return float(str(level)) == float(text)
+    except ValueError:
+        return False

@@ -10,7 +10,15 @@ from typing import Any, Literal, TypeAlias, get_args
 import pandas as pd
 
 from fieldbench.errors import RequestError, nearest
-from fieldbench.report.factors import FACTORS, is_of_methods, label, ordered, with_parameter
+from fieldbench.report.factors import (
+    FACTORS,
+    is_of_methods,
+    label,
+    measures,
+    must_be_measured,
+    ordered,
+    with_parameters,
+)
 from fieldbench.report.facts import MEASURES, Facts
 from fieldbench.trial import FAILURES, NOT_APPLICABLE, OK
 
@@ -23,8 +31,11 @@ SPREADS: dict[str, str] = {
     "none": "",
 }
 
+#: Columns that say what a score is; a block has one of each.
+MEASURED = ("metric", "unit")
+
 #: Marks behind the head of a row or column, and what they stand for.
-ORACLE = "oracle: the estimate was chosen by looking at the truth, which no user can do; not ranked"
+ORACLE = "oracle: the estimate was chosen by looking at the truth, which no user can do; not ranked beside others"
 TRAINED = "trained on data beyond the observation"
 
 
@@ -37,6 +48,7 @@ class Cell:
         count: trials that ended well and have this metric.
         planned: trials that the cell should have.
         failed, not_applicable: trials of these outcomes.
+        unscored: trials that ended well without a number for this metric.
         place: 1 for the best of those it is compared with, 2 for the second best, else 0.
     """
 
@@ -46,6 +58,7 @@ class Cell:
     planned: int = 0
     failed: int = 0
     not_applicable: int = 0
+    unscored: int = 0
     place: int = 0
 
     @property
@@ -55,8 +68,8 @@ class Cell:
 
     @property
     def missing(self) -> int:
-        """Trials without any record yet, or without this metric."""
-        return max(0, self.planned - self.count - self.failed - self.not_applicable)
+        """Trials without any record yet."""
+        return max(0, self.planned - self.count - self.failed - self.not_applicable - self.unscored)
 
 
 @dataclass(frozen=True)
@@ -152,6 +165,7 @@ class Table:
                     "planned": cell.planned,
                     "failed": cell.failed,
                     "not_applicable": cell.not_applicable,
+                    "unscored": cell.unscored,
                     "oracle": any(head.oracle for head in heads),
                     "trained": any(head.trained for head in heads),
                 }
@@ -169,12 +183,15 @@ class Table:
         named = [factor for factor in self.column_factors if factor not in FACTORS]
         if named:
             notes.insert(0, f"columns: {', '.join(named)}")
-        partial = [cell for cell in cells if not cell.complete]
-        failed = sum(cell.failed for cell in cells)
-        missing = sum(cell.missing for cell in partial)
-        if failed or missing:
-            parts = [f"{failed} failed"] * bool(failed) + [f"{missing} not there yet"] * bool(missing)
-            notes.append(f"(k/n): only k of n trials are in the mean ({', '.join(parts)}); such cells are not ranked")
+        lost = {
+            "failed": sum(cell.failed for cell in cells),
+            "not applicable": sum(cell.not_applicable for cell in cells if cell.count),  # the others read n/a
+            "without a score": sum(cell.unscored for cell in cells),
+            "not there yet": sum(cell.missing for cell in cells),
+        }
+        counts = ", ".join(f"{count} {name}" for name, count in lost.items() if count)
+        if counts:
+            notes.append(f"(k/n): only k of n trials are in the mean ({counts}); such cells are not ranked")
         if any(cell.not_applicable for cell in cells):
             notes.append("n/a: the method does not work on such a field")
         heads = [head for block in self.blocks for head in (*block.rows, *block.columns)]
@@ -210,7 +227,7 @@ def make_table(
         spread: ``std``, ``stderr``, ``interval`` (95 %, Student's t) or ``none``.
 
     Returns:
-        A table of one block for each combination of the other factors that vary.
+        A table of one block for each combination of the other factors that vary, and for each metric and unit.
 
     Raises:
         RequestError: for an unknown factor, metric or spread, or a frame without any record.
@@ -223,16 +240,15 @@ def make_table(
     used = (*row_factors, *column_factors)
     parameters = [factor for factor in used if factor not in FACTORS]
     rivals = {"method", "select", *(name for name in parameters if is_of_methods(name, frame, facts))}
-    for name in parameters:
-        frame = with_parameter(frame, name, facts)
-    frame = _scored(frame, metric, facts)
-    others = [name for name in (*FACTORS, "metric") if name not in used and name != "device"]
+    frame = _scored(frame, metric, facts).assign(trained=frame["method"].isin(facts.trained))
+    frame = with_parameters(frame, parameters, facts)  # last, since the facts are those of whole specs
+    others = [name for name in (*FACTORS, *MEASURED) if name not in used and name != "device"]
     varying = [name for name in others if frame[name].nunique() > 1]
     if "dataset" in others and "dataset" not in varying:
         varying.insert(0, "dataset")
     varying.sort(key=lambda name: name != "dataset")
     shown = tuple(name for name in varying if name == "dataset" or not _goes_with_dataset(frame, name))
-    common = {name: frame[name].iloc[0] for name in others if name not in (*varying, "metric")}
+    common = {name: frame[name].iloc[0] for name in others if name not in (*varying, *MEASURED)}
 
     arrangement = _Arrangement(row_factors, column_factors, shown, frozenset(rivals), spread)  # type: ignore[arg-type]
     blocks = []
@@ -271,31 +287,20 @@ def _arrangement(
 
 
 def _scored(frame: pd.DataFrame, metric: str | None, facts: Facts) -> pd.DataFrame:
-    """The frame with columns ``metric`` and ``score``: one metric for all, or each dataset's own."""
-    plain = ("key", "trial", "status", "error", *FACTORS)
-    known = [str(name) for name in frame.columns if name not in plain]
-    frame = frame.copy()
+    """The frame with columns ``metric``, ``unit`` and ``score``: one metric for all, or each dataset's own."""
     if metric is not None:
-        if metric not in known:
-            raise RequestError(f"unknown metric {metric!r}{nearest(metric, known)}")
-        frame["metric"], frame["score"] = metric, frame[metric].astype(float)
-        return frame
-    scores = [name for name in known if name not in MEASURES]
-    frame["metric"], frame["score"] = "", math.nan
-    for dataset in frame["dataset"].unique():
-        chosen = _headline(str(dataset), facts, scores)
+        must_be_measured(metric, frame)
+    scores = [name for name in measures(frame) if name not in MEASURES]
+    frame = frame.copy()
+    frame["metric"], frame["unit"], frame["score"] = "", "", math.nan
+    for dataset in map(str, frame["dataset"].unique()):
+        chosen = metric or facts.headline.get(dataset) or (["rmse"] if "rmse" in scores else [*scores, "rmse"])[0]
         here = frame["dataset"] == dataset
         frame.loc[here, "metric"] = chosen
+        frame.loc[here, "unit"] = facts.unit(chosen, dataset)
         if chosen in frame:
             frame.loc[here, "score"] = frame.loc[here, chosen].astype(float)
     return frame
-
-
-def _headline(dataset: str, facts: Facts, scores: list[str]) -> str:
-    if dataset in facts.headline:
-        return facts.headline[dataset]
-    same = [name for text, name in facts.headline.items() if text.partition("[")[0] == dataset.partition("[")[0]]
-    return (same or (["rmse"] if "rmse" in scores else scores) or ["rmse"])[0]
 
 
 def _block(
@@ -309,10 +314,10 @@ def _block(
     good = (status == OK) & part["score"].notna()
     tally = pd.DataFrame(
         {
-            "ended": 1,
             "count": good,
             "failed": status.isin(FAILURES),
             "not_applicable": status == NOT_APPLICABLE,
+            "unscored": (status == OK) & part["score"].isna(),
         }
     ).astype(int)
     tally = pd.concat([part[by], tally], axis=1).groupby(by, observed=True).sum()
@@ -321,31 +326,43 @@ def _block(
 
     rows = _heads(part, arrangement.rows, facts)
     columns = _heads(part, arrangement.columns, facts)
-    planned = max(facts.trials, int(summary["ended"].max())) if facts.trials else int(summary["ended"].max())
+    planned = _planned(part, by, facts)
     found = {
         key if isinstance(key, tuple) else (key,): row
         for key, row in zip(summary.index, summary.to_dict("records"), strict=True)
     }
-    # A method without the parameter that columns differ in has no trials there, and none are missing.
-    absent = Cell(planned=planned if set(by) <= set(FACTORS) else 0)
     cells = {}
     for i, row in enumerate(rows):
         for j, column in enumerate(columns):
-            values = found.get((*row.levels, *column.levels))
-            cells[i, j] = absent if values is None else _cell(values, planned, arrangement.spread)
+            levels = (*row.levels, *column.levels)
+            values = found.get(levels)
+            seed = dict(zip(by, levels, strict=True)).get("seed", part["seed"].iloc[0])
+            if values is not None:
+                cells[i, j] = _cell(values, planned[seed], arrangement.spread)
+            else:  # a method without the parameter that columns differ in has no trials there, and none are missing
+                cells[i, j] = Cell(planned=planned[seed] if set(by) <= set(FACTORS) else 0)
     metric = str(part["metric"].iloc[0])
     cells = _ranked(cells, rows, columns, arrangement, facts.lower_is_better(metric))
-    dataset = str(part["dataset"].iloc[0])
     return Block(
-        levels={key: value for key, value in fixed.items() if key != "metric"},
-        shown=tuple(name for name in arrangement.titles if name != "metric"),
+        levels={key: value for key, value in fixed.items() if key not in MEASURED},
+        shown=tuple(name for name in arrangement.titles if name not in MEASURED),
         metric=metric,
-        unit=facts.unit(metric, dataset),
+        unit=str(part["unit"].iloc[0]),
         rows=rows,
         columns=columns,
         cells=cells,
         decimals=_decimals([cell.mean for cell in cells.values()]),
     )
+
+
+def _planned(part: pd.DataFrame, by: Sequence[str], facts: Facts) -> dict[object, int]:
+    """How many trials a cell of each seed should have: as many as were asked for, or as the fullest has."""
+    ended = part.groupby(list(dict.fromkeys(["seed", *by])), observed=True).size()
+    most = ended.groupby(level="seed").max()
+    return {
+        seed: max(count, facts.trials.get(seed, 0))
+        for seed, count in zip(most.index.tolist(), most.tolist(), strict=True)
+    }
 
 
 def _cell(values: Mapping[Hashable, Any], planned: int, spread: Spread) -> Cell:
@@ -358,6 +375,7 @@ def _cell(values: Mapping[Hashable, Any], planned: int, spread: Spread) -> Cell:
         planned=planned,
         failed=int(values["failed"]),
         not_applicable=int(values["not_applicable"]),
+        unscored=int(values["unscored"]),
     )
 
 
@@ -375,26 +393,22 @@ def _spread(deviation: float, count: int, spread: Spread) -> float:
 
 
 def _heads(part: pd.DataFrame, factors: tuple[str, ...], facts: Facts) -> tuple[Head, ...]:
+    trained = part.groupby(list(factors), observed=True)["trained"].any()
     present = part[list(factors)].drop_duplicates()
     orders = {factor: ordered(list(present[factor]), factor, facts) for factor in factors}
     levels = sorted(
         present.itertuples(index=False, name=None),
         key=lambda row: [orders[factor].index(value) for factor, value in zip(factors, row, strict=True)],
     )
-    return tuple(_head(row, factors, part, facts) for row in levels)
+    return tuple(_head(row, factors, part, bool(trained[row if len(row) > 1 else row[0]])) for row in levels)
 
 
-def _head(levels: tuple[object, ...], factors: tuple[str, ...], part: pd.DataFrame, facts: Facts) -> Head:
+def _head(levels: tuple[object, ...], factors: tuple[str, ...], part: pd.DataFrame, trained: bool) -> Head:
     named = dict(zip(factors, levels, strict=True))
     selection = str(named.get("select", part["select"].iloc[0]))
     oracle = selection.partition("[")[0] == "oracle" and ("select" in named or "method" in named)
-    trained = "method" in named and any(str(named["method"]) in (text, _plain(text)) for text in facts.trained)
     shown = [label(value, factor) for factor, value in named.items()]
-    return Head(levels, ", ".join(shown), oracle, trained)
-
-
-def _plain(text: str) -> str:
-    return text.partition("[")[0]
+    return Head(levels, ", ".join(shown), oracle, trained and "method" in named)
 
 
 def _ranked(

@@ -24,7 +24,6 @@ def stored(out: Path, *, statuses: dict[int, str] | None = None, shift: float = 
     """A run with made-up scores: the trial's number plus a shift."""
     made = plan(**{"trials": 3, **asked})
     with RunStore.open(out, made) as store:
-        store.manifest["facts"] = {"trials": made.request.trials}
         store.begin({"host": out.name, "slots": {"cpu": 2}})
         for trial in made:
             status = (statuses or {}).get(trial.trial, OK)
@@ -45,10 +44,19 @@ def test_trials_of_two_machines_join_to_the_run_of_one(tmp_path: Path) -> None:
     assert (merged.trials, merged.alike, merged.conflicts) == (10, 0, ())
     assert results(tmp_path / "both") == results(tmp_path / "one")
     assert len(read_manifest(tmp_path / "both")["sessions"]) == 2
-    assert read_manifest(tmp_path / "both")["facts"]["trials"] == 5
     assert standing(tmp_path / "both").planned == 10
-    assert read_manifest(tmp_path / "both")["facts"]["size"] == 10
-    assert Results(tmp_path / "both").table().unfinished == ""
+    table = Results(tmp_path / "both").table()
+    assert {cell["planned"] for cell in table.cells()} == {5}
+    assert table.unfinished == ""
+
+
+def test_a_run_that_was_extended_lacks_what_any_of_its_plans_asks_for(tmp_path: Path) -> None:
+    stored(tmp_path / "run", trials=2)
+    stored(tmp_path / "run", trials=2, first_trial=2, statuses={3: "missing"})
+    assert (standing(tmp_path / "run").done, standing(tmp_path / "run").planned) == (3, 4)
+    table = Results(tmp_path / "run").table()
+    assert table.unfinished == "unfinished: 3 of 4 trials are here"
+    assert [(cell["count"], cell["planned"]) for cell in table.cells()] == [(3, 4)]
 
 
 def test_a_joined_run_that_lacks_trials_says_so(tmp_path: Path) -> None:
@@ -59,14 +67,17 @@ def test_a_joined_run_that_lacks_trials_says_so(tmp_path: Path) -> None:
 
 
 def test_other_seeds_join(tmp_path: Path) -> None:
-    first, second = stored(tmp_path / "first"), stored(tmp_path / "second", seed=1)
-    assert merge([first, second], tmp_path / "both").trials == 6
+    asked = {0: 3, 1: 5}
+    folders = [stored(tmp_path / str(seed), seed=seed, trials=trials) for seed, trials in asked.items()]
+    assert merge(folders, tmp_path / "both").trials == 8
     rows = list(read_rows(tmp_path / "both"))
-    assert sorted((row["seed"], row["trial"]) for row in rows) == [(s, t) for s in (0, 1) for t in range(3)]
-    assert read_manifest(tmp_path / "both")["facts"]["trials"] == 3
-    for seed in (0, 1):  # either can be gone on with there
-        with RunStore.open(tmp_path / "both", plan(trials=3, seed=seed)) as store:
-            assert len(store.finished()) == 6
+    assert sorted((row["seed"], row["trial"]) for row in rows) == [(s, t) for s in asked for t in range(asked[s])]
+    for rows_by in ("method", "seed"):
+        table = Results(tmp_path / "both").table(rows=rows_by)
+        assert {cell["seed"]: (cell["count"], cell["planned"]) for cell in table.cells()} == {0: (3, 3), 1: (5, 5)}
+    for seed, trials in asked.items():  # either can be gone on with there
+        with RunStore.open(tmp_path / "both", plan(trials=trials, seed=seed)) as store:
+            assert len(store.finished()) == 8
 
 
 def test_equal_rows_are_joined_and_different_ones_reported(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ def test_plot_writes_every_kind_it_can_and_says_what_it_cannot(run: Path, capsys
         (["compare", "RUN", "--only", "rate"], "write --only rate=0.1"),
         (["compare", "RUN", "--format", "cvs"], "did you mean 'csv'"),
         (["compare", "RUN", "--average", "trial"], "cannot average over 'trial'"),
+        (["compare", "RUN", "--metric", "status"], "unknown metric 'status'"),
         (["plot", "RUN", "--kind", "slice"], "did you mean 'slices'"),
         (["plot", "RUN", "--format", "jpg"], "unknown format 'jpg'"),
         (["plot", "RUN", "--kind", "slices", "--at", "a"], "write --at 0,5,10"),

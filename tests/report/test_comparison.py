@@ -91,9 +91,42 @@ def test_failed_and_infinite_trials_leave_their_pair_out_and_are_counted() -> No
 
 
 def test_a_method_without_any_finished_trial_takes_part_in_no_pair() -> None:
-    comparison = compare(records({"a": [1.0, 2.0], "b": [None, None], "c": [2.0, 3.0]}), FACTS)
-    assert [(pair.better, pair.worse) for pair in comparison.groups[0].pairs] == [("a", "c")]
+    comparison = compare(records({"a": [1.0, 2.0], "b": [None, math.inf], "c": [2.0, 3.0]}), FACTS)
+    (group,) = comparison.groups
+    assert [(pair.better, pair.worse) for pair in group.pairs] == [("a", "c")]
+    assert (group.methods, group.unranked) == (("a", "c"), ("b",))
+    assert "not ranked: b in 1 of 1 setting" in comparison.to_text()
     assert comparison.ranks().settings == 0
+
+
+def test_failing_on_hard_trials_does_not_win() -> None:
+    scores = {"a": [1.0, None, None, 1.1], "b": [1.2, 5.0, 6.0, 1.4], "c": [2.2, 5.5, 6.7, 2.3]}
+    comparison = compare(both(*(records(scores, rate=rate) for rate in (0.1, 0.2))), FACTS)
+    for group in comparison.groups:
+        assert (group.methods, group.unranked) == (("b", "c"), ("a",))
+        assert group.means == pytest.approx((np.mean(scores["b"]), np.mean(scores["c"])))
+        assert group.sentence.startswith("b beats c on 4 of 4 trials")
+    assert comparison.sentence.startswith("b has the best mean in 2 of 2 settings; for example, b beats c")
+    assert comparison.ranks().settings == 0
+    assert "not ranked: a in 2 of 2 settings" in comparison.to_text()
+    without = compare(records({name: scores[name] for name in "ab"}), FACTS)
+    assert without.sentence == "only b has a score on every trial (sea, rate 10 %)."
+
+
+def test_trials_that_not_every_method_has_ended_decide_nothing_yet() -> None:
+    frame = records({"a": [1.0, 1.0, 9.0], "b": [2.0, 2.0, 0.0]})
+    (group,) = compare(frame[(frame["method"] == "a") | (frame["trial"] < 2)], FACTS).groups
+    assert (group.methods, group.means, group.unranked) == (("a", "b"), (1.0, 2.0), ())
+    (group,) = compare(frame[(frame["method"] == "a") == (frame["trial"] < 2)], FACTS).groups
+    assert group.sentence == "no trial has ended for all methods"
+
+
+def test_a_setting_without_scores_leaves_the_others_theirs() -> None:
+    good = records({"a": [1.0, 2.0], "b": [2.0, 3.0]})
+    lost = records({"a": [None, None], "b": [None, None]}, dataset="map").drop(columns="gain")
+    first, second = compare(both(good, lost), FACTS).groups
+    assert (first.metric, first.sentence) == ("gain", "no method has a score on every trial")
+    assert (second.metric, second.methods) == ("rmse", ("a", "b"))
 
 
 def test_equal_scores_are_ties_and_no_win() -> None:
@@ -146,6 +179,8 @@ def test_averaging_over_rates_keeps_trials_as_the_unit() -> None:
     (pair,) = group.pairs
     assert "rate" not in group.setting
     assert (pair.count, pair.missing) == (2, 1)  # the third trial of b is incomplete
+    assert (group.methods, group.unranked) == (("a",), ("b",))
+    assert compare(both(low, high), FACTS, average=["rate", "rate"]).averaged == ("rate",)
     assert pair.difference == pytest.approx(np.mean([0.5, 1.0]))
 
 
@@ -176,3 +211,6 @@ def test_wrong_requests_are_refused() -> None:
         compare(frame, FACTS, metric="rsme")
     with pytest.raises(RequestError, match=r"unknown metric 'worst'; there are: nmse, rmse$"):
         compare(frame.assign(nmse=0.5), FACTS, metric="worst")
+    for column in ("method", "status", "error", "device", "trial", "rate"):
+        with pytest.raises(RequestError, match=f"unknown metric '{column}'"):
+            compare(frame, FACTS, metric=column)

@@ -162,8 +162,9 @@ def test_only_chooses_and_refuses(run_folder: Path) -> None:
     assert chosen.methods == ["learner"]
     with pytest.raises(RequestError, match="every setting has one rate only"):
         draw(chosen, "rate")
-    with pytest.raises(RequestError, match="no record of method tap"):
-        _ = StoredRun(run_folder, only={"method": ["tap"]}).frame
+    for wanted in (["tap"], ["learner", "tap"]):
+        with pytest.raises(RequestError, match="no record of method tap; there are: flat, fussy, half, learner"):
+            _ = StoredRun(run_folder, only={"method": wanted}).frame
     with pytest.raises(RequestError, match="unknown factor 'rat'; did you mean 'rate'"):
         _ = StoredRun(run_folder, only={"rat": ["1"]}).frame
 

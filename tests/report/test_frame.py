@@ -12,6 +12,7 @@ import pytest
 
 from fieldbench.report import frame as module
 from fieldbench.report.frame import read_frame
+from fieldbench.report.stored import StoredRun
 from fieldbench.store import encode_row
 from fieldbench.trial import Record, Trial
 
@@ -90,3 +91,21 @@ def test_nothing_is_an_empty_frame_with_all_columns(tmp_path: Path) -> None:
     frame = read_frame(tmp_path)
     assert len(frame) == 0
     assert {"method", "rate", "status", "seconds"} <= set(frame.columns)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("tap", ["tap", "tap[x=1]", "tap[x=1,y=2]"]),
+        ("tap[x=1]", ["tap[x=1]", "tap[x=1,y=2]"]),
+        ("tap[y=2.0]", ["tap[x=1,y=2]"]),
+        ("tap+tv", ["tap+tv", "tap[x=1]+tv[weight=2]"]),
+        ("tap[x=1]+tv", ["tap[x=1]+tv[weight=2]"]),
+    ],
+)
+def test_a_level_stands_for_specs_of_the_same_parts(tmp_path: Path, asked: str, found: list[str]) -> None:
+    specs = ["tap", "tap[x=1]", "tap[x=1,y=2]", "tap+tv", "tap[x=1]+tv[weight=2]", "tnn"]
+    trials = [Trial(text, "ssf", "random", "none", "final", 0.1, 0, 7, "abc") for text in specs]
+    write(tmp_path, *(Record(trial, "ok", metrics={"rmse": 1.0}) for trial in trials))
+    (tmp_path / "manifest.json").write_text('{"format": 1, "plans": []}')
+    assert StoredRun(tmp_path, only={"method": [asked]}).frame["method"].tolist() == found

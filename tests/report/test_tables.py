@@ -114,7 +114,7 @@ def test_failed_trials_are_neither_averaged_in_nor_hidden(three: pd.DataFrame) -
 
 
 def test_trials_that_are_not_there_yet_are_counted(three: pd.DataFrame) -> None:
-    table = make_table(three, Facts(trials=10))
+    table = make_table(three, Facts(trials={0: 10}))
     assert only(table, method="tap")["planned"] == 10
     assert "(4/10)" in str(table)
     assert "18 not there yet" in str(table)
@@ -128,6 +128,24 @@ def test_a_cell_of_failures_says_failed_and_one_that_does_not_apply_says_so(thre
     text = str(make_table(frame(*three.to_dict("records"), *more.to_dict("records")), Facts()))
     assert re.search(r"^broken +failed$", text, re.MULTILINE)
     assert re.search(r"^cubic +n/a$", text, re.MULTILINE)
+
+
+def test_every_trial_that_is_not_in_a_mean_is_accounted_for() -> None:
+    outcomes = {"ok": 1.0, "unscored": math.nan, "not-applicable": math.nan, "failed": math.nan}
+    made = frame(
+        *(
+            {"trial": number, "status": "ok" if name == "unscored" else name, "rmse": score}
+            for number, (name, score) in enumerate(outcomes.items())
+        ),
+        *trials([math.nan] * 5, method="void"),
+        *trials([math.nan] * 5, method="cubic", status="not-applicable"),
+    )
+    table = make_table(made, Facts())
+    counts = ("count", "unscored", "not_applicable", "failed", "planned")
+    assert [only(table, method="tap")[name] for name in counts] == [1, 1, 1, 1, 5]
+    assert [only(table, method="void")[name] for name in counts] == [0, 5, 0, 0, 5]
+    assert "(1 failed, 1 not applicable, 6 without a score, 1 not there yet)" in str(table)
+    assert re.search(r"^void +-$", str(table), re.MULTILINE)
 
 
 def test_oracles_are_rows_of_their_own_marked_and_not_ranked(three: pd.DataFrame) -> None:
@@ -146,6 +164,7 @@ def test_oracles_among_themselves_are_ranked(three: pd.DataFrame) -> None:
     table = make_table(frame(*({**row, "select": "oracle"} for row in three.to_dict("records"))), Facts())
     assert places(table) == {"tap": 1, "tnn": 2, "nearest": 0}
     assert "tap †" in str(table)
+    assert str(table).splitlines()[-1].endswith("not ranked beside others")
 
 
 def test_trained_methods_are_marked(three: pd.DataFrame) -> None:
@@ -204,9 +223,79 @@ def test_parameters_are_factors() -> None:
         table = make_table(made, facts, columns=[factor])
         (block,) = table.blocks
         assert [head.text for head in block.rows] == ["nearest", "tap"]
-        assert [head.text for head in block.columns] == ["-", "1000", "500"]
+        assert [head.text for head in block.columns] == ["-", "500", "1000"], "numbers by size"
         assert only(table, method="tap", **{factor: "500"})["mean"] == pytest.approx(1.1)
         assert only(table, method="tap", **{factor: "1000"})["mean"] == pytest.approx(0.6)
+
+
+@pytest.mark.parametrize(
+    ("specs", "bare", "full"),
+    [
+        (
+            [("dineof[modes=2]", "waves"), ("dineof[modes=8]", "waves"), ("nearest", "waves")],
+            "modes",
+            ["dineof.modes", "waves.modes"],
+        ),
+        (
+            [("flat[weight=1]+tv[weight=2]", "sea"), ("flat[weight=1]+tv[weight=3]", "sea")],
+            "weight",
+            ["flat.weight", "tv.weight"],
+        ),
+        ([("near[metric=l1]", "sea"), ("near[metric=l2]", "sea")], "metric", ["near.metric"]),
+    ],
+)
+def test_a_name_that_may_mean_several_things_is_asked_for_in_full(
+    specs: list[tuple[str, str]], bare: str, full: list[str]
+) -> None:
+    made = frame(
+        *(
+            row
+            for score, (method, dataset) in enumerate(specs)
+            for row in trials([float(score)] * 2, method=method, dataset=dataset)
+        )
+    )
+    facts = Facts(trials={0: 2}, parameters={"waves": {"waves.modes": "20"}})
+    with pytest.raises(RequestError, match=f"factor '{bare}' may be any of {', '.join(full)}; give one"):
+        make_table(made, facts, columns=[bare])
+    for factor in full:
+        table = make_table(made, facts, columns=[factor])
+        assert sorted(cell["mean"] for cell in table.cells() if cell["count"]) == [float(n) for n in range(len(specs))]
+        assert not any("(k/n)" in note for note in table.notes), "no cell holds two methods, and none half a one"
+
+
+def test_only_the_parameter_of_the_column_leaves_the_name() -> None:
+    made = frame(*trials([1.0], method="dineof[modes=2]", dataset="waves[modes=4]"))
+    cell = only(make_table(made, Facts(), columns=["dineof.modes"]))
+    assert (cell["method"], cell["dineof.modes"], cell["dataset"]) == ("dineof", "2", "waves[modes=4]")
+    made = frame(*({"method": f"flat+tv[weight={a}]+tv[weight={b}]", "rmse": a + b} for a in (1, 3) for b in (5, 9)))
+    table = make_table(made, Facts(), columns=["weight"])
+    assert {(cell["method"], cell["weight"]): cell["mean"] for cell in table.cells()} == {
+        (f"flat+tv[weight={a}]+tv", str(b)): a + b for a in (1, 3) for b in (5, 9)
+    }
+
+
+def test_taking_parameters_out_loses_neither_unit_nor_mark_nor_the_other_parameters_default() -> None:
+    made = frame(*({"dataset": f"sea[depth={depth}]", "rmse": float(depth)} for depth in (1, 2)))
+    units = {"sea[depth=1]": "K", "sea[depth=2]": "K"}
+    (block,) = make_table(made, Facts(units=units), columns=["depth"]).blocks
+    assert block.title == "sea: rmse (K)"
+    learnt = [f"net[steps={steps},weights=w1]+tv" for steps in (1, 2)]
+    made = frame(*({"method": text, "rmse": 1.0} for text in (*learnt, "nearest")))
+    (block,) = make_table(made, Facts(trained=tuple(learnt)), columns=["steps"]).blocks
+    assert [(row.text, row.trained) for row in block.rows] == [("nearest", False), ("net[weights=w1]+tv", True)]
+    parameters = {f"tap[epochs={n}]": {"tap.epochs": str(n), "tap.window": "6"} for n in (1, 2)}
+    made = frame(*({"method": text, "rmse": 1.0} for text in parameters))
+    table = make_table(made, Facts(parameters=parameters), columns=["epochs", "window"])
+    assert [column.levels for column in table.blocks[0].columns] == [("1", "6"), ("2", "6")]
+
+
+def test_a_block_has_one_unit() -> None:
+    made = frame(*({"dataset": name, "rmse": mean} for name, mean in (("heat", 1.0), ("ice", 2.0), ("air", 3.0))))
+    facts = Facts(units={"heat": "K", "ice": "m", "air": "K"}, order=("heat", "ice", "air"))
+    table = make_table(made, facts, columns=["dataset"])
+    shown = {block.title: [column.text for column in block.columns] for block in table.blocks}
+    assert shown == {"rmse (K)": ["heat", "air"], "rmse (m)": ["ice"]}
+    assert {cell["dataset"]: cell["unit"] for cell in table.cells()} == facts.units
 
 
 def test_parameters_of_datasets_are_factors_but_no_rivals() -> None:
@@ -316,7 +405,7 @@ def test_latex_has_the_parts_of_booktabs(three: pd.DataFrame) -> None:
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no TeX is installed")
 def test_latex_compiles(three: pd.DataFrame, tmp_path: Path) -> None:
-    (tmp_path / "table.tex").write_text(latex(make_table(three, Facts(trials=5, trained=("tnn",)))))
+    (tmp_path / "table.tex").write_text(latex(make_table(three, Facts(trials={0: 5}, trained=("tnn",)))))
     (tmp_path / "paper.tex").write_text(
         r"\documentclass{article}\usepackage{booktabs}\begin{document}"
         r"\begin{table}\centering\input{table}\caption{A table}\end{table}\end{document}"
