@@ -93,6 +93,21 @@ def test_slices_share_scales_and_show_where_nothing_is_observed(stored: StoredRu
     assert any(ax.get_ylabel() == "sound speed anomaly (m/s)" for ax in figure.axes)
 
 
+def test_one_picture_is_of_one_draw_and_says_of_which_seed(two_seeds: StoredRun) -> None:
+    for only, trial, expected, methods in (
+        ({}, None, "seed-0-trial-0", ["a", "b"]),
+        ({}, 1, "seed-0-trial-1", ["a"]),  # b failed there, and is not shown as of another seed
+        ({"seed": ["2"]}, 1, "trial-1", ["a", "b"]),
+    ):
+        chosen = StoredRun(two_seeds.path, only=only)
+        ((name, figure),) = draw(chosen, "slices", View(trial=trial, at=(0,))).items()
+        assert name == f"slices-sea-rate-20-{expected}"
+        heads = [ax.get_title().split("\n")[0] for ax in figure.axes if ax.images and ax.get_title()]
+        assert heads == ["truth", "observation", *methods]
+        errors = [ax.images[0].get_array() for ax in figure.axes if ax.images and not ax.get_title()]
+        np.testing.assert_allclose(errors, 0.25, atol=1e-5)
+
+
 def test_slices_along_another_axis_and_wrong_views(stored: StoredRun) -> None:
     figure = next(iter(draw(stored, "slices", View(axis="x", at=(0,))).values()))
     truth = figure.axes[0]

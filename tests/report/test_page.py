@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from fieldbench.report.page import write_page
+from fieldbench.report.page.browser import make_album
 from fieldbench.report.stored import StoredRun
 
 if TYPE_CHECKING:
@@ -73,9 +74,9 @@ def test_the_album_holds_the_fields_to_half_a_level(text: str, run_folder: Path)
     found = re.search(r'<script type="application/json" id="album">(.*?)</script>', text)
     assert found
     album = json.loads(found[1])
-    assert [(entry["setting"], entry["trial"]) for entry in album["entries"]] == [
-        ("sea, rate 20 %", 0),
-        ("sea, rate 40 %", 0),
+    assert [(entry["setting"], entry["draw"]) for entry in album["entries"]] == [
+        ("sea, rate 20 %", "trial 0"),
+        ("sea, rate 40 %", "trial 0"),
     ]
     entry = album["entries"][1]
     stored = StoredRun(run_folder)
@@ -86,6 +87,19 @@ def test_the_album_holds_the_fields_to_half_a_level(text: str, run_folder: Path)
     np.testing.assert_allclose(low + truth / 254 * (high - low), fields.truth.values, atol=(high - low) / 254 / 1.99)
     np.testing.assert_array_equal(_levels(entry["observed"], fields.truth.shape) != 255, fields.observation.mask)
     assert [method["name"] for method in entry["methods"]] == ["learner", "flat", "half", "fussy"]
+
+
+def test_the_album_holds_every_kept_field_beside_the_truth_of_its_own_draw(two_seeds: StoredRun) -> None:
+    album = make_album(two_seeds)
+    assert [(entry["draw"], [method["name"] for method in entry["methods"]]) for entry in album.entries] == [
+        ("seed 0, trial 0", ["a", "b"]),
+        ("seed 2, trial 0", ["a", "b"]),
+        ("seed 0, trial 1", ["a"]),
+        ("seed 2, trial 1", ["a", "b"]),
+    ]
+    assert [float(entry["low"]) for entry in album.entries] == [0, 20, 1, 21]
+    assert {entry["largest"] for entry in album.entries} == {"0.25"}
+    assert (album.left_out, album.not_kept) == (0, 0)
 
 
 def _levels(packed: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -205,7 +219,7 @@ def test_the_slice_browser_draws_what_is_chosen(opened: WebDriver, run_folder: P
     Select(part("method")).select_by_visible_text("fussy")
     part("slice").send_keys(Keys.HOME)
     part("slice").send_keys(Keys.ARROW_RIGHT)
-    _until(opened, "return document.getElementById('browser').dataset.shown === 'sea, rate 40 %|0|fussy|2|1'")
+    _until(opened, "return document.getElementById('browser').dataset.shown === 'sea, rate 40 %|trial 0|fussy|2|1'")
     assert part("where").text == "depth 10 m"
     pixels = """const canvas = document.querySelector(`[data-part=${arguments[0]}]`);
         const {width, height} = canvas;
