@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -18,7 +20,7 @@ from fieldbench.report.comparison import SETTING
 from fieldbench.report.factors import label, ordered
 from fieldbench.report.facts import Facts
 from fieldbench.report.frame import read_frame
-from fieldbench.store import existing_run, read_manifest, read_rows
+from fieldbench.store import TRIALS, existing_run, line_key, read_manifest, read_rows
 from fieldbench.trial import OK, Trial
 
 
@@ -97,6 +99,17 @@ class StoredRun:
         """The chosen records with their diagnostics."""
         keys = set(self.frame["key"])
         return (row for row in read_rows(self.path) if row["key"] in keys)
+
+    def diagnostics(self, keys: Collection[str]) -> dict[str, dict[str, Any]]:
+        """The diagnostics of a few records, by key; the others' curves and tracebacks are not parsed."""
+        found: dict[str, dict[str, Any]] = {}
+        with (self.path / TRIALS).open("rb") as lines:
+            for line in lines:
+                key = line_key(line)
+                if key in keys:
+                    with contextlib.suppress(ValueError):  # a damaged line has none
+                        found[key] = json.loads(line).get("diagnostics", {})
+        return found
 
     @cached_property
     def methods(self) -> list[str]:
