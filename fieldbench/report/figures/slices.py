@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError
 from fieldbench.fields import Reconstruction
-from fieldbench.report.figures import View, slug
+from fieldbench.report.figures import View, slug, unique
 from fieldbench.report.figures.pictures import (
     axis_label,
     cut_axis,
@@ -45,7 +45,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
         shown = {method: run.reconstruction(rows[method]) for method in styles if method in rows}
         if shown:
             names = {method: styles[method].name for method in shown}
-            figures[slug("slices", title)] = _figure(setting, title, shown, rows, names, view)
+            figures[unique(slug("slices", title), figures)] = _figure(setting, title, shown, rows, names, view)
     if not figures:
         raise RequestError("no trial that ended well is there to be shown")
     return figures
@@ -116,8 +116,10 @@ def _figure(
 
 
 def error_range(errors: list[NDArray[np.float64]]) -> float:
-    """Where the common scale of errors ends."""
-    return float(np.quantile(np.abs(np.concatenate(errors)), COVERED)) or 1.0
+    """Where the common scale of errors ends; those that are not finite do not count."""
+    sizes = np.abs(np.concatenate(errors))
+    finite = sizes[np.isfinite(sizes)]
+    return (float(np.quantile(finite, COVERED)) if len(finite) else 0.0) or 1.0
 
 
 def _picture(
