@@ -106,7 +106,7 @@ class StoredRun:
         with (self.path / TRIALS).open("rb") as lines:
             for line in lines:
                 key = line_key(line)
-                if key in keys:
+                if key is not None and key in keys:
                     with contextlib.suppress(ValueError):  # a damaged line has none
                         found[key] = json.loads(line).get("diagnostics", {})
         return found

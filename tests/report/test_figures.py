@@ -303,6 +303,13 @@ def test_figures_are_written_in_three_formats_and_show_the_same_twice(stored: St
         save(figure, tmp_path / "a.jpg")
 
 
+def test_a_dollar_sign_is_no_formula(write_run: Callable[..., StoredRun], tmp_path: Path) -> None:
+    stored = write_run({"metrics": {"rmse": 1.0}}, units={"sea": r"$\no$"})
+    (figure,) = draw(stored, "strips").values()
+    assert figure.axes[0].get_ylabel() == r"RMSE ($\no$)"
+    assert save(figure, tmp_path / "a.svg").is_file()
+
+
 @pytest.mark.parametrize("kind", ["epoch", "cost", "strips", "slices"])
 def test_most_is_how_many_settings_are_drawn(stored: StoredRun, kind: str) -> None:
     (name,) = draw(stored, kind, View(most=1, at=(0,)))

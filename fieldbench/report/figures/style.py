@@ -41,6 +41,7 @@ _PRINT: dict[str, Any] = {
     "legend.frameon": False,
     "figure.dpi": 200,
     "savefig.dpi": 200,
+    "text.parse_math": False,  # a dollar sign in a name is one
     "pdf.fonttype": 42,
     "svg.hashsalt": "fieldbench",
 }
@@ -126,12 +127,12 @@ def not_finite(scores: ArrayLike) -> str:
 
 
 def error_axis(axes: Axes, values: Sequence[float]) -> None:
-    """Scale the y axis, which shows errors: logarithmic where they span decades, else from zero."""
+    """Scale the y axis, which shows scores: logarithmic where they span decades, from zero where none is negative."""
     finite = [value for value in values if math.isfinite(value)]
     if logarithmic(finite):
         log_axis(axes, "y")
-    else:
-        axes.set_ylim(bottom=min([0.0, *finite]))
+    elif min(finite, default=0.0) >= 0:
+        axes.set_ylim(bottom=0)
 
 
 def log_axis(axes: Axes, which: Literal["x", "y"]) -> None:
