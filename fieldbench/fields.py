@@ -14,6 +14,7 @@ from pathlib import Path
 from zipfile import BadZipFile
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError
 from fieldbench.field import Axis, Field, FloatArray, Observation
@@ -64,9 +65,9 @@ def save(folder: Path, key: str, reconstruction: Reconstruction) -> Path:
     """
     truth, observation = reconstruction.truth, reconstruction.observation
     arrays: dict[str, np.ndarray] = {
-        "truth": truth.values.astype(np.float32),
-        "observed": observation.values.astype(np.float32),
-        "estimate": reconstruction.estimate.astype(np.float32),
+        "truth": _single(truth.values),
+        "observed": _single(observation.values),
+        "estimate": _single(reconstruction.estimate),
         "existing": np.packbits(truth.existing),
         "axis_names": np.array([axis.name for axis in truth.axes]),
         "axis_units": np.array([axis.unit for axis in truth.axes]),
@@ -85,6 +86,12 @@ def save(folder: Path, key: str, reconstruction: Reconstruction) -> Path:
         Path(draft).unlink(missing_ok=True)
         raise
     return folder / f"{key}.npz"
+
+
+def _single(values: FloatArray) -> NDArray[np.float32]:
+    """Values in single precision; what is beyond its range becomes its end, so that all stay finite."""
+    largest = np.finfo(np.float32).max
+    return np.clip(values, -largest, largest).astype(np.float32)
 
 
 def load(path: Path) -> Reconstruction:

@@ -7,6 +7,7 @@ is best against the truth: no user can do that, so tables mark it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -115,8 +116,10 @@ class Recorder:
             if better and np.isfinite(array[self._truth.existing]).all():
                 self._best = (rank, step, array.copy())
         row.update({name: float(value) for name, value in diagnostics.items()})
-        for name, value in row.items():
-            self._curve.setdefault(name, []).append(value)
+        # What is reported at some steps only has NaN at the others: entries of all curves belong together.
+        before = len(self._curve.get("step", ()))
+        for name in {**self._curve, **row}:
+            self._curve.setdefault(name, [math.nan] * before).append(row.get(name, math.nan))
 
     def choose(self, final: FloatArray) -> tuple[FloatArray, dict[str, Any]]:
         """The estimate that counts, and the diagnostics to keep (``curve``, ``selected_step``).

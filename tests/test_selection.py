@@ -118,6 +118,16 @@ def test_diagnostics_become_curves() -> None:
     assert record.choose(constant(0.0))[1]["curve"]["loss"] == [0.5, 0.25]
 
 
+def test_curves_belong_together_where_a_diagnostic_is_reported_at_some_steps_only() -> None:
+    record = recorder(Final())
+    for step, diagnostics in ((0, {}), (100, {"support": 0.5}), (200, {}), (300, {"support": 0.25, "loss": 7.0})):
+        record(step, constant(1.0), **diagnostics)
+    curve = record.choose(constant(0.0))[1]["curve"]
+    assert curve["step"] == [0, 100, 200, 300]
+    np.testing.assert_array_equal(curve["support"], [np.nan, 0.5, np.nan, 0.25])
+    np.testing.assert_array_equal(curve["loss"], [np.nan, np.nan, np.nan, 7.0])
+
+
 def test_a_report_of_another_shape_is_refused() -> None:
     with pytest.raises(ValueError, match=r"given shape \(4, 2\)"):
         recorder(Final())(25, np.zeros((4, 2)))

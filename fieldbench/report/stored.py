@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import contextlib
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +21,7 @@ from fieldbench.report.factors import SPECS, label, ordered
 from fieldbench.report.facts import Facts
 from fieldbench.report.frame import read_frame
 from fieldbench.spec import parse
-from fieldbench.store import existing_run, read_manifest, read_rows
+from fieldbench.store import TRIALS, existing_run, line_key, read_manifest, read_rows
 from fieldbench.trial import OK, Trial
 
 
@@ -105,6 +107,17 @@ class StoredRun:
         keys = set(self.frame["key"])
         return (row for row in read_rows(self.path) if row["key"] in keys)
 
+    def diagnostics(self, keys: Collection[str]) -> dict[str, dict[str, Any]]:
+        """The diagnostics of a few records, by key; the others' curves and tracebacks are not parsed."""
+        found: dict[str, dict[str, Any]] = {}
+        with (self.path / TRIALS).open("rb") as lines:
+            for line in lines:
+                key = line_key(line)
+                if key is not None and key in keys:
+                    with contextlib.suppress(ValueError):  # a damaged line has none
+                        found[key] = json.loads(line).get("diagnostics", {})
+        return found
+
     @cached_property
     def methods(self) -> list[str]:
         """Methods in the order asked for."""
@@ -132,6 +145,30 @@ class StoredRun:
         scores = part[setting.metric] if setting.metric in part else pd.Series(np.nan, index=part.index)
         return part.assign(score=scores.astype(float).where(part["status"] == OK))
 
+    def draw(self, setting: Setting, trial: int | None = None) -> tuple[str, dict[str, dict[str, Any]]]:
+        """One draw of a setting: its title, and the row of each method that ended well on it.
+
+        Args:
+            setting: the setting.
+            trial: number of the trial, of the first seed that has it; the first trial that is there by default.
+
+        Returns:
+            An empty title and no row where there is no such draw.
+        """
+        part = self.part(setting)
+        good = part[part["status"] == OK]
+        draws = sorted(set(zip(good["trial"], good["seed"], strict=True)))
+        wanted = next((draw for draw in draws if trial is None or draw[0] == trial), None)
+        if wanted is None:
+            return "", {}
+        keys = set(good.loc[(good["trial"] == wanted[0]) & (good["seed"] == wanted[1]), "key"])
+        rows = {row["method"]: row for row in self.rows() if row["key"] in keys}
+        return f"{setting.title}, {self.draw_name(*wanted)}", rows
+
+    def draw_name(self, trial: int, seed: int) -> str:
+        """A draw in words: its trial's number, and its seed where the run has several."""
+        return f"seed {seed}, trial {trial}" if self._several_seeds else f"trial {trial}"
+
     def reconstruction(self, row: Mapping[str, Any]) -> Reconstruction:
         """The fields of a stored row: as kept, or recomputed and then kept.
 
@@ -139,6 +176,10 @@ class StoredRun:
             RequestError: if they are not kept and cannot be recomputed.
         """
         return reconstruction(self.path, trial_of(row), lambda: self.registry)
+
+    @cached_property
+    def _several_seeds(self) -> bool:
+        return int(self.frame["seed"].nunique()) > 1
 
     def _setting(self, levels: dict[str, Any], varying: set[str]) -> Setting:
         plain = {"noise": "none", "select": "final"}

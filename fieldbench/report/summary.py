@@ -9,9 +9,9 @@ from numpy.typing import ArrayLike
 
 
 def interval(values: ArrayLike, confidence: float = 0.95) -> tuple[float, float]:
-    """Student's interval of the mean of a vector; (NaN, NaN) for fewer than two values."""
+    """Student's interval of the mean of a vector; (NaN, NaN) for fewer than two values or one that is not finite."""
     numbers = np.asarray(values, dtype=float)
-    if len(numbers) < 2:
+    if len(numbers) < 2 or not np.isfinite(numbers).all():
         return math.nan, math.nan
     from scipy import stats
 

@@ -67,14 +67,14 @@ class LiveRun:
         return self._figures
 
     def _redraw(self, records: str) -> None:
+        start = time.monotonic()
         try:
-            start = time.monotonic()
             self._figures = self._draw(StoredRun(self.path))
             self._drawn = records
-            self._next = time.monotonic() + max(SOONEST, PATIENCE * (time.monotonic() - start))
         except RequestError:  # nothing to draw yet
-            self._next = time.monotonic() + SOONEST
+            pass
         finally:
+            self._next = time.monotonic() + max(SOONEST, PATIENCE * (time.monotonic() - start))
             self._lock.release()
 
     def _stamp(self, name: str) -> int:
@@ -114,7 +114,7 @@ def serve(path: Path, port: int = 0) -> ThreadingHTTPServer:
                 else:
                     self._answer(live.news(), version)
             except RequestError as error:  # the run was deleted meanwhile
-                self.send_error(410, str(error))
+                self.send_error(410, explain=str(error))  # in the body: a path may not fit into the status line
 
         def _answer(self, text: str, version: str) -> None:
             content = text.encode()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,8 +16,8 @@ from fieldbench import fields
 from fieldbench.plan import Plan, Request
 from fieldbench.registry import Registry, Sources
 from fieldbench.report.facts import gather
-from fieldbench.report.stored import StoredRun
-from fieldbench.store import RunStore
+from fieldbench.report.stored import StoredRun, trial_of
+from fieldbench.store import RunStore, encode_row
 from fieldbench.trial import run
 
 NASTY = "</script><b>too sparse</b> & 'quoted'"
@@ -95,6 +98,12 @@ class Half(Flat):
         return np.full(observation.shape, observation.observed.mean() / 2)
 
 
+PLAIN = {
+    "method": "a", "dataset": "sea", "sampler": "random", "noise": "none", "select": "final", "rate": 0.2, "trial": 0,
+    "seed": 0, "identity": "i", "error": "", "metrics": {}, "seconds": 1.0, "device": "cpu", "peak_memory": 1,
+    "diagnostics": {},
+}  # fmt: skip
+
 CLASSES = (Sea, Learner, Flat, Half, Fussy)
 
 
@@ -118,3 +127,46 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def stored(run_folder: Path) -> StoredRun:
     return StoredRun(run_folder, Sources(classes=CLASSES))
+
+
+@pytest.fixture
+def write_run(tmp_path: Path) -> Callable[..., StoredRun]:
+    """Writes a run of records as they are given; what a record does not say is as in the plainest one."""
+
+    def write(*given: dict[str, Any], manifest: dict[str, Any] | None = None, **facts: Any) -> StoredRun:
+        folder = tmp_path / "written"
+        folder.mkdir()
+        (folder / "manifest.json").write_text(
+            json.dumps({"format": 1, "plans": [], "facts": facts, **(manifest or {})})
+        )
+        rows = [{**PLAIN, **row} for row in given]
+        keyed = ({"key": trial_of(row).key, "status": "ok", **row} for row in rows)
+        (folder / "trials.jsonl").write_bytes(b"".join(map(encode_row, keyed)))
+        return StoredRun(folder)
+
+    return write
+
+
+@pytest.fixture
+def two_seeds(write_run: Callable[..., StoredRun]) -> StoredRun:
+    """Two seeds joined, all fields kept; of seed 0, one method failed on the second trial.
+
+    The truth's corner says which draw it is of, and every estimate is off by a quarter.
+    """
+    draws = [(seed, trial) for seed in (0, 2) for trial in (0, 1)]
+    stored = write_run(
+        *(
+            {"method": method, "seed": seed, "trial": trial, "metrics": {"rmse": 0.25}}
+            | ({"status": "failed"} if (method, seed, trial) == ("b", 0, 1) else {})
+            for method in ("a", "b")
+            for seed, trial in draws
+        ),
+        order=["a", "b"],
+    )
+    for row in stored.rows():
+        if row["status"] == "ok":
+            values = np.linspace(0, 1, 24).reshape(2, 3, 4) + 10 * row["seed"] + row["trial"]
+            truth = fieldbench.Field(values)
+            observation = fieldbench.Observation(values, np.ones(values.shape, dtype=bool), truth.axes)
+            fields.save(stored.path / "fields", row["key"], fields.Reconstruction(truth, observation, values + 0.25))
+    return stored

@@ -76,6 +76,19 @@ def test_recomputed_is_the_same_as_kept_and_is_kept_then(plan: Plan, tmp_path: P
     np.testing.assert_array_equal(third.estimate, kept.estimate)
 
 
+def test_what_single_precision_cannot_hold_stays_finite(tmp_path: Path) -> None:
+    values = np.array([[1.0, -1e200], [3e300, 2.0]])
+    truth = fieldbench.Field(values)
+    observation = fieldbench.Observation(values, np.ones((2, 2), dtype=bool), truth.axes)
+    fields.save(tmp_path / "fields", "k", fields.Reconstruction(truth, observation, 2 * values))
+    kept = fields.find(tmp_path, "k")
+    assert kept is not None
+    largest = np.finfo(np.float32).max
+    np.testing.assert_array_equal(kept.truth.values, [[1, -largest], [largest, 2]])
+    np.testing.assert_array_equal(kept.estimate, [[2, -largest], [largest, 4]])
+    assert kept.observation.mask.all()
+
+
 def test_other_plugins_than_the_trial_s_are_refused(plan: Plan) -> None:
     trial = replace(next(iter(plan)), identity="0123456789abcdef")
     with pytest.raises(RequestError, match="have changed since"):

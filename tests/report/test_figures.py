@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
+import re
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -53,6 +56,131 @@ def test_epoch_shows_error_and_sparsity_beside_it(stored: StoredRun) -> None:
     assert "flat" in labels  # a method without a curve is a level line
 
 
+def test_epoch_shows_sparsity_at_the_steps_that_tell_it(write_run: Callable[..., StoredRun]) -> None:
+    curve = {"step": [0, 100, 200, 300, 400], "rmse": [5.0, 4.0, 3.0, 2.0, 1.0]}
+    part = {**curve, "support": [math.nan, math.nan, 0.5, math.nan, 0.25]}
+    old = {**curve, "support": [0.5, 0.25]}  # as older versions wrote it, which does not say at which steps
+    told = [("part", part, 0), ("part", part, 1), ("old", old, 0)]
+    (figure,) = draw(
+        write_run(
+            *(
+                {"method": method, "trial": trial, "metrics": {"rmse": 1.0}, "diagnostics": {"curve": diagnostics}}
+                for method, diagnostics, trial in told
+            )
+        ),
+        "epoch",
+    ).values()
+    left, right = figure.axes
+    assert [line.get_ydata().tolist() for line in left.lines] == [[5, 4, 3, 2, 1]] * 2
+    assert [line.get_xydata().tolist() for line in right.lines] == [[[200, 50], [400, 25]]]
+
+
+@pytest.mark.parametrize("kind", ["rate", "epoch"])
+def test_bands_of_a_metric_that_may_be_negative_are_whole(write_run: Callable[..., StoredRun], kind: str) -> None:
+    scores = [-3.0, -1.0, 1.0, 2.0]
+    stored = write_run(
+        *(
+            {
+                "rate": rate,
+                "trial": trial,
+                "metrics": {"snr": score},
+                "diagnostics": {"curve": {"step": [0, 100], "snr": [score, score]}},
+            }
+            for rate in (0.1, 0.2)
+            for trial, score in enumerate(scores)
+        ),
+        headline={"sea": "snr"},
+    )
+    figure = next(iter(draw(stored, kind).values()))
+    low, high = stats.t.interval(0.95, 3, np.mean(scores), stats.sem(scores))
+    band = figure.axes[0].collections[0].get_paths()[0].vertices[:, 1]
+    assert (band.min(), band.max()) == pytest.approx((low, high))
+    assert figure.axes[0].get_ylim()[0] <= low
+
+
+@pytest.mark.parametrize("kind", ["rate", "epoch", "cost", "strips"])
+def test_scores_that_are_not_finite_are_counted_and_the_others_shown(
+    write_run: Callable[..., StoredRun], kind: str
+) -> None:
+    """The mean of a cell with an infinite score is infinite, so that it has none that could be shown."""
+    scores = {"a": [8.0, 10.0], "b": [5.0, -math.inf]}
+    stored = write_run(
+        *(
+            {
+                "method": method,
+                "rate": rate,
+                "trial": trial,
+                "metrics": {"snr": score},
+                "seconds": 1.0 + trial,
+                "diagnostics": {"curve": {"step": [0, 100], "snr": [1.0, score]}},
+            }
+            for method in scores
+            for rate in (0.1, 0.2)
+            for trial, score in enumerate(scores[method])
+        ),
+        headline={"sea": "snr"},
+        higher_is_better=["snr"],
+    )
+    figure = next(iter(draw(stored, kind).values()))
+    (ax,) = figure.axes
+    title = figure.get_suptitle() or ax.get_title()
+    count = 2 if kind == "rate" else 1  # at both rates, or in one setting
+    assert title.endswith(f"\n{count} score{'s are' if count > 1 else ' is'} not finite: not shown")
+    assert np.isfinite(ax.get_ylim()).all()
+    if kind == "strips":
+        (bar,) = ax.collections
+        assert bar.get_segments()[0][:, 1].tolist() == [9, 9]
+        assert [label.get_text() for label in ax.get_xticklabels()] == ["a", "b"]
+    else:
+        assert any(9.0 in line.get_ydata() for line in ax.lines)
+
+
+def test_the_legend_names_the_methods_of_all_panels(write_run: Callable[..., StoredRun]) -> None:
+    stored = write_run(
+        *(
+            {"method": method, "noise": noise, "rate": rate, "metrics": {"rmse": 1.0}}
+            for method, noise in (("a", "none"), ("a", "gaussian[sigma=0.1]"), ("b", "gaussian[sigma=0.1]"))
+            for rate in (0.1, 0.2)
+        ),
+        order=["a", "b", "none", "gaussian[sigma=0.1]"],
+    )
+    (figure,) = draw(stored, "rate").values()
+    assert [[line.get_label() for line in ax.lines] for ax in figure.axes] == [["a"], ["a", "b"]]
+    assert [text.get_text() for text in figure.legends[0].texts] == ["a", "b"]
+
+
+@pytest.mark.parametrize("kind", ["rate", "epoch", "cost", "strips"])
+def test_settings_whose_names_look_alike_have_figures_of_their_own(
+    write_run: Callable[..., StoredRun], kind: str
+) -> None:
+    stored = write_run(
+        *(
+            {
+                "dataset": dataset,
+                "rate": rate,
+                "metrics": {"rmse": 1.0},
+                "diagnostics": {"curve": {"step": [0], "rmse": [1.0]}},
+            }
+            for dataset in ("file:run_1.nc", "file:run-1.nc")
+            for rate in (0.1, 0.2)
+        )
+    )
+    labels = [str(figure.get_label()) for figure in draw(stored, kind).values()]
+    assert len(labels) == (2 if kind == "rate" else 4)
+    assert {label.partition(",")[0] for label in labels} == {"file:run_1.nc", "file:run-1.nc"}
+
+
+def test_strips_count_the_trials_that_there_are(write_run: Callable[..., StoredRun]) -> None:
+    draws = [(0, 0), (0, 1), (2, 2), (2, 3)]
+    stored = write_run(
+        *({"seed": seed, "trial": trial, "metrics": {"rmse": 1.0 + trial}} for seed, trial in draws),
+        *({"method": "b", "seed": seed, "trial": trial, "status": "failed"} for seed, trial in draws),
+    )
+    (figure,) = draw(stored, "strips").values()
+    assert figure.axes[0].get_title() == "sea, rate 20 %, 4 trials"
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["a", "b\n(4 without score)"]
+
+
 def test_cost_joins_the_methods_that_none_beats_in_both() -> None:
     points = {"a": (1.0, 5.0), "b": (2.0, 6.0), "c": (3.0, 1.0), "d": (3.0, 0.5), "e": (9.0, 0.5)}
     brute = [
@@ -91,6 +219,29 @@ def test_slices_share_scales_and_show_where_nothing_is_observed(stored: StoredRu
     np.testing.assert_array_equal(~hidden, fields.observation.mask[:, :, 2].T)
     assert any(ax.get_ylabel().startswith("depth 20 m") for ax in figure.axes)
     assert any(ax.get_ylabel() == "sound speed anomaly (m/s)" for ax in figure.axes)
+
+
+def test_one_picture_is_of_one_draw_and_says_of_which_seed(two_seeds: StoredRun) -> None:
+    for only, trial, expected, methods in (
+        ({}, None, "seed-0-trial-0", ["a", "b"]),
+        ({}, 1, "seed-0-trial-1", ["a"]),  # b failed there, and is not shown as of another seed
+        ({"seed": ["2"]}, 1, "trial-1", ["a", "b"]),
+    ):
+        chosen = StoredRun(two_seeds.path, only=only)
+        ((name, figure),) = draw(chosen, "slices", View(trial=trial, at=(0,))).items()
+        assert name == f"slices-sea-rate-20-{expected}"
+        heads = [ax.get_title().split("\n")[0] for ax in figure.axes if ax.images and ax.get_title()]
+        assert heads == ["truth", "observation", *methods]
+        errors = [ax.images[0].get_array() for ax in figure.axes if ax.images and not ax.get_title()]
+        np.testing.assert_allclose(errors, 0.25, atol=1e-5)
+
+
+def test_errors_that_are_not_finite_do_not_stretch_the_scale() -> None:
+    from fieldbench.report.figures.slices import error_range
+
+    errors = [np.linspace(-2, 2, 401), np.array([np.inf, -np.inf])]
+    assert error_range(errors) == pytest.approx(np.quantile(np.abs(errors[0]), 0.995))
+    assert error_range([np.array([np.inf])]) == 1
 
 
 def test_slices_along_another_axis_and_wrong_views(stored: StoredRun) -> None:
@@ -139,7 +290,9 @@ def test_figures_are_written_in_three_formats_and_show_the_same_twice(stored: St
     (figure,) = draw(stored, "rate").values()
     (again,) = draw(stored, "rate").values()
     for ending, start in (("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")):
-        assert save(figure, tmp_path / f"a.{ending}").read_bytes().startswith(start)
+        written = save(figure, tmp_path / f"a.{ending}").read_bytes()
+        assert written.startswith(start)
+        assert re.search(rb"CreationDate|<dc:date>|tIME", written) is None
     # What is drawn is compared, not the bytes: the layout's solver may place it a fraction of a pixel elsewhere.
     drawn, redrawn = (
         [line.get_xydata().tolist() for ax in picture.axes for line in ax.lines] for picture in (figure, again)
@@ -148,6 +301,13 @@ def test_figures_are_written_in_three_formats_and_show_the_same_twice(stored: St
     assert drawn == redrawn
     with pytest.raises(RequestError, match=r"cannot write \.jpg; use png, pdf, svg"):
         save(figure, tmp_path / "a.jpg")
+
+
+def test_a_dollar_sign_is_no_formula(write_run: Callable[..., StoredRun], tmp_path: Path) -> None:
+    stored = write_run({"metrics": {"rmse": 1.0}}, units={"sea": r"$\no$"})
+    (figure,) = draw(stored, "strips").values()
+    assert figure.axes[0].get_ylabel() == r"RMSE ($\no$)"
+    assert save(figure, tmp_path / "a.svg").is_file()
 
 
 @pytest.mark.parametrize("kind", ["epoch", "cost", "strips", "slices"])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import base64
+import html
 import json
+import math
 import re
 import shutil
 import sys
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -17,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
-from fieldbench.report.page import write_page
+from fieldbench.report.page import page, write_page
+from fieldbench.report.page.browser import make_album
 from fieldbench.report.stored import StoredRun
 
 if TYPE_CHECKING:
@@ -60,9 +63,53 @@ def test_text_of_plugins_cannot_become_markup(text: str) -> None:
     assert "&lt;b&gt;too sparse&lt;/b&gt; &amp; &#x27;quoted&#x27;" in text
 
 
-def test_failures_are_counted_and_named(text: str) -> None:
+def test_a_unit_cannot_become_markup(write_run: Callable[..., StoredRun]) -> None:
+    unit = "<img src=x onerror=alert(1)>"
+    written = write_run({"metrics": {"rmse": 1.5}}, {"method": "b", "metrics": {"rmse": 2.5}}, units={"sea": unit})
+    text = page(written, [])
+    assert unit not in text
+    assert f" {html.escape(unit)}</strong></td>" in text
+
+
+def test_failures_are_counted_and_named_with_where_they_were_raised(text: str) -> None:
     assert "32 of 32 trials are done; 4 failed" in text
     assert "ValueError: &lt;/script&gt;" in text
+    assert "sea rate 0.2 trial 0, sea rate 0.2 trial 1" in text
+    assert re.search(r"<pre>Traceback [^<]*in complete\n *raise ValueError\(NASTY\)[^<]*</pre>", text)
+
+
+def test_numbers_of_cells_are_as_the_script_reads_them(write_run: Callable[..., StoredRun]) -> None:
+    """``Number`` of JavaScript knows ``Infinity`` and no other word for it."""
+    scores = [1.5, math.inf, -math.inf, math.nan]
+    text = page(write_run(*({"trial": number, "metrics": {"rmse": score}} for number, score in enumerate(scores))), [])
+    rows = re.findall(r'<td data-value="([^"]*)">([^<]*)</td><td class="text">ok</td><td data-value="([^"]*)">', text)
+    assert rows == [("0.0", "0", "1.5"), ("1.0", "1", "Infinity"), ("2.0", "2", "-Infinity"), ("3.0", "3", "")]
+
+
+def test_seeds_have_rows_of_their_own(two_seeds: StoredRun) -> None:
+    cells = page(two_seeds, []).partition('id="cells"')[2].partition("</table>")[0]
+    rows = re.findall(r'<tr><td class="text">(.)</td><td data-value="([^"]*)">([^<]*)</td>', cells)
+    assert rows == [("a", "0.0", "0"), ("b", "0.0", "0"), ("a", "2.0", "2"), ("b", "2.0", "2")]
+
+
+@pytest.mark.parametrize(
+    ("commands", "said", "lines"),
+    [
+        (["run --out x --fresh", "run --out x --retry-failed"], "This command repeats it,", ["run --out x"]),
+        (
+            ["run --seed 0", "run --seed 2 --fresh"],
+            "Each of these commands repeats its part,",
+            ["run --seed 0", "run --seed 2"],
+        ),
+    ],
+)
+def test_the_commands_that_repeat_a_run_destroy_nothing(
+    write_run: Callable[..., StoredRun], commands: list[str], said: str, lines: list[str]
+) -> None:
+    sessions = [{"command": ["/somewhere/bin/fieldbench", *command.split()]} for command in commands]
+    text = page(write_run({"metrics": {"rmse": 1.0}}, manifest={"sessions": sessions}), [])
+    whole = "\n".join(f"fieldbench {line}" for line in lines)
+    assert f"<p>{said} or goes on where it stopped:</p><pre>{whole}</pre>" in text
 
 
 def test_the_command_that_repeats_it_has_no_path_of_this_machine(text: str) -> None:
@@ -73,9 +120,9 @@ def test_the_album_holds_the_fields_to_half_a_level(text: str, run_folder: Path)
     found = re.search(r'<script type="application/json" id="album">(.*?)</script>', text)
     assert found
     album = json.loads(found[1])
-    assert [(entry["setting"], entry["trial"]) for entry in album["entries"]] == [
-        ("sea, rate 20 %", 0),
-        ("sea, rate 40 %", 0),
+    assert [(entry["setting"], entry["draw"]) for entry in album["entries"]] == [
+        ("sea, rate 20 %", "trial 0"),
+        ("sea, rate 40 %", "trial 0"),
     ]
     entry = album["entries"][1]
     stored = StoredRun(run_folder)
@@ -86,6 +133,19 @@ def test_the_album_holds_the_fields_to_half_a_level(text: str, run_folder: Path)
     np.testing.assert_allclose(low + truth / 254 * (high - low), fields.truth.values, atol=(high - low) / 254 / 1.99)
     np.testing.assert_array_equal(_levels(entry["observed"], fields.truth.shape) != 255, fields.observation.mask)
     assert [method["name"] for method in entry["methods"]] == ["learner", "flat", "half", "fussy"]
+
+
+def test_the_album_holds_every_kept_field_beside_the_truth_of_its_own_draw(two_seeds: StoredRun) -> None:
+    album = make_album(two_seeds)
+    assert [(entry["draw"], [method["name"] for method in entry["methods"]]) for entry in album.entries] == [
+        ("seed 0, trial 0", ["a", "b"]),
+        ("seed 2, trial 0", ["a", "b"]),
+        ("seed 0, trial 1", ["a"]),
+        ("seed 2, trial 1", ["a", "b"]),
+    ]
+    assert [float(entry["low"]) for entry in album.entries] == [0, 20, 1, 21]
+    assert {entry["largest"] for entry in album.entries} == {"0.25"}
+    assert (album.left_out, album.not_kept) == (0, 0)
 
 
 def _levels(packed: str, shape: tuple[int, ...]) -> np.ndarray:
@@ -99,10 +159,10 @@ def test_without_matplotlib_the_tables_are_there_and_the_extra_is_named(
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.setattr("fieldbench.report.page.content.find_spec", lambda name: None)
-    page = write_page(StoredRun(run_folder), tmp_path / "page.html").read_text()
-    assert "fieldbench[plots]: pip install &#x27;.[plots]&#x27;" in page
-    assert 'id="cells"' in page
-    assert "<img" not in page
+    text = write_page(StoredRun(run_folder), tmp_path / "page.html").read_text()
+    assert "fieldbench[plots]: pip install &#x27;.[plots]&#x27;" in text
+    assert 'id="cells"' in text
+    assert "<img" not in text
 
 
 # In a real browser.
@@ -205,7 +265,7 @@ def test_the_slice_browser_draws_what_is_chosen(opened: WebDriver, run_folder: P
     Select(part("method")).select_by_visible_text("fussy")
     part("slice").send_keys(Keys.HOME)
     part("slice").send_keys(Keys.ARROW_RIGHT)
-    _until(opened, "return document.getElementById('browser').dataset.shown === 'sea, rate 40 %|0|fussy|2|1'")
+    _until(opened, "return document.getElementById('browser').dataset.shown === 'sea, rate 40 %|trial 0|fussy|2|1'")
     assert part("where").text == "depth 10 m"
     pixels = """const canvas = document.querySelector(`[data-part=${arguments[0]}]`);
         const {width, height} = canvas;

@@ -100,6 +100,35 @@ def test_figures_are_drawn_beside_and_not_too_often(growing: Path) -> None:
     assert not drawn.acquire(timeout=0.3)  # the last drawing was a moment ago
 
 
+def test_a_drawing_that_fails_is_not_begun_again_at_once(growing: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = []
+    ended = threading.Semaphore(0)
+    monkeypatch.setattr(threading, "excepthook", lambda failure: ended.release())
+
+    def draw(run: object) -> list[Drawing]:
+        begun.append(run)
+        raise ValueError("cannot be drawn")
+
+    live = LiveRun(growing, draw)
+    live.news()
+    assert ended.acquire(timeout=20)
+    live.news()
+    assert not ended.acquire(timeout=0.3)
+    assert len(begun) == 1
+
+
+def test_a_run_that_was_deleted_is_said_to_be_gone_whatever_its_name(tmp_path: Path, run_folder: Path) -> None:
+    gone = tmp_path / "δεν-υπάρχει"
+    shutil.copytree(run_folder, gone)
+    with serve(gone) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        shutil.rmtree(gone)
+        status, text, _ = get(server, "/")
+        server.shutdown()
+    assert status == 410
+    assert "δεν-υπάρχει is no run" in text
+
+
 def test_wrong_requests_are_refused(growing: Path, server: ThreadingHTTPServer) -> None:
     with pytest.raises(RequestError, match="is no run"):
         serve(growing / "nowhere")

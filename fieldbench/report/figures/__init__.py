@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Sequence
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 FORMATS = ("png", "pdf", "svg")
 
+_UNDATED: dict[str, dict[str, None]] = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
+
 
 @dataclass(frozen=True)
 class View:
@@ -31,7 +33,7 @@ class View:
 
     Attributes:
         most: at most so many figures, those of the first settings; none means all.
-        trial: number of the trial; the first that is there by default.
+        trial: number of the trial, of the first seed that has it; the first that is there by default.
         axis: name or number of the axis that is cut; the last by default.
         at: indices along it; three spread over it by default.
 
@@ -99,7 +101,7 @@ def save(figure: Figure, path: str | Path) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     with printing():
         # Without a date, and with fixed ids, the same figure is the same file.
-        figure.savefig(path, metadata={"Date": None} if path.suffix == ".svg" else None)
+        figure.savefig(path, metadata=_UNDATED.get(path.suffix))
     return path
 
 
@@ -108,7 +110,7 @@ def slug(*texts: str) -> str:
     return re.sub(r"[^a-z0-9.]+", "-", "-".join(texts).lower()).strip("-.")
 
 
-def unique(name: str, taken: Sequence[str]) -> str:
+def unique(name: str, taken: Container[str]) -> str:
     """The name, or with a number behind it where it is taken."""
     number = 2
     candidate = name

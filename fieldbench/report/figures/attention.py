@@ -13,10 +13,9 @@ from numpy.typing import ArrayLike
 from fieldbench import trial
 from fieldbench.errors import RequestError
 from fieldbench.field import Observation
-from fieldbench.report.figures import View, slug
+from fieldbench.report.figures import View, slug, unique
 from fieldbench.report.figures.style import grid, looks, wrapped
-from fieldbench.report.stored import Setting, StoredRun, trial_of
-from fieldbench.trial import OK
+from fieldbench.report.stored import StoredRun, trial_of
 
 
 @runtime_checkable
@@ -32,7 +31,7 @@ class Attentive(Protocol):
 
 
 def draw(run: StoredRun, view: View) -> dict[str, Figure]:
-    """One figure a setting: the map of every method that has one, for one trial, trained anew.
+    """One figure a setting: the map of every method that has one, for one draw, trained anew.
 
     Raises:
         RequestError: if no method of the run has an attention map.
@@ -45,7 +44,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     for setting in run.settings:
         if len(figures) == view.most:
             break
-        rows = _rows(run, setting, view)
+        title, rows = run.draw(setting, view.trial)
         shown = {text: _map(run, able[text], rows[text]) for text in able if text in rows}
         if not shown:
             continue
@@ -60,22 +59,12 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
             ax.set_ylabel("query cube")
             share = 100 * float((weights != 0).mean())
             figure.colorbar(image, ax=ax, label=f"weight ({share:.3g} % not zero)")
-        title = f"{setting.title}, trial {next(iter(rows.values()))['trial']}"
         figure.set_label(title)
         figure.suptitle(wrapped(title, figure.get_figwidth()), fontsize=8)
-        figures[slug("attention", title)] = figure
+        figures[unique(slug("attention", title), figures)] = figure
     if not figures:
         raise RequestError("no trial that ended well is there to be shown")
     return figures
-
-
-def _rows(run: StoredRun, setting: Setting, view: View) -> dict[str, Mapping[str, Any]]:
-    """The row of each method that is shown."""
-    part = run.part(setting)
-    good = part[part["status"] == OK]
-    wanted = good["trial"].min() if view.trial is None else view.trial
-    keys = set(good.loc[good["trial"] == wanted, "key"])
-    return {row["method"]: row for row in run.rows() if row["key"] in keys}
 
 
 def _map(

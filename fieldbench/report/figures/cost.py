@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fieldbench.errors import RequestError
-from fieldbench.report.figures import View, slug
-from fieldbench.report.figures.style import COLUMN, error_axis, log_axis, looks, wrapped
+from fieldbench.report.figures import View, slug, unique
+from fieldbench.report.figures.style import COLUMN, error_axis, log_axis, looks, not_finite, wrapped
 from fieldbench.report.stored import StoredRun
 from fieldbench.report.summary import front
 
@@ -34,7 +34,6 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
             mine = part[part["method"] == method]
             if mine.empty:
                 continue
-            means[method] = (float(mine["seconds"].mean()), float(mine["score"].mean()))
             ax.plot(
                 mine["seconds"],
                 mine["score"],
@@ -45,7 +44,9 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
                 mew=0,
                 zorder=1,
             )
-            ax.plot(*means[method], look.marker, color=look.colour, markersize=6.5, mec="white", mew=0.6, zorder=3)
+            if np.isfinite(mine["score"]).all():
+                means[method] = (float(mine["seconds"].mean()), float(mine["score"].mean()))
+                ax.plot(*means[method], look.marker, color=look.colour, markersize=6.5, mec="white", mew=0.6, zorder=3)
             ax.plot([], [], look.marker, color=look.colour, markersize=5, label=look.name)
         sign = 1 if run.facts.lower_is_better(setting.metric) else -1
         best = front({name: (seconds, sign * score) for name, (seconds, score) in means.items()})
@@ -55,10 +56,10 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
         devices = " and ".join(sorted({str(name) for name in part["device"]}))
         ax.set_xlabel(f"seconds a trial ({devices})")
         ax.set_ylabel(setting.measure)
-        ax.set_title(wrapped(setting.title, COLUMN))
+        ax.set_title(wrapped(setting.title, COLUMN) + not_finite(part["score"]))
         figure.legend(loc="outside right center")
         figure.set_label(setting.title)
-        figures[slug("cost", setting.title)] = figure
+        figures[unique(slug("cost", setting.title), figures)] = figure
     if not figures:
         raise RequestError("no trial of this run has both a score and seconds")
     return figures

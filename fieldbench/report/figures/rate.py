@@ -9,10 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fieldbench.errors import RequestError
-from fieldbench.report.figures import View, slug
-from fieldbench.report.figures.style import Look, error_axis, grid, legend, looks, wrapped
+from fieldbench.report.figures import View, slug, unique
+from fieldbench.report.figures.style import Look, error_axis, grid, legend, looks, mean_band, not_finite, wrapped
 from fieldbench.report.stored import Setting, StoredRun
-from fieldbench.report.summary import interval
 
 
 def draw(run: StoredRun, view: View) -> dict[str, Figure]:
@@ -34,10 +33,11 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
         figure, axes = grid(len(several), width=2.6 if len(several) > 1 else 3.5, height=2.5)
         for ax, (key, listed) in zip(axes, several.items(), strict=True):
             _panel(ax, run, listed, styles)
-            ax.set_title(wrapped(", ".join([dataset, *key]), 2.6))
-        legend(figure, axes[0], len(styles))
+            scores = np.concatenate([run.part(setting)["score"].dropna() for setting in listed])
+            ax.set_title(wrapped(", ".join([dataset, *key]), 2.6) + not_finite(scores))
+        legend(figure, axes)
         figure.set_label(dataset)
-        figures[slug("rate", dataset)] = figure
+        figures[unique(slug("rate", dataset), figures)] = figure
     if not figures:
         raise RequestError("there is nothing to draw against the rate: every setting has one rate only")
     return figures
@@ -56,17 +56,10 @@ def _panel(ax: Axes, run: StoredRun, settings: list[Setting], styles: dict[str, 
     parts = [(float(setting.levels["rate"]), run.part(setting)) for setting in settings]
     shown: list[float] = []
     for method, look in styles.items():
-        points = []
-        for rate, part in parts:
-            scores = part.loc[part["method"] == method, "score"].dropna().to_numpy()
-            if len(scores):
-                points.append((100 * rate, float(scores.mean()), *interval(scores)))
-        if not points:
-            continue
-        rates, means, lows, highs = np.array(points).T
-        ax.plot(rates, means, color=look.colour, marker=look.marker, label=look.name)
-        ax.fill_between(rates, np.maximum(lows, 0), highs, color=look.colour, alpha=0.18, linewidth=0)
-        shown += list(means)
+        scores = {100 * rate: part.loc[part["method"] == method, "score"].dropna().to_numpy() for rate, part in parts}
+        scored = {rate: values for rate, values in scores.items() if len(values)}
+        if scored:
+            shown += mean_band(ax, list(scored), list(scored.values()), look, look.marker)
     error_axis(ax, shown)
     ax.set_xticks([100 * rate for rate, _ in parts], [f"{100 * rate:g}" for rate, _ in parts])
     ax.set_xlabel("sampling rate (%)")

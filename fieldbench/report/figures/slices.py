@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError
 from fieldbench.fields import Reconstruction
-from fieldbench.report.figures import View, slug
+from fieldbench.report.figures import View, slug, unique
 from fieldbench.report.figures.pictures import (
     axis_label,
     cut_axis,
@@ -24,7 +24,6 @@ from fieldbench.report.figures.pictures import (
 )
 from fieldbench.report.figures.style import looks, wrapped
 from fieldbench.report.stored import Setting, StoredRun
-from fieldbench.trial import OK
 
 #: Share of the errors that the error scale covers, so that one bad entry does not make all others pale.
 COVERED = 0.995
@@ -32,7 +31,7 @@ COVERED = 0.995
 
 def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     """One figure a setting: a pair of rows for each slice, above the fields and below their errors. All
-    fields share one scale, all errors another; both are of one trial. Fields that were not kept are recomputed.
+    fields share one scale, all errors another; all are of one draw. Fields that were not kept are recomputed.
 
     Raises:
         RequestError: if no trial ended well, or the view is not part of the field.
@@ -42,16 +41,11 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     for setting in run.settings:
         if len(figures) == view.most:
             break
-        part = run.part(setting)
-        good = part[(part["status"] == OK)]
-        trials = [view.trial] if view.trial is not None else sorted(good["trial"].unique())[:1]
-        keys = set(good.loc[good["trial"].isin(trials), "key"])
-        rows = {row["method"]: row for row in run.rows() if row["key"] in keys}
+        title, rows = run.draw(setting, view.trial)
         shown = {method: run.reconstruction(rows[method]) for method in styles if method in rows}
         if shown:
             names = {method: styles[method].name for method in shown}
-            title = f"{setting.title}, trial {trials[0]}"
-            figures[slug("slices", title)] = _figure(setting, title, shown, rows, names, view)
+            figures[unique(slug("slices", title), figures)] = _figure(setting, title, shown, rows, names, view)
     if not figures:
         raise RequestError("no trial that ended well is there to be shown")
     return figures
@@ -122,8 +116,10 @@ def _figure(
 
 
 def error_range(errors: list[NDArray[np.float64]]) -> float:
-    """Where the common scale of errors ends."""
-    return float(np.quantile(np.abs(np.concatenate(errors)), COVERED)) or 1.0
+    """Where the common scale of errors ends; those that are not finite do not count."""
+    sizes = np.abs(np.concatenate(errors))
+    finite = sizes[np.isfinite(sizes)]
+    return (float(np.quantile(finite, COVERED)) if len(finite) else 0.0) or 1.0
 
 
 def _picture(

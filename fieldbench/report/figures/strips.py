@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fieldbench.errors import RequestError
-from fieldbench.report.figures import View, slug
-from fieldbench.report.figures.style import COLUMN, error_axis, looks, wrapped
+from fieldbench.report.figures import View, slug, unique
+from fieldbench.report.figures.style import COLUMN, error_axis, looks, not_finite, wrapped
 from fieldbench.report.stored import StoredRun
 
 
@@ -26,7 +26,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
         part = run.part(setting)
         if part["score"].notna().sum() == 0:
             continue
-        table = part.pivot_table("score", ["seed", "trial"], part["method"].astype(str), dropna=False)
+        table = part.groupby(["seed", "trial", part["method"].astype(str)])["score"].mean().unstack()
         present = [method for method in styles if (part["method"] == method).any()]
         figure = Figure(figsize=(max(COLUMN, 0.75 * len(present) + 0.8), 2.6), layout="constrained")
         ax = figure.subplots()
@@ -39,18 +39,19 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
             look, values = styles[method], scores[:, place]
             good = values[np.isfinite(values)]
             ax.plot(np.full(len(values), place), values, look.marker, color=look.colour, alpha=0.75, mew=0, zorder=2)
-            if len(good):
+            if len(good) and not np.isinf(values).any():
                 ax.hlines(good.mean(), place - 0.25, place + 0.25, color=look.colour, linewidth=1.8, zorder=3)
-            lost = int((part["method"] == method).sum()) - len(good)
+            lost = int((part["method"] == method).sum() - (~np.isnan(values)).sum())
             names.append(f"{_breakable(look.name)}\n({lost} without score)" if lost else _breakable(look.name))
         ax.set_xticks(places, names)
         ax.set_xlim(-0.5, len(present) - 0.5)
         error_axis(ax, list(scores[np.isfinite(scores)]))
         ax.set_ylabel(setting.measure)
         count = f"{len(scores)} trial{'s' if len(scores) > 1 else ''}"
-        ax.set_title(wrapped(f"{setting.title}, {count}", figure.get_figwidth() - 0.8))
+        title = wrapped(f"{setting.title}, {count}", figure.get_figwidth() - 0.8)
+        ax.set_title(title + not_finite(part["score"].dropna()))
         figure.set_label(setting.title)
-        figures[slug("strips", setting.title)] = figure
+        figures[unique(slug("strips", setting.title), figures)] = figure
     if not figures:
         raise RequestError("no trial of this run has a score")
     return figures

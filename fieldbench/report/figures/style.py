@@ -10,10 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+import numpy as np
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
+from fieldbench.report.summary import interval
 from fieldbench.spec import parse
 
 #: Widths in inches of one and of two columns of a journal page.
@@ -38,6 +41,7 @@ _PRINT: dict[str, Any] = {
     "legend.frameon": False,
     "figure.dpi": 200,
     "savefig.dpi": 200,
+    "text.parse_math": False,  # a dollar sign in a name is one
     "pdf.fonttype": 42,
     "svg.hashsalt": "fieldbench",
 }
@@ -84,20 +88,51 @@ def grid(count: int, width: float = 2.6, height: float = 2.2, columns: int = 3) 
     return figure, axes[:count]
 
 
-def legend(figure: Figure, axes: Axes, entries: int) -> None:
+def legend(figure: Figure, panels: Sequence[Axes]) -> None:
     """One legend for all panels, below them."""
-    handles, labels = axes.get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside lower center", ncols=min(entries, max(1, int(figure.get_figwidth() / 1.1)))
-    )
+    entries: dict[str, Any] = {}
+    for axes in panels:
+        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    columns = max(1, min(len(entries), int(figure.get_figwidth() / 1.1)))
+    figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=columns)
+
+
+def mean_band(
+    axes: Axes, places: Sequence[float], samples: Sequence[ArrayLike], look: Look, marker: str = ""
+) -> list[float]:
+    """A line through the means of samples, one a place, with their 95 % intervals (Student's t) as a band.
+
+    A sample with a value that is not finite has no mean to be shown and leaves a gap. Where no value is
+    negative, as with an error, the band ends at zero.
+
+    Returns:
+        The values that the axis has to show.
+    """
+    vectors = [np.asarray(sample, dtype=float) for sample in samples]
+    means = np.array([vector.mean() if np.isfinite(vector).all() else math.nan for vector in vectors])
+    lows, highs = np.array([interval(vector) for vector in vectors]).T
+    signed = any((vector < 0).any() for vector in vectors)
+    if not signed:
+        lows = np.maximum(lows, 0)
+    axes.plot(places, means, color=look.colour, marker=marker, label=look.name)
+    axes.fill_between(places, lows, highs, color=look.colour, alpha=0.18, linewidth=0)
+    return [float(value) for value in (*means, *(lows if signed else ())) if math.isfinite(value)]
+
+
+def not_finite(scores: ArrayLike) -> str:
+    """What a title adds about scores that no axis can show: a line of its own, or nothing."""
+    count = int((~np.isfinite(np.asarray(scores, dtype=float))).sum())
+    return f"\n{count} score{'s are' if count > 1 else ' is'} not finite: not shown" if count else ""
 
 
 def error_axis(axes: Axes, values: Sequence[float]) -> None:
-    """Scale the y axis, which shows errors: logarithmic where they span decades, else from zero."""
-    if logarithmic(values):
+    """Scale the y axis, which shows scores: logarithmic where they span decades, from zero where none is negative."""
+    finite = [value for value in values if math.isfinite(value)]
+    if logarithmic(finite):
         log_axis(axes, "y")
-    else:
-        axes.set_ylim(bottom=min(0.0, *values) if values else 0.0)
+    elif min(finite, default=0.0) >= 0:
+        axes.set_ylim(bottom=0)
 
 
 def log_axis(axes: Axes, which: Literal["x", "y"]) -> None:

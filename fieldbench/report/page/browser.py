@@ -29,9 +29,9 @@ class Album:
     """Fields as the page's script reads them.
 
     Attributes:
-        entries: one for each setting and trial.
-        left_out: trials whose fields would have been too much.
-        not_kept: trials whose fields are neither kept nor to be recomputed.
+        entries: one for each setting and draw.
+        left_out: draws whose fields would have been too much.
+        not_kept: draws whose fields are neither kept nor to be recomputed.
         size: bytes so far.
     """
 
@@ -54,11 +54,11 @@ def empty_album() -> Album:
 
 
 def make_album(run: StoredRun, *, recompute: bool = False) -> Album:
-    """Kept fields of a run, first trials of every setting first.
+    """Kept fields of a run, first draws of every setting first.
 
     Args:
         run: the run.
-        recompute: compute the fields of each setting's first trial where none are kept.
+        recompute: compute the fields of each setting's first draw where none are kept.
     """
     album = Album()
     try:
@@ -66,11 +66,14 @@ def make_album(run: StoredRun, *, recompute: bool = False) -> Album:
     except ImportError:
         return album
     album.error_colours = _palette(error_colours())
-    for setting, trial, rows in _trials(run):
+    begun: set[str] = set()
+    for setting, draw, rows in _draws(run):
+        first = setting.title not in begun
+        begun.add(setting.title)
         shown: dict[str, Reconstruction] = {}
         for row in rows:
             kept = fields.find(run.path, row["key"])
-            if kept is None and recompute and trial == _first_trial(run, setting):
+            if kept is None and recompute and first:
                 kept = run.reconstruction(row)
             if kept is not None:
                 shown[row["method"]] = kept
@@ -80,33 +83,28 @@ def make_album(run: StoredRun, *, recompute: bool = False) -> Album:
         if album.size > LARGEST:
             album.left_out += 1
             continue
-        entry = _entry(run, setting, trial, shown, {row["method"]: row for row in rows})
+        entry = _entry(run, setting, draw, shown, {row["method"]: row for row in rows})
         album.entries.append(entry)
         album.size += len(json.dumps(entry))
     order = [setting.title for setting in run.settings]
-    album.entries.sort(key=lambda entry: (order.index(entry["setting"]), entry["trial"]))
+    album.entries.sort(key=lambda entry: order.index(entry["setting"]))
     return album
 
 
-def _trials(run: StoredRun) -> Iterator[tuple[Setting, int, list[dict[str, Any]]]]:
-    """Rows that ended well, by setting and trial: all first trials, then all second ones ..."""
-    groups: dict[tuple[int, int], list[dict[str, Any]]] = {}
+def _draws(run: StoredRun) -> Iterator[tuple[Setting, str, list[dict[str, Any]]]]:
+    """Rows that ended well, by setting and draw, whose name comes with them: first trials of all settings first."""
+    groups: dict[tuple[int, int, int], list[dict[str, Any]]] = {}
     for row in run.rows():
         if row["status"] == OK:
             place = next(index for index, setting in enumerate(run.settings) if setting.holds(row))
-            groups.setdefault((row["trial"], place), []).append({**row, "diagnostics": {}})
-    for (trial, place), rows in sorted(groups.items(), key=lambda item: item[0]):
+            groups.setdefault((row["trial"], row["seed"], place), []).append({**row, "diagnostics": {}})
+    for (trial, seed, place), rows in sorted(groups.items(), key=lambda item: item[0]):
         rows.sort(key=lambda row: run.methods.index(row["method"]))
-        yield run.settings[place], trial, rows
-
-
-def _first_trial(run: StoredRun, setting: Setting) -> int:
-    part = run.part(setting)
-    return int(part.loc[part["status"] == OK, "trial"].min())
+        yield run.settings[place], run.draw_name(trial, seed), rows
 
 
 def _entry(
-    run: StoredRun, setting: Setting, trial: int, shown: dict[str, Reconstruction], rows: dict[str, Any]
+    run: StoredRun, setting: Setting, draw: str, shown: dict[str, Reconstruction], rows: dict[str, Any]
 ) -> dict[str, Any]:
     from fieldbench.report.figures.pictures import scale_of
     from fieldbench.report.figures.slices import error_range
@@ -124,7 +122,7 @@ def _entry(
 
     return {
         "setting": setting.title,
-        "trial": trial,
+        "draw": draw,
         "shape": list(truth.shape),
         "axes": [
             {

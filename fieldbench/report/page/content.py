@@ -40,7 +40,7 @@ def sections(run: StoredRun, figures: Sequence[Drawing], album: Album | None) ->
         ("comparison", "Comparison", _compared(comparison) if comparison else ""),
         ("figures", "Figures", _figures(figures, len(run.settings))),
         ("slices", "Slices", _slices(album)),
-        ("failures", "Failures", _failures(stands)),
+        ("failures", "Failures", _failures(run, stands)),
         ("trials", "Trials", _trials(run)),
         ("provenance", "Provenance", _provenance(run)),
     ]
@@ -76,7 +76,7 @@ def sortable(name: str, caption: str, columns: Sequence[Column], rows: Iterable[
         name: its id in the page.
         caption: what it holds.
         columns: heads.
-        rows: cells; one of a numeric column is a pair of a number and its text.
+        rows: cells; one of a numeric column is a pair of a number and its text as HTML.
     """
     heads = "".join(
         f'<th scope="col" class="{"number" if column.numeric else "text"}"'
@@ -101,7 +101,8 @@ def sortable(name: str, caption: str, columns: Sequence[Column], rows: Iterable[
 def _cell(value: Any, column: Column) -> str:
     if column.numeric:
         number, text = value
-        known = "" if number is None or math.isnan(number) else repr(float(number))
+        # As JavaScript writes it: its Number() does not know "inf".
+        known = "" if number is None or math.isnan(number) else repr(float(number)).replace("inf", "Infinity")
         return f'<td data-value="{known}">{text}</td>'
     return f'<td class="text{" long" if column.long else ""}">{_text(value)}</td>'
 
@@ -127,7 +128,7 @@ def _results(table: Table) -> str:
     placed = [(block.decimals, cell.place) for block in table.blocks for cell in block.cells.values()]
     columns = [
         Column("method"),
-        *(Column(name, name == "rate") for name in varying),
+        *(Column(name, name in ("rate", "seed")) for name in varying),
         Column("mean", True),
         Column("95 % interval ±", True),
         Column("trials", True),
@@ -137,9 +138,8 @@ def _results(table: Table) -> str:
         method = str(row["method"]) + " †" * row["oracle"] + " ‡" * row["trained"]
         levels = [_level(name, row[name]) for name in varying]
         counts = f"{row['count']}/{row['planned']}"
-        number = _number(row["mean"], decimals) + (
-            f" {row['unit']}" if row["unit"] and not math.isnan(row["mean"]) else ""
-        )
+        unit = f" {row['unit']}" if row["unit"] and not math.isnan(row["mean"]) else ""
+        number = _text(_number(row["mean"], decimals) + unit)
         marked = {1: f"<strong>{number}</strong>", 2: f"<u>{number}</u>"}.get(place, number)
         body.append(
             [
@@ -261,7 +261,7 @@ def _slices(album: Album | None) -> str:
         )
     missing = []
     if album.left_out:
-        missing.append(f"{album.left_out} more trials would have made this page too large")
+        missing.append(f"{album.left_out} more draws would have made this page too large")
     if album.not_kept:
         missing.append(f"the fields of {album.not_kept} draws were not kept")
     note = f"<p class='quiet'>{_text('; '.join(missing).capitalize())}.</p>" if missing else ""
@@ -294,11 +294,16 @@ def _slices(album: Album | None) -> str:
 <div class="pictures">{pictures}</div><div class="scales">{scales}</div>{note}</div>"""
 
 
-def _failures(stands: Standing) -> str:
+def _failures(run: StoredRun, stands: Standing) -> str:
+    if not stands.failures:
+        return ""
     pieces = []
+    diagnostics = run.diagnostics({rows[0]["key"] for rows in stands.failures.values()})
     for (method, status, error), rows in stands.failures.items():
-        trace = str((rows[0].get("diagnostics") or {}).get("traceback", ""))
-        where = ", ".join(f"{row['dataset']} rate {row['rate']:g} trial {row['trial']}" for row in rows[:5])
+        trace = str(diagnostics.get(rows[0]["key"], {}).get("traceback", ""))
+        where = ", ".join(
+            f"{row['dataset']} rate {row['rate']:g} {run.draw_name(row['trial'], row['seed'])}" for row in rows[:5]
+        )
         more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
         details = f"<pre>{_text(trace)}</pre>" if trace else ""
         pieces.append(
@@ -347,11 +352,11 @@ def _provenance(run: StoredRun) -> str:
     manifest = run.manifest
     sessions = manifest.get("sessions", [])
     pieces = []
-    command = next((session["command"] for session in reversed(sessions) if session.get("command")), None)
-    if command:
-        program = "fieldbench" if str(command[0]).endswith("fieldbench") else str(command[0])
-        line = shlex.join([program, *map(str, command[1:])])
-        pieces.append(f"<p>This command repeats it, or goes on where it stopped:</p><pre>{_text(line)}</pre>")
+    commands = list(dict.fromkeys(_again(session["command"]) for session in sessions if session.get("command")))
+    if commands:
+        which = "This command repeats it" if len(commands) == 1 else "Each of these commands repeats its part"
+        lines = _text("\n".join(commands))
+        pieces.append(f"<p>{which}, or goes on where it stopped:</p><pre>{lines}</pre>")
     for plan in manifest.get("plans", []):
         request = {key: value for key, value in plan["request"].items() if value not in ([], None)}
         pieces.append(f"<h3>Plan {_text(plan['identity'][:8])}</h3>{_listed(request)}")
@@ -362,6 +367,12 @@ def _provenance(run: StoredRun) -> str:
             f"{_listed(shown)}</details>"
         )
     return "\n".join(pieces)
+
+
+def _again(command: Sequence[str]) -> str:
+    """A session's command as a line that destroys nothing."""
+    program = "fieldbench" if str(command[0]).endswith("fieldbench") else str(command[0])
+    return shlex.join([program, *(str(item) for item in command[1:] if item not in ("--fresh", "--retry-failed"))])
 
 
 def _listed(values: Mapping[str, Any]) -> str:

@@ -130,7 +130,7 @@ function prepareBrowser() {
 
   function chooseSetting() {
     const chosen = settings[setting.value];
-    const trials = album.entries.filter((item) => item.setting === chosen).map((item) => `trial ${item.trial}`);
+    const trials = album.entries.filter((item) => item.setting === chosen).map((item) => item.draw);
     options(trial, trials, trial.selectedOptions[0]?.text);
     chooseTrial();
   }
@@ -161,7 +161,7 @@ function prepareBrowser() {
       const canvas = part(name);
       const values = await unpack(packed);
       drawSlice(canvas, values, item.shape, cut, index, name === "error" ? error : field, item.axes);
-      canvas.setAttribute("aria-label", `${name}, ${estimate.name}, ${item.setting}, trial ${item.trial}${where ? `, ${where}` : ""}`);
+      canvas.setAttribute("aria-label", `${name}, ${estimate.name}, ${item.setting}, ${item.draw}${where ? `, ${where}` : ""}`);
     }
     part("caption").textContent = estimate.name;
     part("score").textContent = estimate.score;
@@ -173,7 +173,7 @@ function prepareBrowser() {
     part("errorlabel").textContent = item.errorLabel;
     part("errorlow").textContent = `-${item.largest}`;
     part("errorhigh").textContent = item.largest;
-    place.dataset.shown = `${item.setting}|${item.trial}|${estimate.name}|${cut}|${index}`;
+    place.dataset.shown = `${item.setting}|${item.draw}|${estimate.name}|${cut}|${index}`;
   }
   options(setting, settings, settings[0]);
   setting.addEventListener("change", chooseSetting);
