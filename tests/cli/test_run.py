@@ -291,3 +291,50 @@ def test_a_live_display_on_a_terminal(tmp_path: Path) -> None:
     assert "of 6 trials" in text
     assert "to go:" in text
     assert re.search(r"\x1b\[1m0\.\d+\x1b\[22m", text), "the best of two methods is bold"
+
+
+JOB = """
+import fcntl, os, signal, subprocess, sys, termios, time
+moved, *command = sys.argv[1:]
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+def begin():
+    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+    os.setpgrp()
+job = subprocess.Popen(command, preexec_fn=begin)
+if moved == "moved":
+    os.tcsetpgrp(0, job.pid)
+    while not (os.path.exists("kept/trials.jsonl") and os.path.getsize("kept/trials.jsonl")):
+        time.sleep(0.02)
+    os.tcsetpgrp(0, os.getpgrp())
+_, status = os.waitpid(job.pid, os.WUNTRACED)
+if os.WIFSTOPPED(status):
+    job.kill()
+    sys.exit("stopped")
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.parametrize("moved", ["started", "moved"])
+def test_a_run_in_the_background_of_a_terminal_is_not_stopped(tmp_path: Path, moved: str) -> None:
+    """As ``fieldbench run ... &``, or Ctrl-Z and ``bg``: the script does what a shell with job control does."""
+    import pty
+
+    environment = {**os.environ, "FIELDBENCH_PLUGINS": str(TOYS), "TERM": "xterm-256color"}
+    fixed = ["--datasets", "wave", "--device", "cpu", "--jobs", "1", "--trials", "2", "--out", "kept"]
+    parent, child = pty.openpty()
+    shell = subprocess.Popen(
+        [sys.executable, "-c", JOB, moved, *command("run", "--methods", "mean[nap=0.5]", *fixed)],
+        cwd=tmp_path, env=environment, stdin=child, stdout=subprocess.DEVNULL, stderr=child, start_new_session=True,
+    )  # fmt: skip
+    os.close(child)
+    shown = b""
+    try:
+        while piece := os.read(parent, 65536):
+            shown += piece
+    except OSError:  # the terminal's other side is closed
+        pass
+    finally:
+        os.close(parent)
+    assert shell.wait(30) == 0, shown.decode()
+    assert len(rows(tmp_path / "kept")) == 2
