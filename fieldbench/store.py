@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import json
 import os
 import shutil
@@ -161,6 +162,8 @@ class RunStore:
 def read_rows(path: str | os.PathLike[str], *, diagnostics: bool = True) -> Iterator[dict[str, Any]]:
     """Rows of a run in the order written, one a trial: of a trial that was run again, the last.
 
+    They are those that were there at the first of them, however the run goes on meanwhile.
+
     Args:
         path: the run directory.
         diagnostics: whether they are wanted; curves and tracebacks are most of what there is to parse.
@@ -169,16 +172,18 @@ def read_rows(path: str | os.PathLike[str], *, diagnostics: bool = True) -> Iter
         RequestError: if there is no run at ``path``.
     """
     file = existing_run(path) / TRIALS
-    last: dict[str, int] = {}
-    repeated = False
-    for number, line in enumerate(_lines(file)):
-        key = line_key(line)
-        if key is not None:
-            repeated = repeated or key in last
-            last[key] = number
-    for number, line in enumerate(_lines(file)):
-        key = line_key(line)
-        if key is not None and (not repeated or last[key] == number):
+    # Read twice through one handle; what is written, or takes the file's place, after the first time has no number.
+    with _reading(file) as lines:
+        last: dict[str, int] = {}
+        for number, line in enumerate(lines):
+            key = line_key(line)
+            if key is not None:
+                last[key] = number
+        lines.seek(0)
+        for number, line in enumerate(lines):
+            key = line_key(line)
+            if key is None or last.get(key) != number:
+                continue
             try:
                 row = from_json(line if diagnostics else _without_diagnostics(line))
             except ValueError as error:
@@ -282,21 +287,22 @@ def _scan(file: Path) -> tuple[dict[str, str], int]:
     """Status by key of every whole line, and the length in bytes up to the last newline."""
     statuses: dict[str, str] = {}
     length = 0
-    for line in _lines(file):
-        if line.endswith(b"\n"):
-            length += len(line)
-        key, status = _key_and_status(line)
-        if key is not None:
-            statuses[key] = status
+    with _reading(file) as lines:
+        for line in lines:
+            if line.endswith(b"\n"):
+                length += len(line)
+            key, status = _key_and_status(line)
+            if key is not None:
+                statuses[key] = status
     return statuses, length
 
 
-def _lines(file: Path) -> Iterator[bytes]:
+def _reading(file: Path) -> IO[bytes]:
+    """The file, open; an empty one where none has been written yet."""
     try:
-        with file.open("rb", buffering=1 << 20) as stream:
-            yield from stream
+        return file.open("rb", buffering=1 << 20)
     except FileNotFoundError:
-        return
+        return io.BytesIO()
 
 
 def _write_all(file: int, data: bytes, position: int) -> None:

@@ -106,6 +106,23 @@ def test_the_last_row_of_a_trial_counts(tmp_path: Path, plan: Plan) -> None:
         assert store.finished(retry_failed=True) == {first.key, second.key}
 
 
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_run_that_goes_on_while_it_is_read_is_read_as_it_was(tmp_path: Path, plan: Plan, repeated: bool) -> None:
+    """A trial ends again and another for the first time between the first row and the second."""
+    first, second, third = plan
+    with RunStore.open(tmp_path / "run", plan) as store:
+        if repeated:
+            store.append(record(second, FAILED))
+        store.append(record(first))
+        store.append(record(second, FAILED))
+        rows = read_rows(tmp_path / "run")
+        read = [next(rows)]
+        store.append(record(second))
+        store.append(record(third))
+        read += rows
+    assert [(row["key"], row["status"]) for row in read] == [(first.key, OK), (second.key, FAILED)]
+
+
 @pytest.mark.parametrize("cut", [1, 2, 40])
 def test_a_torn_last_line_does_not_count_and_the_next_starts_afresh(tmp_path: Path, plan: Plan, cut: int) -> None:
     first, second, third = plan
