@@ -284,7 +284,7 @@ def perform(
     said = sys.stdout if format == "text" else sys.stderr
     folder = shlex.quote(str(session.path))
     if progress.left:
-        again = [argument for argument in sys.argv[1:] if argument not in ("--fresh", "--retry-failed")]
+        again = [argument for argument in sys.argv[1:] if argument != "--fresh"]
         print(f"\nStopped after {progress.done} of {progress.total} trials, kept in {folder}", file=said)
         print(f"Go on with: fieldbench {shlex.join(again)}", file=said)
         return 130

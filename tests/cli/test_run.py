@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from fieldbench.execution import Stop
+
 TOYS = Path(__file__).with_name("toys.py")
 
 
@@ -255,6 +257,23 @@ def test_ctrl_c_finishes_what_runs_and_says_how_to_go_on(tmp_path: Path) -> None
     undisturbed = [*arguments[:-1], "other"]
     subprocess.run(command(*undisturbed), cwd=tmp_path, env=environment, check=True, capture_output=True)
     assert scores(tmp_path / "kept") == scores(tmp_path / "other")
+
+
+def test_the_command_to_go_on_with_does_what_is_left_and_no_more(
+    run, fieldbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Stop, "asked", True)
+        outcome = run("flaky", "--trials", "8", "--fresh", "--retry-failed")
+    assert outcome.code == 130
+    assert rows() == []
+    again = shlex.split(re.search(r"^Go on with: fieldbench (.*)$", outcome.out, re.MULTILINE)[1])
+    assert "--fresh" not in again
+    assert fieldbench(*again).code == 1
+    failed = sum(row["status"] == "failed" for row in rows())
+    assert len(rows()) == 8
+    assert fieldbench(*again).code == 1
+    assert len(rows()) == 8 + failed
 
 
 def test_csv_has_the_mean_of_the_rows(run, fieldbench) -> None:
