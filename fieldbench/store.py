@@ -35,6 +35,9 @@ FORMAT = 1
 #: at the end, they are forced to the disk itself: that bounds what a power failure can cost.
 SYNC_SECONDS = 1.0
 
+#: Whoever asks for the writer of a run has its lock for an instant. For so many seconds a lock is tried again.
+LOOK_SECONDS = 0.5
+
 
 class StorageError(FieldbenchError):
     """A record could not be written. What was written before is whole; the record's trial stays to be done."""
@@ -362,13 +365,14 @@ def take_lock(path: Path) -> IO[str]:
     """
     with storing(path):
         lock = (path / LOCK).open("a+", encoding="utf-8")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
-        raise RequestError(
-            f"{path} is being written by {_holder(path)}; wait for it, stop it, or choose another folder with --out"
-        ) from None
+    deadline = time.monotonic() + LOOK_SECONDS
+    while not _locked(lock, fcntl.LOCK_EX):
+        if time.monotonic() > deadline:
+            lock.close()
+            raise RequestError(
+                f"{path} is being written by {_holder(path)}; wait for it, stop it, or choose another folder with --out"
+            )
+        time.sleep(LOOK_SECONDS / 20)
     try:
         with storing(path):
             lock.truncate(0)
@@ -385,12 +389,18 @@ def writer(path: str | os.PathLike[str]) -> str | None:
     """Which process is writing a run right now (``process 123 on host``), or None."""
     try:
         with (Path(path) / LOCK).open(encoding="utf-8") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _holder(Path(path))
+            return None if _locked(lock, fcntl.LOCK_SH) else _holder(Path(path))
     except OSError:
         return None
-    return None
+
+
+def _locked(lock: IO[str], how: int) -> bool:
+    """Lock a file unless another process has it, whatever it has it for."""
+    try:
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _holder(path: Path) -> str:

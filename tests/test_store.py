@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import fcntl
 import json
 import os
 import resource
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -228,6 +230,16 @@ def test_a_folder_that_is_being_written_is_locked(tmp_path: Path, plan: Plan) ->
             RunStore.open(tmp_path / "run", plan, fresh=True)
     assert writer(tmp_path / "run") is None
     RunStore.open(tmp_path / "run", plan).close()
+
+
+def test_who_looks_for_the_writer_keeps_no_run_from_starting(tmp_path: Path, plan: Plan) -> None:
+    RunStore.open(tmp_path / "run", plan).close()
+    with (tmp_path / "run" / "lock").open() as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)  # as long as a look may take where processes have to wait their turn
+        end = threading.Timer(0.2, fcntl.flock, (looking, fcntl.LOCK_UN))
+        end.start()
+        RunStore.open(tmp_path / "run", plan).close()
+        end.join()
 
 
 def test_a_run_killed_before_its_manifest_was_written_can_be_started(tmp_path: Path, plan: Plan) -> None:
