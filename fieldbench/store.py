@@ -410,9 +410,9 @@ def _holder(path: Path) -> str:
 def _clear(path: Path) -> None:
     """Delete what a run left, and nothing else."""
     with storing(path):
-        for name in (TRIALS, MANIFEST):
-            (path / name).unlink(missing_ok=True)
+        (path / TRIALS).unlink(missing_ok=True)
         shutil.rmtree(path / FIELDS, ignore_errors=True)
+        (path / MANIFEST).unlink(missing_ok=True)  # last: without it the folder is no run that can be cleared
 
 
 def _read_manifest(path: Path) -> dict[str, Any] | None:

@@ -242,6 +242,24 @@ def test_who_looks_for_the_writer_keeps_no_run_from_starting(tmp_path: Path, pla
         end.join()
 
 
+@pytest.mark.parametrize("step", ["unlink", "rmtree"])
+def test_a_run_killed_while_it_starts_over_can_be_started_again(
+    tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with RunStore.open(tmp_path / "run", plan) as store:
+        store.append(record(next(iter(plan))))
+    (tmp_path / "run" / "fields").mkdir()
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(Path if step == "unlink" else shutil, step, killed)
+        RunStore.open(tmp_path / "run", plan, fresh=True)
+    with RunStore.open(tmp_path / "run", plan, fresh=True) as store:
+        assert store.finished() == set()
+    assert not (tmp_path / "run" / "fields").exists()
+
+
 def test_a_run_killed_before_its_manifest_was_written_can_be_started(tmp_path: Path, plan: Plan) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
