@@ -32,8 +32,8 @@ _BLOCK = 8 * 2**20  # bytes read and parsed at once
 def read_frame(path: Path) -> pd.DataFrame:
     """The records of a run directory, one row a trial, metrics as columns; diagnostics are left out.
 
-    A trial that was run again (``--retry-failed``) counts once, as it ended last. A last line
-    that does not end was cut short and does not count. Text columns are categories, so that memory grows by tens of bytes a row.
+    A trial that was run again (``--retry-failed``) counts once, as it ended last. A last line that does not end
+    was cut short and does not count. Text columns are categories, so that memory grows by tens of bytes a row.
 
     Returns:
         A frame with columns key, method, dataset, sampler, noise, select, rate, trial, seed, status, error,

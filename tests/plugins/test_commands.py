@@ -126,7 +126,7 @@ def test_check_of_every_kind(command) -> None:
     [
         (["nearst"], "unknown method 'nearst'; did you mean 'nearest'"),
         (["nearest", "--kind", "methods"], "unknown kind 'methods'; did you mean 'method'"),
-        (["nearest", "--kind", "modifier"], "unknown kind 'modifier'; there are: dataset, method, metric, noise, sampler"),
+        (["nearest", "--kind", "modifier"], "unknown kind 'modifier'; there are: dataset, method, metric, noise"),
     ],
 )
 def test_check_of_nothing(command, arguments: list[str], words: str) -> None:
