@@ -71,11 +71,9 @@ class RunStore:
             StorageError: if it cannot be written.
         """
         path = Path(path)
-        if path.exists() and not path.is_dir():
-            raise RequestError(f"{path} is a file; a run needs a folder of its own, choose another with --out")
+        _must_be_run(path)
         with storing(path):
             path.mkdir(parents=True, exist_ok=True)
-        _must_be_run(path)
         lock = take_lock(path)
         try:
             if fresh:
@@ -351,7 +349,27 @@ def _shown(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+def check_folder(path: Path, plan: Plan, *, fresh: bool = False) -> None:
+    """Refuse what :meth:`RunStore.open` would refuse, except that another process may be writing; write nothing.
+
+    Raises:
+        RequestError: if the path is a file, or the folder is of another plan or no run.
+    """
+    _must_be_run(path)
+    manifest = None if fresh else _read_manifest(path)
+    if manifest is not None:
+        _admit(manifest, _described(plan), path)
+
+
 def _must_be_run(path: Path) -> None:
+    """
+    Raises:
+        RequestError: if something is at the path that is neither a run nor an empty folder.
+    """
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise RequestError(f"{path} is a file; a run needs a folder of its own, choose another with --out")
     known = {MANIFEST, f"{MANIFEST}.new", LOCK}
     if not (path / MANIFEST).is_file() and any(entry.name not in known for entry in path.iterdir()):
         raise RequestError(f"{path} holds files but no run; choose another folder with --out")
