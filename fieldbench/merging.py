@@ -63,7 +63,7 @@ def merge(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]
 
     Of a trial that several runs have, a good result is taken before a failure, and otherwise the first.
     Two good results with different scores are a conflict: the first is taken, and the other is kept in
-    ``conflicts.jsonl``.
+    ``conflicts.jsonl``. Kept fields come from the run that a trial's row is taken from.
 
     Raises:
         RequestError: if a folder is no run, the runs do not compare the same, or ``out`` is in use.
@@ -87,8 +87,8 @@ def merge(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]
             if conflicts:
                 rows = ({**conflict.other, "folder": str(conflict.folder)} for conflict in conflicts)
                 _write_rows(out / CONFLICTS, rows)
-            for run in runs:
-                _copy_fields(run / FIELDS, out / FIELDS)
+            for key, (run, _) in chosen.items():
+                _copy_fields(run / FIELDS / f"{key}.npz", out / FIELDS)
         write_manifest(out, joined)
     return Merged(len(chosen), alike, tuple(conflicts))
 
@@ -169,11 +169,11 @@ def _write_rows(file: Path, rows: Iterable[dict[str, Any]]) -> None:
         os.fsync(stream.fileno())
 
 
-def _copy_fields(source: Path, target: Path) -> None:
-    for file in source.glob("*.npz") if source.is_dir() else ():
+def _copy_fields(file: Path, target: Path) -> None:
+    """Copy what was kept of the trial whose row is taken: another run's fields need not be those of that row."""
+    if file.is_file():
         target.mkdir(exist_ok=True)
-        if not (target / file.name).exists():
-            shutil.copyfile(file, target / file.name)
+        shutil.copyfile(file, target / file.name)
 
 
 def _cell(row: dict[str, Any]) -> list[Any]:

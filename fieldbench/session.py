@@ -25,7 +25,7 @@ from fieldbench.progress import Progress, cell_of, in_words, row_counts
 from fieldbench.registry import Registry, Sources
 from fieldbench.report.facts import Facts, gather
 from fieldbench.spec import parse
-from fieldbench.store import MANIFEST, RunStore, read_manifest, read_rows
+from fieldbench.store import MANIFEST, RunStore, check_folder, read_manifest, read_rows
 from fieldbench.trial import Record, Records, Trial
 
 if TYPE_CHECKING:
@@ -116,8 +116,13 @@ class Session:
         return replace(facts, units={**known, **facts.units})
 
     def progress(self, *, fresh: bool = False, retry_failed: bool = False) -> Progress:
-        """How much of the plan its folder holds."""
-        progress = Progress(self.plan, self.facts.headline, len(self.slots))
+        """How much of the plan its folder holds.
+
+        Raises:
+            RequestError: if the folder cannot be the plan's.
+        """
+        check_folder(self.path, self.plan, fresh=fresh)
+        progress = Progress(self.plan, gather(self.plan, self.registry).headline, len(self.slots))
         if fresh or not (self.path / MANIFEST).is_file():
             return progress
         first = self.plan.request.first_trial

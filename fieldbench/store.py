@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import io
 import json
 import os
 import shutil
@@ -33,6 +34,9 @@ FORMAT = 1
 #: Records reach the operating system at once, so that no killed process loses one. So many seconds later, and
 #: at the end, they are forced to the disk itself: that bounds what a power failure can cost.
 SYNC_SECONDS = 1.0
+
+#: Whoever asks for the writer of a run has its lock for an instant. For so many seconds a lock is tried again.
+LOOK_SECONDS = 0.5
 
 
 class StorageError(FieldbenchError):
@@ -67,11 +71,9 @@ class RunStore:
             StorageError: if it cannot be written.
         """
         path = Path(path)
-        if path.exists() and not path.is_dir():
-            raise RequestError(f"{path} is a file; a run needs a folder of its own, choose another with --out")
+        _must_be_run(path)
         with storing(path):
             path.mkdir(parents=True, exist_ok=True)
-        _must_be_run(path)
         lock = take_lock(path)
         try:
             if fresh:
@@ -161,6 +163,8 @@ class RunStore:
 def read_rows(path: str | os.PathLike[str], *, diagnostics: bool = True) -> Iterator[dict[str, Any]]:
     """Rows of a run in the order written, one a trial: of a trial that was run again, the last.
 
+    They are those that were there at the first of them, however the run goes on meanwhile.
+
     Args:
         path: the run directory.
         diagnostics: whether they are wanted; curves and tracebacks are most of what there is to parse.
@@ -169,16 +173,18 @@ def read_rows(path: str | os.PathLike[str], *, diagnostics: bool = True) -> Iter
         RequestError: if there is no run at ``path``.
     """
     file = existing_run(path) / TRIALS
-    last: dict[str, int] = {}
-    repeated = False
-    for number, line in enumerate(_lines(file)):
-        key = line_key(line)
-        if key is not None:
-            repeated = repeated or key in last
-            last[key] = number
-    for number, line in enumerate(_lines(file)):
-        key = line_key(line)
-        if key is not None and (not repeated or last[key] == number):
+    # Read twice through one handle; what is written, or takes the file's place, after the first time has no number.
+    with _reading(file) as lines:
+        last: dict[str, int] = {}
+        for number, line in enumerate(lines):
+            key = line_key(line)
+            if key is not None:
+                last[key] = number
+        lines.seek(0)
+        for number, line in enumerate(lines):
+            key = line_key(line)
+            if key is None or last.get(key) != number:
+                continue
             try:
                 row = from_json(line if diagnostics else _without_diagnostics(line))
             except ValueError as error:
@@ -282,21 +288,22 @@ def _scan(file: Path) -> tuple[dict[str, str], int]:
     """Status by key of every whole line, and the length in bytes up to the last newline."""
     statuses: dict[str, str] = {}
     length = 0
-    for line in _lines(file):
-        if line.endswith(b"\n"):
-            length += len(line)
-        key, status = _key_and_status(line)
-        if key is not None:
-            statuses[key] = status
+    with _reading(file) as lines:
+        for line in lines:
+            if line.endswith(b"\n"):
+                length += len(line)
+            key, status = _key_and_status(line)
+            if key is not None:
+                statuses[key] = status
     return statuses, length
 
 
-def _lines(file: Path) -> Iterator[bytes]:
+def _reading(file: Path) -> IO[bytes]:
+    """The file, open; an empty one where none has been written yet."""
     try:
-        with file.open("rb", buffering=1 << 20) as stream:
-            yield from stream
+        return file.open("rb", buffering=1 << 20)
     except FileNotFoundError:
-        return
+        return io.BytesIO()
 
 
 def _write_all(file: int, data: bytes, position: int) -> None:
@@ -342,7 +349,27 @@ def _shown(value: object) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
+def check_folder(path: Path, plan: Plan, *, fresh: bool = False) -> None:
+    """Refuse what :meth:`RunStore.open` would refuse, except that another process may be writing; write nothing.
+
+    Raises:
+        RequestError: if the path is a file, or the folder is of another plan or no run.
+    """
+    _must_be_run(path)
+    manifest = None if fresh else _read_manifest(path)
+    if manifest is not None:
+        _admit(manifest, _described(plan), path)
+
+
 def _must_be_run(path: Path) -> None:
+    """
+    Raises:
+        RequestError: if something is at the path that is neither a run nor an empty folder.
+    """
+    if not path.exists():
+        return
+    if not path.is_dir():
+        raise RequestError(f"{path} is a file; a run needs a folder of its own, choose another with --out")
     known = {MANIFEST, f"{MANIFEST}.new", LOCK}
     if not (path / MANIFEST).is_file() and any(entry.name not in known for entry in path.iterdir()):
         raise RequestError(f"{path} holds files but no run; choose another folder with --out")
@@ -356,13 +383,14 @@ def take_lock(path: Path) -> IO[str]:
     """
     with storing(path):
         lock = (path / LOCK).open("a+", encoding="utf-8")
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        lock.close()
-        raise RequestError(
-            f"{path} is being written by {_holder(path)}; wait for it, stop it, or choose another folder with --out"
-        ) from None
+    deadline = time.monotonic() + LOOK_SECONDS
+    while not _locked(lock, fcntl.LOCK_EX):
+        if time.monotonic() > deadline:
+            lock.close()
+            raise RequestError(
+                f"{path} is being written by {_holder(path)}; wait for it, stop it, or choose another folder with --out"
+            )
+        time.sleep(LOOK_SECONDS / 20)
     try:
         with storing(path):
             lock.truncate(0)
@@ -379,12 +407,18 @@ def writer(path: str | os.PathLike[str]) -> str | None:
     """Which process is writing a run right now (``process 123 on host``), or None."""
     try:
         with (Path(path) / LOCK).open(encoding="utf-8") as lock:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return _holder(Path(path))
+            return None if _locked(lock, fcntl.LOCK_SH) else _holder(Path(path))
     except OSError:
         return None
-    return None
+
+
+def _locked(lock: IO[str], how: int) -> bool:
+    """Lock a file unless another process has it, whatever it has it for."""
+    try:
+        fcntl.flock(lock, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _holder(path: Path) -> str:
@@ -394,9 +428,9 @@ def _holder(path: Path) -> str:
 def _clear(path: Path) -> None:
     """Delete what a run left, and nothing else."""
     with storing(path):
-        for name in (TRIALS, MANIFEST):
-            (path / name).unlink(missing_ok=True)
+        (path / TRIALS).unlink(missing_ok=True)
         shutil.rmtree(path / FIELDS, ignore_errors=True)
+        (path / MANIFEST).unlink(missing_ok=True)  # last: without it the folder is no run that can be cleared
 
 
 def _read_manifest(path: Path) -> dict[str, Any] | None:

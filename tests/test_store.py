@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import errno
+import fcntl
 import json
 import os
 import resource
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -104,6 +106,23 @@ def test_the_last_row_of_a_trial_counts(tmp_path: Path, plan: Plan) -> None:
     assert [(row["key"], row["status"]) for row in rows] == [(second.key, OK), (first.key, OK)]
     with RunStore.open(tmp_path / "run", plan) as store:
         assert store.finished(retry_failed=True) == {first.key, second.key}
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+def test_a_run_that_goes_on_while_it_is_read_is_read_as_it_was(tmp_path: Path, plan: Plan, repeated: bool) -> None:
+    """A trial ends again and another for the first time between the first row and the second."""
+    first, second, third = plan
+    with RunStore.open(tmp_path / "run", plan) as store:
+        if repeated:
+            store.append(record(second, FAILED))
+        store.append(record(first))
+        store.append(record(second, FAILED))
+        rows = read_rows(tmp_path / "run")
+        read = [next(rows)]
+        store.append(record(second))
+        store.append(record(third))
+        read += rows
+    assert [(row["key"], row["status"]) for row in read] == [(first.key, OK), (second.key, FAILED)]
 
 
 @pytest.mark.parametrize("cut", [1, 2, 40])
@@ -211,6 +230,35 @@ def test_a_folder_that_is_being_written_is_locked(tmp_path: Path, plan: Plan) ->
             RunStore.open(tmp_path / "run", plan, fresh=True)
     assert writer(tmp_path / "run") is None
     RunStore.open(tmp_path / "run", plan).close()
+
+
+def test_who_looks_for_the_writer_keeps_no_run_from_starting(tmp_path: Path, plan: Plan) -> None:
+    RunStore.open(tmp_path / "run", plan).close()
+    with (tmp_path / "run" / "lock").open() as looking:
+        fcntl.flock(looking, fcntl.LOCK_SH)  # as long as a look may take where processes have to wait their turn
+        end = threading.Timer(0.2, fcntl.flock, (looking, fcntl.LOCK_UN))
+        end.start()
+        RunStore.open(tmp_path / "run", plan).close()
+        end.join()
+
+
+@pytest.mark.parametrize("step", ["unlink", "rmtree"])
+def test_a_run_killed_while_it_starts_over_can_be_started_again(
+    tmp_path: Path, plan: Plan, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with RunStore.open(tmp_path / "run", plan) as store:
+        store.append(record(next(iter(plan))))
+    (tmp_path / "run" / "fields").mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(Path if step == "unlink" else shutil, step, killed)
+        with pytest.raises(KeyboardInterrupt):
+            RunStore.open(tmp_path / "run", plan, fresh=True)
+    with RunStore.open(tmp_path / "run", plan, fresh=True) as store:
+        assert store.finished() == set()
+    assert not (tmp_path / "run" / "fields").exists()
 
 
 def test_a_run_killed_before_its_manifest_was_written_can_be_started(tmp_path: Path, plan: Plan) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 import time
 from collections.abc import Iterator
@@ -156,7 +157,7 @@ class Lines:
 
 @contextlib.contextmanager
 def _no_echo_of_keys() -> Iterator[None]:
-    """Keep the terminal from writing ``^C`` into the display."""
+    """Keep the terminal from writing ``^C`` into the display, as long as it is ours."""
     import termios
 
     try:
@@ -167,11 +168,21 @@ def _no_echo_of_keys() -> Iterator[None]:
         return
     changed = list(before)
     changed[3] = before[3] & ~termios.ECHOCTL
-    termios.tcsetattr(terminal, termios.TCSANOW, changed)
+    if _in_foreground(terminal):
+        termios.tcsetattr(terminal, termios.TCSANOW, changed)
     try:
         yield
     finally:
-        termios.tcsetattr(terminal, termios.TCSANOW, before)
+        if _in_foreground(terminal):
+            termios.tcsetattr(terminal, termios.TCSANOW, before)
+
+
+def _in_foreground(terminal: int) -> bool:
+    """Whether the terminal is ours: it stops a background job that sets it, and the shell sets it for the next."""
+    try:
+        return os.tcgetpgrp(terminal) == os.getpgrp()
+    except OSError:  # of another session: no key there reaches us
+        return False
 
 
 def _means(progress: Progress) -> Iterator[tuple[str, str, Average]]:

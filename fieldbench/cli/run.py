@@ -200,6 +200,9 @@ def run(
         "first-trial": first_trial,
         "set": set_ or None,
     }
+    for name, text in {"methods": methods, **what}.items():
+        if isinstance(text, str):
+            must_name_something(name, text)
     request: Request | Suite
     table: Suite | None = None
     if suite is not None:
@@ -247,6 +250,8 @@ def read_suite(name: str, methods: str | None, trials: int | None) -> Suite:
     from fieldbench.session import first_problem
     from fieldbench.spec import split
 
+    if methods is not None:
+        must_name_something("methods", methods)
     suite = suites.load(name).narrowed(split(methods) if methods else [])
     if trials is None:
         return suite
@@ -254,6 +259,17 @@ def read_suite(name: str, methods: str | None, trials: int | None) -> Suite:
         return suites.Suite.model_validate({**dict(suite), "trials": trials})
     except pydantic.ValidationError as error:
         raise RequestError(first_problem(error)) from None
+
+
+def must_name_something(option: str, text: str) -> None:
+    """
+    Raises:
+        RequestError: if the option's text is blank, as that of a shell's variable that is not set.
+    """
+    from fieldbench.errors import RequestError
+
+    if not text.strip():
+        raise RequestError(f"--{option} is empty; name something, or leave it out")
 
 
 def perform(
@@ -284,7 +300,7 @@ def perform(
     said = sys.stdout if format == "text" else sys.stderr
     folder = shlex.quote(str(session.path))
     if progress.left:
-        again = [argument for argument in sys.argv[1:] if argument not in ("--fresh", "--retry-failed")]
+        again = [argument for argument in sys.argv[1:] if argument != "--fresh"]
         print(f"\nStopped after {progress.done} of {progress.total} trials, kept in {folder}", file=said)
         print(f"Go on with: fieldbench {shlex.join(again)}", file=said)
         return 130
@@ -353,7 +369,7 @@ def _read_request(
     from fieldbench.spec import split
 
     specs = expand(
-        {name: split(text) for name, text in texts.items() if text},
+        {name: split(text) for name, text in texts.items() if text is not None},
         [read_assignment(text) for text in assignments],
     )
     rest: dict[str, object] = {name: value for name, value in numbers.items() if value is not None}

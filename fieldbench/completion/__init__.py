@@ -126,8 +126,12 @@ def complete(
     Raises:
         RequestError: if nothing is missing, a spec is wrong or not applicable, or no method gets through.
     """
-    if folds < 1 or not 0 < share < 1 or budget < 0:
-        raise RequestError("folds must be at least 1, the share held out between 0 and 1, the budget not negative")
+    if folds < 1 or not 0 < share < 1 or not 0 <= budget < math.inf:
+        raise RequestError(
+            "folds must be at least 1, the share held out between 0 and 1, the budget 0 or more seconds, but finite"
+        )
+    if candidates and method != AUTO:
+        raise RequestError(f"there is nothing to choose among where a method is named; leave out {method} or --among")
     sources = Sources.from_environment() if sources is None else sources
     registry = Registry(sources)
     rivals, out = _rivals(observation, method, candidates, registry)

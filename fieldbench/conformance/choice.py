@@ -17,7 +17,7 @@ from fieldbench.conformance.modifiers import of_modifier
 from fieldbench.conformance.noises import of_noise
 from fieldbench.conformance.samplers import of_sampler
 from fieldbench.dataset import Dataset
-from fieldbench.errors import RequestError
+from fieldbench.errors import RequestError, nearest
 from fieldbench.field import Observation
 from fieldbench.method import Method, Modifier
 from fieldbench.metric import Metric
@@ -52,7 +52,7 @@ def checks(
         Checks to call one by one, or to hand to ``pytest.mark.parametrize(..., ids=str)``.
 
     Raises:
-        RequestError: if there is no such plugin.
+        RequestError: if there is no such plugin, or no such kind.
     """
     registry = Registry() if registry is None else registry
     if isinstance(plugin, str):
@@ -88,6 +88,8 @@ def quick(plugin: P) -> P:
 
 
 def _named(text: str, kind: str | None, registry: Registry) -> Plugin:
+    if kind is not None and kind not in KINDS:
+        raise RequestError(f"unknown kind {kind!r}{nearest(kind, KINDS)}")
     kinds = kinds_of(text, registry) if kind is None else [kind]
     if len(kinds) > 1:
         raise RequestError(f"{text!r} is a {' and a '.join(kinds)}; say which by its kind")

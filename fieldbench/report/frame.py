@@ -32,8 +32,8 @@ _BLOCK = 8 * 2**20  # bytes read and parsed at once
 def read_frame(path: Path) -> pd.DataFrame:
     """The records of a run directory, one row a trial, metrics as columns; diagnostics are left out.
 
-    A trial that was run again (``--retry-failed``) counts once, as it ended last. A torn last line is
-    skipped. Text columns are categories, so that memory grows by tens of bytes a row.
+    A trial that was run again (``--retry-failed``) counts once, as it ended last. A last line that does not end
+    was cut short and does not count. Text columns are categories, so that memory grows by tens of bytes a row.
 
     Returns:
         A frame with columns key, method, dataset, sampler, noise, select, rate, trial, seed, status, error,
@@ -110,7 +110,7 @@ def _uncollected() -> Iterator[None]:
 
 
 def _parsed(file: Path) -> Iterator[list[dict[str, Any]]]:
-    """The rows of the file in blocks of lines, without their diagnostics."""
+    """The rows of the file in blocks of lines that end, without their diagnostics."""
     if not file.is_file():
         return
     rest = b""
@@ -119,8 +119,6 @@ def _parsed(file: Path) -> Iterator[list[dict[str, Any]]]:
             *lines, rest = (rest + block).split(b"\n")
             if rows := _rows(lines):
                 yield rows
-    if rows := _rows([rest]):
-        yield rows
 
 
 def _rows(lines: list[bytes]) -> list[dict[str, Any]]:

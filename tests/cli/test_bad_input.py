@@ -30,6 +30,12 @@ WRONG = {
     "run --methods 'mean[nap=-1]' --datasets wave": ["mean[nap=-1]", "greater than or equal to 0"],
     "run --methods 'mean[shift=1' --datasets wave": ["mean[shift=1", "']' is missing"],
     "run --methods mean+walk --datasets wave": ["mean+walk", "--methods"],
+    "run --methods '' --datasets wave": ["--methods is empty"],
+    "run --methods mean --datasets ' '": ["--datasets is empty"],
+    "run --methods mean --datasets wave --noise ''": ["--noise is empty"],
+    "run --methods mean --datasets wave --rates ''": ["--rates is empty"],
+    "run rmse.toml --methods ''": ["--methods is empty"],
+    "reproduce rmse.toml --methods ''": ["--methods is empty"],
     "run --methods mean, --datasets wave": ["'mean,'"],
     "run --methods mean --datasets wave --rates 0": ["rate 0", "(0, 1]"],
     "run --methods mean --datasets wave --rates 0.1,1.5": ["rate 1.5", "(0, 1]"],
@@ -71,6 +77,9 @@ WRONG = {
     "run --methods mean --datasets wave --no-plugin tosy": ["tosy"],
     "run --methods mean --datasets wave --out a-file": ["a-file", "--out"],
     "run --methods mean --datasets wave --out full": ["full", "--out"],
+    "run --methods mean --datasets wave --out a-file --dry-run": ["a-file", "--out"],
+    "run --methods mean --datasets wave --out full --dry-run --fresh": ["full", "--out"],
+    "reproduce rmse.toml --out a-file --dry-run": ["a-file", "--out"],
     "run --methods mean": ["--datasets"],
     "run --method mean --datasets wave": ["--method"],
     "runs --methods mean": ["'runs'", "'run'"],
@@ -106,13 +115,22 @@ def test_a_wrong_request_gets_one_line_and_code_2(fieldbench, tmp_path: Path, li
 def test_a_folder_of_another_plan_is_refused_and_left_alone(run) -> None:
     assert run("mean").code == 0
     before = Path("kept/trials.jsonl").read_bytes()
-    outcome = run("mean", "--seed", "1")
-    assert outcome.code == 2
-    (complaint,) = outcome.err.splitlines()
-    assert "kept" in complaint
-    assert "seed" in complaint
-    assert "--out" in complaint
-    assert Path("kept/trials.jsonl").read_bytes() == before
+    for option in ((), ("--dry-run",)):
+        outcome = run("mean", "--seed", "1", *option)
+        assert outcome.code == 2
+        (complaint,) = outcome.err.splitlines()
+        assert "kept" in complaint
+        assert "seed" in complaint
+        assert "--out" in complaint
+        assert Path("kept/trials.jsonl").read_bytes() == before
+
+
+def test_what_starts_over_needs_no_manifest_that_can_be_read(run) -> None:
+    assert run("mean", "--trials", "1").code == 0
+    Path("kept/manifest.json").write_text("{")
+    assert run("mean", "--trials", "1", "--dry-run").code == 2
+    assert run("mean", "--trials", "1", "--dry-run", "--fresh").code == 0
+    assert run("mean", "--trials", "1", "--fresh").code == 0
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from fieldbench.execution import Stop
+
 TOYS = Path(__file__).with_name("toys.py")
 
 
@@ -257,6 +259,23 @@ def test_ctrl_c_finishes_what_runs_and_says_how_to_go_on(tmp_path: Path) -> None
     assert scores(tmp_path / "kept") == scores(tmp_path / "other")
 
 
+def test_the_command_to_go_on_with_does_what_is_left_and_no_more(
+    run, fieldbench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Stop, "asked", True)
+        outcome = run("flaky", "--trials", "8", "--fresh", "--retry-failed")
+    assert outcome.code == 130
+    assert rows() == []
+    again = shlex.split(re.search(r"^Go on with: fieldbench (.*)$", outcome.out, re.MULTILINE)[1])
+    assert "--fresh" not in again
+    assert fieldbench(*again).code == 1
+    failed = sum(row["status"] == "failed" for row in rows())
+    assert len(rows()) == 8
+    assert fieldbench(*again).code == 1
+    assert len(rows()) == 8 + failed
+
+
 def test_csv_has_the_mean_of_the_rows(run, fieldbench) -> None:
     run("mean", "--trials", "4")
     (line,) = csv.DictReader(io.StringIO(fieldbench("table", "kept", "--format", "csv").out))
@@ -291,3 +310,50 @@ def test_a_live_display_on_a_terminal(tmp_path: Path) -> None:
     assert "of 6 trials" in text
     assert "to go:" in text
     assert re.search(r"\x1b\[1m0\.\d+\x1b\[22m", text), "the best of two methods is bold"
+
+
+JOB = """
+import fcntl, os, signal, subprocess, sys, termios, time
+moved, *command = sys.argv[1:]
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+signal.signal(signal.SIGTTOU, signal.SIG_IGN)
+def begin():
+    signal.signal(signal.SIGTTOU, signal.SIG_DFL)
+    os.setpgrp()
+job = subprocess.Popen(command, preexec_fn=begin)
+if moved == "moved":
+    os.tcsetpgrp(0, job.pid)
+    while not (os.path.exists("kept/trials.jsonl") and os.path.getsize("kept/trials.jsonl")):
+        time.sleep(0.02)
+    os.tcsetpgrp(0, os.getpgrp())
+_, status = os.waitpid(job.pid, os.WUNTRACED)
+if os.WIFSTOPPED(status):
+    job.kill()
+    sys.exit("stopped")
+sys.exit(os.waitstatus_to_exitcode(status))
+"""
+
+
+@pytest.mark.parametrize("moved", ["started", "moved"])
+def test_a_run_in_the_background_of_a_terminal_is_not_stopped(tmp_path: Path, moved: str) -> None:
+    """As ``fieldbench run ... &``, or Ctrl-Z and ``bg``: the script does what a shell with job control does."""
+    import pty
+
+    environment = {**os.environ, "FIELDBENCH_PLUGINS": str(TOYS), "TERM": "xterm-256color"}
+    fixed = ["--datasets", "wave", "--device", "cpu", "--jobs", "1", "--trials", "2", "--out", "kept"]
+    parent, child = pty.openpty()
+    shell = subprocess.Popen(
+        [sys.executable, "-c", JOB, moved, *command("run", "--methods", "mean[nap=0.5]", *fixed)],
+        cwd=tmp_path, env=environment, stdin=child, stdout=subprocess.DEVNULL, stderr=child, start_new_session=True,
+    )  # fmt: skip
+    os.close(child)
+    shown = b""
+    try:
+        while piece := os.read(parent, 65536):
+            shown += piece
+    except OSError:  # the terminal's other side is closed
+        pass
+    finally:
+        os.close(parent)
+    assert shell.wait(30) == 0, shown.decode()
+    assert len(rows(tmp_path / "kept")) == 2

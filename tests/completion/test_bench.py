@@ -35,6 +35,11 @@ def test_a_process_serves_many_fits_and_ends_with_the_block() -> None:
     assert not any(psutil.pid_exists(pid) for pid in children)
 
 
+def test_a_limit_of_years_is_as_good_as_any() -> None:
+    with bench() as place:
+        assert place.fit(Task("zero", OBSERVATION, 0), limit=1e9).error == ""
+
+
 def test_an_uncertainty_of_another_shape_is_refused() -> None:
     with bench() as place:
         fit = place.fit(Task("odd-uncertainty", OBSERVATION, 0, uncertainty=True))

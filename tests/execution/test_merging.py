@@ -151,13 +151,20 @@ def test_a_merged_run_never_overwrites_anything(tmp_path: Path) -> None:
         merge([first, tmp_path / "nowhere"], tmp_path / "both")
 
 
-def test_kept_fields_come_along(tmp_path: Path) -> None:
-    first, second = stored(tmp_path / "first"), stored(tmp_path / "second", seed=1)
-    for folder, name in ((first, "a"), (second, "b")):
+def test_kept_fields_are_those_of_the_rows_that_are_taken(tmp_path: Path) -> None:
+    first = stored(tmp_path / "first", statuses={1: FAILED, 2: "missing"})
+    second = stored(tmp_path / "second", shift=0.25)  # of trial 0 another result, which is not taken
+    third = stored(tmp_path / "third", seed=1)
+    for folder, trials in ((first, "12"), (second, "012"), (third, "0")):
         (folder / "fields").mkdir()
-        (folder / "fields" / f"{name}.npz").write_text(name)
-    merge([first, second], tmp_path / "both")
-    assert sorted(path.name for path in (tmp_path / "both" / "fields").iterdir()) == ["a.npz", "b.npz"]
+        for row in read_rows(folder):
+            if str(row["trial"]) in trials:
+                (folder / "fields" / f"{row['key']}.npz").write_text(folder.name)
+    merge([first, second, third], tmp_path / "both")
+    kept = {path.stem: path.read_text() for path in (tmp_path / "both" / "fields").iterdir()}
+    found = {(row["seed"], row["trial"]): kept.pop(row["key"], "none") for row in read_rows(tmp_path / "both")}
+    expected = {(0, 0): "none", (0, 1): "second", (0, 2): "second", (1, 0): "third", (1, 1): "none", (1, 2): "none"}
+    assert (found, kept) == (expected, {})
 
 
 def test_standing_counts_done_failed_and_missing(tmp_path: Path) -> None:

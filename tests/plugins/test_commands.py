@@ -121,7 +121,16 @@ def test_check_of_every_kind(command) -> None:
         assert "failed" not in out
 
 
-def test_check_of_nothing(command) -> None:
-    code, _, err = command("check", "nearst")
-    assert code == 2
-    assert "unknown method 'nearst'; did you mean 'nearest'" in err
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nearst"], "unknown method 'nearst'; did you mean 'nearest'"),
+        (["nearest", "--kind", "methods"], "unknown kind 'methods'; did you mean 'method'"),
+        (["nearest", "--kind", "modifier"], "unknown kind 'modifier'; there are: dataset, method, metric, noise"),
+    ],
+)
+def test_check_of_nothing(command, arguments: list[str], words: str) -> None:
+    code, out, err = command("check", *arguments)
+    assert (code, out) == (2, "")
+    assert words in err
+    assert err.count("\n") == 1

@@ -13,7 +13,7 @@ import pytest
 from fieldbench.report import frame as module
 from fieldbench.report.frame import read_frame
 from fieldbench.report.stored import StoredRun
-from fieldbench.store import encode_row
+from fieldbench.store import encode_row, read_rows
 from fieldbench.trial import Record, Trial
 
 
@@ -45,9 +45,13 @@ def test_a_trial_that_was_run_again_counts_once_as_it_ended_last(tmp_path: Path)
     assert sorted(frame["trial"]) == [0, 1]
 
 
-def test_a_torn_last_line_is_skipped(tmp_path: Path) -> None:
-    torn = encode_row(record(2).as_row())[:-20]
+@pytest.mark.parametrize("cut", [1, 2, 8, 40, 200])
+def test_a_torn_last_line_does_not_count_here_nor_there(tmp_path: Path, cut: int) -> None:
+    """Wherever it ends: within its diagnostics, which are not read, or before."""
+    torn = encode_row(record(2, diagnostics={"curve": {"step": [1, 2]}}).as_row())[:-cut]
+    (tmp_path / "manifest.json").touch()
     assert read_frame(write(tmp_path, record(0), record(1), end=torn))["trial"].tolist() == [0, 1]
+    assert [row["trial"] for row in read_rows(tmp_path)] == [0, 1]
 
 
 def test_a_line_of_rubbish_in_the_middle_costs_itself_alone(tmp_path: Path) -> None:
