@@ -146,8 +146,8 @@ def complete(
 ) -> None:
     """Fill the gaps of a field in a file, by the method that does best at entries held out on purpose.
 
-    The result is a file of the same format, with coordinates, attributes and all other variables kept. Beside
-    the values it says which method made them, with the error to expect, and holds their standard deviation
+    The result is a file of the same format, with coordinates, attributes and all other variables kept; of a
+    table, one row for each grid point without the other columns. Beside the values it says which method made them, with the error to expect, and holds their standard deviation
     if the method knows it. Observed entries stay as they are. The held-out entries make holes as deep as
     the gaps, so that the error is that of the gaps; deep inside the widest of them it may be larger.
 
