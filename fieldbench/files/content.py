@@ -200,10 +200,9 @@ def axis(name: str, size: int, coordinates: np.ndarray, unit: str = "") -> Axis:
     Raises:
         RequestError: if they are no vector of ``size`` numbers that only rise or only fall.
     """
-    try:
-        vector = np.asarray(coordinates, dtype=float).squeeze()
-    except (TypeError, ValueError):
-        raise RequestError(f"the coordinates {name!r} are no numbers") from None
+    if coordinates.dtype.kind not in "fiub":
+        raise RequestError(f"the coordinates {name!r} are no numbers")
+    vector = np.asarray(coordinates, dtype=float).squeeze()
     if vector.ndim == 0 and size == 1:
         vector = vector.reshape(1)
     if vector.shape != (size,):

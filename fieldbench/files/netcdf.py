@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from fieldbench.errors import RequestError
-from fieldbench.field import FloatArray
 from fieldbench.files import cf
 from fieldbench.files.content import Completion, Content, Variable, Wanted, axis_if_usable, candidates, choose, unused
 from fieldbench.files.format import Format, need
@@ -20,6 +19,8 @@ class NetCDF:
     """NetCDF, version 3 (read by scipy) or 4 (by h5netcdf), through xarray."""
 
     def variable(self, file: Path, wanted: Wanted) -> Variable:
+        if wanted.coordinates:
+            raise RequestError(f"{file.name} says itself which coordinates a dimension has; leave out coordinates")
         with _open(file) as data:
             shapes = {str(name): item.shape for name, item in data.data_vars.items() if item.dtype.kind in "fiu"}
             fields = {name: shape for name, shape in shapes.items() if name not in _supporting(data)}
@@ -108,6 +109,7 @@ def _is_version_3(file: Path) -> bool:
         return stream.read(3) == b"CDF"
 
 
-def _decoded(variable: Any) -> FloatArray:
+def _decoded(variable: Any) -> np.ndarray:
+    """The values that are meant; texts as they are."""
     stored = np.asarray(variable.values)
-    return cf.decoded(stored, variable.attrs) if stored.dtype.kind in "fiub" else np.full(stored.shape, np.nan)
+    return cf.decoded(stored, variable.attrs) if stored.dtype.kind in "fiub" else stored

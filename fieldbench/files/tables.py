@@ -102,9 +102,7 @@ def _flags(frame: pd.DataFrame, name: str, file: Path) -> np.ndarray:
     try:
         return np.nan_to_num(frame[name].to_numpy(dtype=float, na_value=np.nan), posinf=0, neginf=0)
     except (TypeError, ValueError):
-        raise RequestError(
-            f"{file.name}: the column {name!r} holds no numbers; a mask is zero where it hides"
-        ) from None
+        raise RequestError(f"{file.name}: the column {name!r} holds no numbers, as a mask should") from None
 
 
 def _axes(frame: pd.DataFrame, coordinates: list[str], grid: tuple[int, ...], file: Path) -> tuple[Axis, ...]:

@@ -268,6 +268,27 @@ def test_unknown_formats_and_missing_files(tmp_path: Path) -> None:
         read(tmp_path / "absent.npy")
 
 
+def test_a_mask_of_texts_is_refused(tmp_path: Path) -> None:
+    words = tmp_path / "words.npz"
+    np.savez(words, temp=np.ones((2, 2)), good=np.array([["yes", "no"]] * 2))
+    with pytest.raises(RequestError, match=r"good holds <U3; a mask holds numbers"):
+        read(words, Wanted(variable="temp", mask="good"))
+
+
+def test_coordinates_that_go_back_and_forth_are_refused(several: Path, ocean: Any) -> None:
+    """Longitudes across the meridian: with indices in their place distances would be wrong, and nobody told."""
+    there_and_back = several.with_name(f"other{several.name.removeprefix('ocean')}")
+    arrays = {"temp": ocean.values, "depth": ocean.depth, "lat": ocean.lat, "lon": np.array([358.0, 359, 0, 1, 2])}
+    SAVERS[several.name.partition(".")[2]](there_and_back, arrays)
+    with pytest.raises(RequestError, match="'lon' neither rise nor fall throughout"):
+        read(there_and_back, Wanted(variable="temp", coordinates=("depth", "lat", "lon")))
+
+
+def test_a_grid_is_for_tables(several: Path) -> None:
+    with pytest.raises(RequestError, match=r"is no table of points.*leave out grid"):
+        read(several, Wanted(variable="temp", grid=(9, 9)))
+
+
 def test_an_ambiguous_mask_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "t.npz", a=np.ones((3, 4, 3)), m=np.ones(3))
     with pytest.raises(RequestError, match="fits the first and the last"):

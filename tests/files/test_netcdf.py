@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -243,6 +244,34 @@ def test_one_time_of_several(tmp_path: Path, ocean: Any) -> None:
     with xarray.open_dataset(target, engine="h5netcdf") as after:
         np.testing.assert_array_equal(after["t"].values[0], ocean.values)
         np.testing.assert_array_equal(after["t"].values[1], np.nan_to_num(ocean.values + 1))
+
+
+def test_coordinates_that_cannot_be_used_are_told(tmp_path: Path) -> None:
+    coordinates = {
+        "station": ("station", np.array([b"BRUN", b"KIEL"])),
+        "lon": ("lon", [359.0, 0.0, 1.0], {"units": "degrees_east"}),
+    }
+    for engine, kind in ENGINES.items():
+        file = tmp_path / f"{engine}.nc"
+        data = xarray.Dataset({"t": (("station", "lon", "z"), np.ones((2, 3, 4)))}, coords=coordinates)
+        data.to_netcdf(file, engine=engine, format=kind)
+        content = read(file)
+        assert [(axis.name, axis.unit, len(axis)) for axis in content.axes] == [
+            ("station", "", 2),
+            ("lon", "", 3),
+            ("z", "", 4),
+        ]
+        assert content.variable.remarks == (
+            "the coordinates 'station' are no numbers; positions along station are counted instead",
+            "the coordinates 'lon' neither rise nor fall throughout; positions along lon are counted instead",
+        )
+    shutil.copyfile(tmp_path / "h5netcdf.nc", tmp_path / "t.h5")
+    assert len(read(tmp_path / "t.h5").variable.remarks) == 2  # z has only a name, which is nothing to remark
+
+
+def test_coordinates_are_not_to_be_named(file: Path) -> None:
+    with pytest.raises(RequestError, match="leave out coordinates"):
+        read(file, Wanted(variable="salt", coordinates=("depth", "lat", "lon")))
 
 
 def test_a_mask_of_other_dimensions_is_refused(tmp_path: Path) -> None:

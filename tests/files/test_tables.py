@@ -136,6 +136,8 @@ def test_mask_and_validity_columns(tmp_path: Path) -> None:
         (Wanted(coordinates=("lon", "station")), "'station' holds no numbers"),
         (Wanted(coordinates=("lon", "lon")), "'lon' is named twice"),
         (Wanted(coordinates=("lon", "lat")), r"variable=depth\|temp"),
+        (Wanted(coordinates=COLUMNS, mask="station"), "column 'station' holds no numbers, as a mask should"),
+        (Wanted(coordinates=COLUMNS, valid="station"), "column 'station' holds no numbers, as a mask should"),
         (Wanted(coordinates=COLUMNS, grid=(3, 3)), "grid has 2 numbers, coordinates 3 columns"),
     ],
 )
