@@ -29,6 +29,9 @@ from fieldbench.registry import Registry, Sources
 #: What most methods import. Done at the start, it does not count as the time of the first of them.
 _COMMON = ("scipy.interpolate", "scipy.ndimage", "scipy.optimize", "scipy.sparse.linalg", "scipy.spatial")
 
+#: Seconds that one fit may take at most; a wait for much longer is more than the operating system can count.
+_LONGEST = 1e6
+
 _START = "import sys; sys.path[:] = sys.argv[3:]; from fieldbench.completion.bench import main; main()"
 
 
@@ -97,7 +100,7 @@ class Bench:
         start = time.monotonic()
         try:
             link.send_bytes(cloudpickle.dumps(task))
-            if not link.poll(limit):
+            if not link.poll(None if limit is None else min(limit, _LONGEST)):
                 self._stop()
                 return Fit(None, None, time.monotonic() - start, f"took longer than {limit:.0f} s", late=True)
             answer = pickle.loads(link.recv_bytes())

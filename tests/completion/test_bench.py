@@ -50,6 +50,12 @@ def test_a_fit_that_takes_too_long_is_stopped_and_the_next_one_served() -> None:
         assert place.fit(Task("zero", OBSERVATION, 0)).estimate is not None
 
 
+def test_any_limit_can_be_waited_for() -> None:
+    with bench() as place:
+        for limit in (1e8, float("inf")):
+            assert place.fit(Task("zero", OBSERVATION, 0), limit=limit).estimate is not None
+
+
 def test_a_process_dies_with_its_parent() -> None:
     program = (
         "import numpy as np, psutil, threading, time, sys;"
