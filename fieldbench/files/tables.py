@@ -100,9 +100,10 @@ def _columns(frame: pd.DataFrame, wanted: Wanted, file: Path) -> tuple[list[str]
 def _flags(frame: pd.DataFrame, name: str, file: Path) -> np.ndarray:
     """A column's numbers, with 0 for a flag that is missing: what is not known to be good is not used."""
     try:
-        return np.nan_to_num(frame[name].to_numpy(dtype=float, na_value=np.nan), posinf=0, neginf=0)
+        flags: np.ndarray = frame[name].to_numpy(dtype=float, na_value=np.nan)
     except (TypeError, ValueError):
         raise RequestError(f"{file.name}: the column {name!r} holds no numbers, as a mask should") from None
+    return np.where(np.isfinite(flags), flags, 0.0)
 
 
 def _axes(frame: pd.DataFrame, coordinates: list[str], grid: tuple[int, ...], file: Path) -> tuple[Axis, ...]:
