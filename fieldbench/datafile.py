@@ -18,6 +18,7 @@ from typing import Annotated, TypeAlias
 from pydantic import AfterValidator
 
 from fieldbench.errors import DataUnavailable, RequestError
+from fieldbench.paths import expanded
 
 _REFERENCE = re.compile(r"[\w.-]+#[0-9a-f]{12}\Z")
 _locations: dict[str, Path] = {}
@@ -27,11 +28,11 @@ def reference(text: str) -> str:
     """The name by content of a file or folder: ``temps.nc#0123456789ab``; one that is given is kept.
 
     Raises:
-        ValueError: if there is no such file, or a folder holds no file.
+        ValueError: if there is no such file or home folder, or a folder holds no file.
     """
     if not text.strip():
         raise ValueError("the path is empty; give a file or a folder of files")
-    path = Path(text).expanduser().resolve()
+    path = expanded(text).resolve()
     if not path.exists():
         if _REFERENCE.match(text):
             return text

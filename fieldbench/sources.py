@@ -14,6 +14,7 @@ from typing import Any
 
 import cloudpickle
 
+from fieldbench.paths import expanded
 from fieldbench.plugin import Plugin
 
 ENTRY_POINT_GROUP = "fieldbench"
@@ -72,7 +73,7 @@ class Sources:
     ) -> Sources:
         """Add what FIELDBENCH_PLUGINS and FIELDBENCH_STRICT_PLUGINS say."""
         listed = [path for path in os.environ.get("FIELDBENCH_PLUGINS", "").split(os.pathsep) if path]
-        absolute = dict.fromkeys(str(Path(path).expanduser().resolve()) for path in [*listed, *files])
+        absolute = dict.fromkeys(str(expanded(path).resolve()) for path in [*listed, *files])
         strict = os.environ.get("FIELDBENCH_STRICT_PLUGINS", "") not in ("", "0")
         return cls(tuple(absolute), tuple(classes), frozenset(blocked), strict)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fieldbench.errors import DataUnavailable
+from fieldbench.paths import expanded
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class PublishedFile:
 
     def _given(self) -> Path | None:
         folder = os.environ.get("FIELDBENCH_DATA")
-        file = Path(folder).expanduser() / self.path if folder else None
+        file = expanded(folder) / self.path if folder else None
         if file is None or not file.is_file():
             return None
         found = _sha256(file)
@@ -70,7 +71,7 @@ def cache_folder() -> Path:
     """Where downloads are kept: FIELDBENCH_CACHE, or the user's cache folder for fieldbench."""
     named = os.environ.get("FIELDBENCH_CACHE")
     if named:
-        return Path(named).expanduser()
+        return expanded(named)
     import platformdirs
 
     return platformdirs.user_cache_path("fieldbench")

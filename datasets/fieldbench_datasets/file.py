@@ -34,7 +34,7 @@ class FileDataset(fieldbench.Dataset):
     """
 
     name = "file"
-    revision = "1"
+    revision = "2"
 
     path: DataPath = parameter(meaning="the file, or a folder with one field a file")
     variable: str | None = parameter(None, "name of the variable (column, path in HDF5); none if there is but one")

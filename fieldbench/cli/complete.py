@@ -37,7 +37,7 @@ def complete(
         typer.Option(
             metavar="NAME,...",
             help="Variables with the coordinates of each dimension; of a table, the columns that say where a row is. "
-            "NetCDF and HDF5 know theirs.",
+            "NetCDF knows its own, and HDF5 with dimension scales.",
             rich_help_panel=WHAT,
             show_default=False,
         ),
@@ -146,10 +146,11 @@ def complete(
 ) -> None:
     """Fill the gaps of a field in a file, by the method that does best at entries held out on purpose.
 
-    The result is a file of the same format, with coordinates, attributes and all other variables kept. Beside
-    the values it says which method made them, with the error to expect, and holds their standard deviation
-    if the method knows it. Observed entries stay as they are. The held-out entries make holes as deep as
-    the gaps, so that the error is that of the gaps; deep inside the widest of them it may be larger.
+    The result is a file of the same format, with coordinates, attributes and all other variables kept; of a
+    table, one row for each grid point, without its other columns. Beside the values it says which method made
+    them, with the error to expect, and holds their standard deviation if the method knows it. Observed entries
+    stay as they are. The held-out entries make holes as deep as the gaps, so that the error is that of the gaps;
+    deep inside the widest of them it may be larger.
 
     **Examples**
 
@@ -181,7 +182,7 @@ def complete(
     check_target(file, target, overwrite=force)
     gaps = int(content.missing.sum())
     observation = content.observation(log_floor, _facts(known))
-    print(_description(content, int(observation.mask.sum()), gaps))
+    print(_description(content, int(observation.mask.sum()), gaps), *content.variable.remarks, sep="\n")
     if not gaps:
         raise RequestError(f"{content.name} has no gap to fill")
     with _progress() as (watch, busy):

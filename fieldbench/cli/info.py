@@ -21,10 +21,10 @@ def info(
         fieldbench info > report.txt
     """
     import os
-    from pathlib import Path
 
     from fieldbench.execution import Options, slots
     from fieldbench.execution.provenance import provenance
+    from fieldbench.paths import expanded
     from fieldbench.registry import Registry
 
     facts = provenance(slots(Options(device=device)))
@@ -54,7 +54,7 @@ def info(
 
     cache = os.environ.get("FIELDBENCH_CACHE") or platformdirs.user_cache_dir("fieldbench")
     for folder in filter(None, [os.environ.get("FIELDBENCH_DATA"), cache]):
-        files = sorted(path for path in Path(folder).expanduser().rglob("*") if path.is_file())
+        files = sorted(path for path in expanded(folder).rglob("*") if path.is_file())
         for file in files[:20]:
             _line("data", str(file), f"({file.stat().st_size / 2**20:.1f} MiB)")
         if not files:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fieldbench.errors import RequestError
 from fieldbench.field import Mask, Observation
 from fieldbench.holes import holes_like_the_gaps
 from fieldbench.sensing import is_fiber_mask
@@ -27,8 +28,14 @@ def withheld_like_the_gaps(observation: Observation, share: float, rng: np.rando
     """
     mask = observation.mask
     missing: Mask = ~mask if observation.valid is None else observation.valid & ~mask
-    if mask.ndim > 1 and is_fiber_mask(mask, observation.valid):
-        observed: Mask = np.asarray(mask.any(axis=-1))
+    in_fibers = mask.ndim > 1 and is_fiber_mask(mask, observation.valid)
+    observed: Mask = np.asarray(mask.any(axis=-1)) if in_fibers else mask
+    if observed.sum() == 1:
+        raise RequestError(
+            "only one position is observed, so none can be held out; "
+            "a method that is named and --budget 0 complete the field without an estimate of the error"
+        )
+    if in_fibers:
         held = holes_like_the_gaps(observed, np.asarray(missing.any(axis=-1) & ~observed), share, rng)
         return np.asarray(held[..., np.newaxis] & mask)
     return holes_like_the_gaps(mask, missing, share, rng)

@@ -11,8 +11,9 @@ import numpy as np
 
 from fieldbench.errors import RequestError, one_line
 from fieldbench.files.content import Completion, Content, Variable, Wanted, assemble, matched
-from fieldbench.files.format import SUFFIXES, format_of
+from fieldbench.files.format import SUFFIXES, TABLES, format_of
 from fieldbench.files.writing import write
+from fieldbench.paths import expanded
 
 __all__ = ["SUFFIXES", "Completion", "Content", "Wanted", "read", "write"]
 
@@ -29,6 +30,8 @@ def read(file: Path, wanted: Wanted | None = None) -> Content:
     if not file.is_file():
         raise RequestError(f"{str(file)!r} is no file")
     found = format_of(file)
+    if wanted.grid and file.suffix.lower() not in TABLES:
+        raise RequestError(f"{file.name} is no table of points, so it has its own grid; leave out grid")
     try:
         variable = found.variable(file, wanted)
         mask, valid = (_mask(file, name, variable) for name in (wanted.mask, wanted.valid))
@@ -42,7 +45,7 @@ def read(file: Path, wanted: Wanted | None = None) -> Content:
 def _mask(file: Path, name: str | None, variable: Variable) -> np.ndarray | None:
     if name is None:
         return None
-    other = Path(name).expanduser()
+    other = expanded(name)
     if other.suffix.lower() in SUFFIXES and other.is_file():
         return matched(format_of(other).variable(other, Wanted()).values, variable.values.shape, other.name)
     return format_of(file).mask(file, name, variable)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, count
 from typing import TypeAlias
 
 import numpy as np
@@ -46,6 +47,7 @@ class Variable:
         values: array of floats, NaN where missing.
         axes: one for each dimension.
         unit, quantity: what the file says of it, or nothing.
+        remarks: what could not be used of the file, a line each.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Variable:
     axes: tuple[Axis, ...]
     unit: str = ""
     quantity: str = ""
+    remarks: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,39 +194,63 @@ def candidates(shapes: Mapping[str, tuple[int, ...]], wanted: Wanted) -> dict[st
     return {name: shape for name, shape in left.items() if len(shape) == most}
 
 
-def axis(name: str, size: int, coordinates: np.ndarray | None, unit: str = "") -> Axis:
-    """An axis with these coordinates, or with indices where they are no usable vector."""
+def axis(name: str, size: int, coordinates: np.ndarray, unit: str = "") -> Axis:
+    """An axis with these coordinates.
+
+    Raises:
+        RequestError: if they are no vector of ``size`` numbers that only rise or only fall.
+    """
+    if coordinates.dtype.kind not in "fiub":
+        raise RequestError(f"the coordinates {name!r} are no numbers")
+    vector = np.asarray(coordinates, dtype=float).squeeze()
+    if vector.ndim == 0 and size == 1:
+        vector = vector.reshape(1)
+    if vector.shape != (size,):
+        raise RequestError(f"the coordinates {name!r} are no vector of {size} numbers")
+    if not np.isfinite(vector).all():
+        raise RequestError(f"the coordinates {name!r} have missing or infinite entries")
+    if not _monotonic(vector):
+        raise RequestError(f"the coordinates {name!r} neither rise nor fall throughout")
+    return Axis(name, vector, unit)
+
+
+def axis_if_usable(name: str, size: int, coordinates: np.ndarray | None, unit: str, remarks: list[str]) -> Axis:
+    """An axis with the coordinates that a file gives it, or with indices where they cannot be used, and a remark."""
     if coordinates is not None:
         try:
-            vector = np.asarray(coordinates, dtype=float).squeeze()
-        except (TypeError, ValueError):
-            vector = np.array(np.nan)
-        if vector.ndim == 0 and size == 1:
-            vector = vector.reshape(1)
-        if vector.shape == (size,) and np.isfinite(vector).all() and _monotonic(vector):
-            return Axis(name, vector, unit)
+            return axis(name, size, coordinates, unit)
+        except RequestError as error:
+            remarks.append(f"{error}; positions along {name} are counted instead")
     return Axis.regular(name, size)
+
+
+def unused(name: str, taken: Container[str]) -> str:
+    """The name, with a number behind it if it is taken."""
+    numbered = (f"{name}_{number}" for number in count(2))
+    return next(free for free in chain([name], numbered) if free not in taken)
 
 
 def matched(mask: np.ndarray, shape: Sequence[int], name: str) -> np.ndarray:
     """A mask made to broadcast to ``shape``: it has that shape, or that of the first or last dimensions.
 
     Raises:
-        RequestError: if it fits nowhere, or in two ways.
+        RequestError: if it holds no numbers, or fits nowhere, or in two ways.
     """
     shape = tuple(shape)
+    if mask.dtype.kind not in "fiub":
+        raise RequestError(f"{name} holds {mask.dtype}; a mask holds numbers, zero where it hides the field")
     if mask.shape == shape:
         return mask
-    count = len(shape) - mask.ndim
-    first = count > 0 and mask.shape == shape[: mask.ndim]
-    last = count > 0 and mask.shape == shape[count:]
+    lacking = len(shape) - mask.ndim
+    first = lacking > 0 and mask.shape == shape[: mask.ndim]
+    last = lacking > 0 and mask.shape == shape[lacking:]
     if first and last:
         raise RequestError(
             f"{name} of shape {mask.shape} fits the first and the last dimensions of {shape}; give one of shape {shape}"
         )
     if not (first or last):
         raise RequestError(f"{name} has shape {mask.shape}, which does not fit the variable's {shape}")
-    return mask.reshape(mask.shape + (1,) * count) if first else mask
+    return mask.reshape(mask.shape + (1,) * lacking) if first else mask
 
 
 def _truth(mask: np.ndarray) -> Mask:

@@ -42,6 +42,7 @@ _MODULES = {
 }
 
 SUFFIXES = frozenset(_MODULES)
+TABLES = frozenset(suffix for suffix, module in _MODULES.items() if module == "tables")
 
 
 def format_of(file: Path) -> Format:

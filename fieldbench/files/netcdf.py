@@ -8,17 +8,19 @@ from typing import Any
 import numpy as np
 
 from fieldbench.errors import RequestError
-from fieldbench.field import FloatArray
-from fieldbench.files.content import Completion, Content, Variable, Wanted, axis, candidates, choose
+from fieldbench.files import cf
+from fieldbench.files.content import Completion, Content, Variable, Wanted, axis_if_usable, candidates, choose, unused
 from fieldbench.files.format import Format, need
-
-_PACKING = ("scale_factor", "add_offset", "_FillValue", "missing_value", "valid_min", "valid_max", "valid_range")
+from fieldbench.files.hdf5 import HDF5
+from fieldbench.files.numpy_files import spread_out
 
 
 class NetCDF:
     """NetCDF, version 3 (read by scipy) or 4 (by h5netcdf), through xarray."""
 
     def variable(self, file: Path, wanted: Wanted) -> Variable:
+        if wanted.coordinates:
+            raise RequestError(f"{file.name} says itself which coordinates a dimension has; leave out coordinates")
         with _open(file) as data:
             shapes = {str(name): item.shape for name, item in data.data_vars.items() if item.dtype.kind in "fiu"}
             fields = {name: shape for name, shape in shapes.items() if name not in _supporting(data)}
@@ -29,14 +31,15 @@ class NetCDF:
             }
             name = choose(described, wanted.variable, file.name)
             found = data[name]
-            axes = []
+            axes, remarks = [], list[str]()
             for dimension, size in zip(found.dims, found.shape, strict=True):
                 coordinate = data.variables.get(dimension)
                 values = None if coordinate is None else _decoded(coordinate)
                 unit = "" if coordinate is None else str(coordinate.attrs.get("units", ""))
-                axes.append(axis(str(dimension), size, values, unit))
-            quantity = found.attrs.get("long_name") or found.attrs.get("standard_name") or name
-            return Variable(name, _decoded(found), tuple(axes), str(found.attrs.get("units", "")), str(quantity))
+                axes.append(axis_if_usable(str(dimension), size, values, unit, remarks))
+            unit = str(found.attrs.get("units", ""))
+            quantity = str(found.attrs.get("long_name") or found.attrs.get("standard_name") or name)
+            return Variable(name, _decoded(found), tuple(axes), unit, quantity, tuple(remarks))
 
     def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
         with _open(file) as data:
@@ -51,35 +54,27 @@ class NetCDF:
             return values.reshape(sizes)
 
     def write(self, source: Path, target: Path, content: Content, completion: Completion) -> None:
+        if not _is_version_3(source):
+            # It is HDF5, and so one variable can be replaced where it lies, among groups and all else.
+            HDF5().write(source, target, content, completion)
+            return
         with _open(source) as opened:
             data = opened.load()
         found = data[content.name]
         values = _decoded(found)
         values[content.place] = completion.values
-        # A packed variable is written as floats: a completed value need not fit the packing.
-        packed = found.dtype.kind != "f"
-        dtype = found.dtype if not packed else np.dtype("f4" if found.dtype.itemsize <= 2 else "f8")
-        dropped = {"_FillValue", *(_PACKING if packed or _outside(values, found.attrs) else ())}
-        attributes = {key: value for key, value in found.attrs.items() if key not in dropped}
+        stored, attributes = cf.encoded(values, found.dtype, found.attrs)
         attributes |= {f"fieldbench_{key}": value for key, value in completion.attributes.items()}
-        fill = found.attrs.get("_FillValue", np.nan if np.isnan(values).any() else None)
-        encoding = {key: value for key, value in found.encoding.items() if key != "dtype"}
-        encoding["_FillValue"] = None if fill is None else dtype.type(np.nan if packed else np.ravel(fill)[0])
-        data[content.name] = (found.dims, values.astype(dtype), attributes, encoding)
+        data[content.name] = (found.dims, stored, attributes)
         if completion.deviation is not None:
-            deviation = np.full(found.shape, np.nan)
-            deviation[content.place] = completion.deviation
+            deviation = spread_out(found.shape, content, completion.deviation)
             about = {"long_name": f"standard deviation of {content.name}", "units": content.variable.unit}
-            fill = {"_FillValue": dtype.type(np.nan)}
-            data[f"{content.name}_std"] = (found.dims, deviation.astype(dtype), about, fill)
+            data[unused(f"{content.name}_std", data)] = (found.dims, deviation.astype(stored.dtype), about)
         for variable in data.variables.values():
             # xarray would give a fill value to every float variable that had none.
             if "_FillValue" not in variable.attrs:
                 variable.encoding.setdefault("_FillValue", None)
-        if _is_version_3(source):
-            data.to_netcdf(target, engine="scipy", format="NETCDF3_64BIT")
-        else:
-            data.to_netcdf(target, engine="h5netcdf")
+        data.to_netcdf(target, engine="scipy", format="NETCDF3_64BIT")
 
 
 def format_for(file: Path) -> Format:
@@ -94,9 +89,11 @@ def format_for(file: Path) -> Format:
 def _open(file: Path) -> Any:
     import xarray
 
-    # Nothing is decoded, so that all that is not completed is written back as it was.
+    # No numbers are decoded, so that all that is not completed is written back as it was; but characters are joined
+    # to texts, as xarray gives those that are not a further dimension.
     engine = "scipy" if _is_version_3(file) else "h5netcdf"
-    return xarray.open_dataset(file, engine=engine, decode_cf=False)
+    as_stored = {"mask_and_scale": False, "decode_times": False, "decode_timedelta": False, "decode_coords": False}
+    return xarray.open_dataset(file, engine=engine, **as_stored)
 
 
 def _supporting(data: Any) -> set[str]:
@@ -112,32 +109,7 @@ def _is_version_3(file: Path) -> bool:
         return stream.read(3) == b"CDF"
 
 
-def _decoded(variable: Any) -> FloatArray:
-    """Values by the CF conventions (section 2.5 and 8.1): missing ones are NaN, packed ones unpacked."""
-    raw = np.asarray(variable.values)
-    if raw.dtype.kind not in "fiub":
-        return np.full(raw.shape, np.nan)
-    attributes = variable.attrs
-    values = raw.astype(float)
-    missing = np.isnan(values)
-    for key in ("_FillValue", "missing_value"):
-        for fill in np.atleast_1d(attributes.get(key, [])):
-            missing |= raw == fill
-    low, high = _valid_range(attributes)
-    missing |= (values < low) | (values > high)
-    values = values * float(attributes.get("scale_factor", 1.0)) + float(attributes.get("add_offset", 0.0))
-    values[missing] = np.nan
-    return values
-
-
-def _valid_range(attributes: dict[str, Any]) -> tuple[float, float]:
-    low, high = np.ravel(attributes.get("valid_range", (-np.inf, np.inf))).astype(float)
-    low = float(np.ravel(attributes.get("valid_min", low))[0])
-    high = float(np.ravel(attributes.get("valid_max", high))[0])
-    return low, high
-
-
-def _outside(values: FloatArray, attributes: dict[str, Any]) -> bool:
-    """Whether a value lies outside the valid range, which would then hide it from readers."""
-    low, high = _valid_range(attributes)
-    return bool((values < low).any() or (values > high).any())
+def _decoded(variable: Any) -> np.ndarray:
+    """The values that are meant; texts as they are."""
+    stored = np.asarray(variable.values)
+    return cf.decoded(stored, variable.attrs) if stored.dtype.kind in "fiub" else stored

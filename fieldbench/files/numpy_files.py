@@ -9,7 +9,7 @@ import numpy as np
 
 from fieldbench.errors import RequestError
 from fieldbench.field import Axis, FloatArray, grid_axes
-from fieldbench.files.content import Completion, Content, Variable, Wanted, axis, candidates, choose, matched
+from fieldbench.files.content import Completion, Content, Variable, Wanted, axis, candidates, choose, matched, unused
 from fieldbench.files.format import Format
 
 
@@ -53,7 +53,7 @@ class Npz:
         original = arrays[content.name]
         arrays[content.name] = filled(original, content, completion)
         if completion.deviation is not None:
-            arrays[f"{content.name}_std"] = spread_out(original.shape, content, completion.deviation)
+            arrays[unused(f"{content.name}_std", arrays)] = spread_out(original.shape, content, completion.deviation)
         arrays["fieldbench"] = np.array(json.dumps(dict(completion.attributes)))
         with target.open("wb") as stream:
             np.savez_compressed(stream, **arrays)
@@ -64,8 +64,8 @@ def format_for(file: Path) -> Format:
     return Npy() if file.suffix.lower() == ".npy" else Npz()
 
 
-def floats(array: np.ndarray, name: str) -> FloatArray:
-    """An array of real numbers as floats.
+def real(array: np.ndarray, name: str) -> np.ndarray:
+    """The array, if it is one of real numbers.
 
     Raises:
         RequestError: if it holds something else, or is no array.
@@ -74,7 +74,16 @@ def floats(array: np.ndarray, name: str) -> FloatArray:
         raise RequestError(f"{name} holds {array.dtype}; a field holds real numbers")
     if array.ndim == 0 or array.size == 0:
         raise RequestError(f"{name} is a single number or empty; a field needs at least one dimension")
-    return np.asarray(array, dtype=float)
+    return array
+
+
+def floats(array: np.ndarray, name: str) -> FloatArray:
+    """An array of real numbers as floats.
+
+    Raises:
+        RequestError: if it holds something else, or is no array.
+    """
+    return np.asarray(real(array, name), dtype=float)
 
 
 def named(shapes: dict[str, tuple[int, ...]], wanted: Wanted, file: str) -> str:

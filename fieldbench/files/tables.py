@@ -10,7 +10,7 @@ import numpy as np
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.field import Axis, FloatArray
-from fieldbench.files.content import Completion, Content, Variable, Wanted
+from fieldbench.files.content import Completion, Content, Variable, Wanted, unused
 from fieldbench.files.format import Format, need
 
 if TYPE_CHECKING:
@@ -24,14 +24,14 @@ class Table:
     """One row a measurement: coordinates in some columns, the value in another.
 
     Rows that share a grid point are averaged. Without a wanted grid the distinct coordinates make one.
-    What is written has one row for each grid point where the field exists.
+    What is written has one row for each grid point where the field exists, and none of the other columns.
     """
 
     def variable(self, file: Path, wanted: Wanted) -> Variable:
         frame = _load(file)
         coordinates, name = _columns(frame, wanted, file)
         if wanted.mask in frame.columns:
-            frame = frame.assign(**{name: frame[name].where(frame[wanted.mask].astype(float) != 0)})
+            frame = frame.assign(**{name: frame[name].where(_flags(frame, str(wanted.mask), file) != 0)})
         axes = _axes(frame, coordinates, wanted.grid, file)
         return Variable(name, _gridded(frame, name, coordinates, axes), axes)
 
@@ -40,7 +40,7 @@ class Table:
         if name not in frame.columns:
             raise RequestError(f"{file.name} has no column {name!r}{nearest(name, map(str, frame.columns))}")
         coordinates = [axis.name for axis in variable.axes]
-        marks = _gridded(frame.assign(**{name: frame[name].astype(float)}), name, coordinates, variable.axes)
+        marks = _gridded(frame.assign(**{name: _flags(frame, name, file)}), name, coordinates, variable.axes)
         return np.where(np.isnan(marks), 1.0, marks)  # where there is no row, nothing is marked
 
     def write(self, source: Path, target: Path, content: Content, completion: Completion) -> None:
@@ -52,9 +52,9 @@ class Table:
             axis.name: grid[content.place].ravel() for axis, grid in zip(axes, grids, strict=True)
         }
         columns[content.name] = completion.values.ravel()
-        columns["observed"] = (~np.isnan(content.values)).ravel()
+        columns[unused("observed", columns)] = (~np.isnan(content.values)).ravel()
         if completion.deviation is not None:
-            columns[f"{content.name}_std"] = completion.deviation.ravel()
+            columns[unused(f"{content.name}_std", columns)] = completion.deviation.ravel()
         frame = pd.DataFrame(columns)
         frame = frame[~np.isnan(frame[content.name])]
         if target.suffix.lower() == ".csv":
@@ -95,6 +95,15 @@ def _columns(frame: pd.DataFrame, wanted: Wanted, file: Path) -> tuple[list[str]
     if wanted.variable is None and len(values) != 1:
         raise RequestError(f"{file.name}: say which column is the field: variable={'|'.join(values) or 'NAME'}")
     return list(wanted.coordinates), wanted.variable or values[0]
+
+
+def _flags(frame: pd.DataFrame, name: str, file: Path) -> np.ndarray:
+    """A column's numbers, with 0 for a flag that is missing: what is not known to be good is not used."""
+    try:
+        flags: np.ndarray = frame[name].to_numpy(dtype=float, na_value=np.nan)
+    except (TypeError, ValueError):
+        raise RequestError(f"{file.name}: the column {name!r} holds no numbers, as a mask should") from None
+    return np.where(np.isfinite(flags), flags, 0.0)
 
 
 def _axes(frame: pd.DataFrame, coordinates: list[str], grid: tuple[int, ...], file: Path) -> tuple[Axis, ...]:

@@ -74,6 +74,8 @@ WRONG = {
     "run --methods mean --datasets wave --set mean.shfit=1": ["'shfit'", "'shift'"],
     "run --methods 'mean[shift=2]' --datasets wave --set mean.shift=1": ["mean[shift=2]", "give it once"],
     "run --methods mean --datasets wave --plugin nowhere.py": ["nowhere.py", "not there"],
+    "run --methods mean --datasets wave --plugin '~nosuch/x.py'": ["~nosuch", "nobody's home folder"],
+    "run --methods mean --datasets 'file:~nosuch/x.npy'": ["~nosuch", "nobody's home folder"],
     "run --methods mean --datasets wave --no-plugin tosy": ["tosy"],
     "run --methods mean --datasets wave --out a-file": ["a-file", "--out"],
     "run --methods mean --datasets wave --out full": ["full", "--out"],

@@ -35,11 +35,6 @@ def test_a_process_serves_many_fits_and_ends_with_the_block() -> None:
     assert not any(psutil.pid_exists(pid) for pid in children)
 
 
-def test_a_limit_of_years_is_as_good_as_any() -> None:
-    with bench() as place:
-        assert place.fit(Task("zero", OBSERVATION, 0), limit=1e9).error == ""
-
-
 def test_an_uncertainty_of_another_shape_is_refused() -> None:
     with bench() as place:
         fit = place.fit(Task("odd-uncertainty", OBSERVATION, 0, uncertainty=True))
@@ -53,6 +48,12 @@ def test_a_fit_that_takes_too_long_is_stopped_and_the_next_one_served() -> None:
         assert late.estimate is None
         assert "0 s" in late.error or "1 s" in late.error
         assert place.fit(Task("zero", OBSERVATION, 0)).estimate is not None
+
+
+def test_any_limit_can_be_waited_for() -> None:
+    with bench() as place:
+        for limit in (1e8, float("inf")):
+            assert place.fit(Task("zero", OBSERVATION, 0), limit=limit).estimate is not None
 
 
 def test_a_process_dies_with_its_parent() -> None:

@@ -54,8 +54,8 @@ def test_the_uncertainty_of_a_method_that_has_it_is_reported(observation: Observ
     assert complete(observation, "zero", budget=0, sources=SOURCES, device="cpu").deviation is None
 
 
-NEEDY = """
-import fieldbench
+FAULTY = """
+import fieldbench, pydantic
 
 class Needy(fieldbench.Method):
     \"""A level, everywhere.\"""
@@ -66,19 +66,39 @@ class Needy(fieldbench.Method):
     def complete(self, observation, *, seed, device, report):
         return 0 * observation.filled(self.level) + self.level
 
+class Unsure(Needy):
+    \"""Fails where it is asked whether it works.\"""
+
+    name = "unsure"
+    level: float = fieldbench.parameter(0.0, "the level")
+
+    def applicable(self, observation):
+        return None if observation.known["emitters"] else "no emitters"
+
+class Lacking(Unsure):
+    \"""Needs a library that is not there.\"""
+
+    name = "lacking"
+
+    @pydantic.model_validator(mode="after")
+    def _with_library(self):
+        import no_such_library
+
 @fieldbench.hookimpl
 def fieldbench_register_methods():
-    return [Needy]
+    return [Needy, Unsure, Lacking]
 """
 
 
-def test_a_method_that_needs_a_parameter_is_left_out_and_told(observation: Observation, tmp_path: Path) -> None:
-    needy = tmp_path / "needy.py"
-    needy.write_text(NEEDY)
-    sources = Sources(files=(*SOURCES.files, str(needy)), blocked=frozenset(Registry(Sources()).entries("method")))
+def test_methods_that_cannot_be_made_or_asked_are_left_out_and_told(observation: Observation, tmp_path: Path) -> None:
+    faulty = tmp_path / "faulty.py"
+    faulty.write_text(FAULTY)
+    sources = Sources(files=(*SOURCES.files, str(faulty)), blocked=frozenset(Registry(Sources()).entries("method")))
     made = complete(observation, budget=20, sources=sources, device="cpu", folds=1)
     assert made.method == "plane"
     assert "level" in by_name(made.comparison)["needy"].note
+    assert by_name(made.comparison)["unsure"].note == "KeyError: 'emitters'"
+    assert by_name(made.comparison)["lacking"].note == "ModuleNotFoundError: No module named 'no_such_library'"
     with pytest.raises(RequestError, match="level"):
         complete(observation, candidates=["needy", "zero"], budget=20, sources=sources, device="cpu")
 

@@ -97,7 +97,8 @@ def test_something_is_always_left() -> None:
 def test_without_gaps_or_with_one_observation_it_says_so() -> None:
     with pytest.raises(RequestError, match="nothing is missing"):
         withheld_like_the_gaps(Observation(np.zeros((3, 3)), np.ones((3, 3), dtype=bool)), 0.1, rng())
-    mask = np.zeros((3, 3), dtype=bool)
-    mask[1, 1] = True
-    with pytest.raises(RequestError, match="only one position"):
-        withheld_like_the_gaps(Observation(np.zeros((3, 3)), mask), 0.1, rng())
+    point, fiber = np.zeros((2, 3, 3, 3), dtype=bool)
+    point[1, 1, 1] = fiber[1, 1] = True
+    for mask in (point, fiber):
+        with pytest.raises(RequestError, match=r"only one position .* named and --budget 0"):
+            withheld_like_the_gaps(Observation(np.zeros((3, 3, 3)), mask), 0.1, rng())

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy.io import loadmat, savemat
+import scipy.io.matlab
+import scipy.sparse
+from scipy.io import loadmat, savemat, whosmat
 
 from fieldbench.errors import RequestError
 from fieldbench.files import Completion, Wanted, read, write
@@ -54,6 +56,7 @@ def several(request: pytest.FixtureRequest, tmp_path: Path, ocean: Any) -> Path:
         "depth": ocean.depth,
         "lat": ocean.lat,
         "lon": ocean.lon,
+        "temp_std": np.array([0.125]),
     }
     SAVERS[request.param](file, arrays)
     return file
@@ -138,10 +141,40 @@ def test_written_back_all_else_is_kept(several: Path, ocean: Any) -> None:
     deviation = np.where(content.missing, 0.5, 0.0)
     assert write(several, target, content, Completion(completed, deviation, NOTE)) == [target]
     np.testing.assert_array_equal(load(target, "temp"), completed)
-    np.testing.assert_array_equal(load(target, "temp_std"), deviation)
-    for name in ("sea", "depth", "lat", "lon"):
+    np.testing.assert_array_equal(load(target, "temp_std_2"), deviation)
+    for name in ("sea", "depth", "lat", "lon", "temp_std"):
         np.testing.assert_array_equal(load(target, name), load(several, name))
     np.testing.assert_array_equal(read(target, Wanted(variable="temp")).values, completed)
+
+
+def test_variables_of_matlab_keep_their_classes(tmp_path: Path) -> None:
+    source, target = tmp_path / "in.mat", tmp_path / "out.mat"
+    others = {
+        "near": scipy.sparse.eye_array(3, format="csc"),
+        "flag": np.array([[True, False]]),
+        "counts": np.arange(3, dtype="i2"),
+        "name": "hello",
+        "cell": np.array([1, "a"], dtype=object),
+        "about": {"a": 1},
+    }
+    savemat(source, {"t": np.array([[1.0, np.nan], [2, 3]]), **others})
+    content = read(source, Wanted(variable="t"))
+    write(source, target, content, Completion(complete(content.values)))
+    assert whosmat(target) == [*whosmat(source), ("fieldbench", (1,), "char")]
+    assert (loadmat(target)["near"] != others["near"]).nnz == 0
+
+
+def test_doubles_of_matlab_that_it_stored_as_bytes_stay_doubles(tmp_path: Path) -> None:
+    """The whole numbers of `a`, in a file that MATLAB wrote."""
+    source, target = tmp_path / "in.mat", tmp_path / "out.mat"
+    ours = Path(scipy.io.matlab.__file__).parent / "tests" / "data" / "testmulti_7.4_GLNX86.mat"
+    if not ours.is_file():
+        pytest.skip("scipy is installed without the files of its tests")
+    source.write_bytes(ours.read_bytes())
+    content = read(source, Wanted(variable="theta"))
+    write(source, target, content, Completion(content.values))
+    assert ("a", (3, 5), "double") in whosmat(source)
+    assert ("a", (3, 5), "double") in whosmat(target)
 
 
 def test_notes_are_kept_inside_the_file(several: Path, ocean: Any) -> None:
@@ -233,6 +266,27 @@ def test_unknown_formats_and_missing_files(tmp_path: Path) -> None:
         read(tmp_path / "t.docx")
     with pytest.raises(RequestError, match="is no file"):
         read(tmp_path / "absent.npy")
+
+
+def test_a_mask_of_texts_is_refused(tmp_path: Path) -> None:
+    words = tmp_path / "words.npz"
+    np.savez(words, temp=np.ones((2, 2)), good=np.array([["yes", "no"]] * 2))
+    with pytest.raises(RequestError, match=r"good holds <U3; a mask holds numbers"):
+        read(words, Wanted(variable="temp", mask="good"))
+
+
+def test_coordinates_that_go_back_and_forth_are_refused(several: Path, ocean: Any) -> None:
+    """Longitudes across the meridian: with indices in their place distances would be wrong, and nobody told."""
+    there_and_back = several.with_name(f"other{several.name.removeprefix('ocean')}")
+    arrays = {"temp": ocean.values, "depth": ocean.depth, "lat": ocean.lat, "lon": np.array([358.0, 359, 0, 1, 2])}
+    SAVERS[several.name.partition(".")[2]](there_and_back, arrays)
+    with pytest.raises(RequestError, match="'lon' neither rise nor fall throughout"):
+        read(there_and_back, Wanted(variable="temp", coordinates=("depth", "lat", "lon")))
+
+
+def test_a_grid_is_for_tables(several: Path) -> None:
+    with pytest.raises(RequestError, match=r"is no table of points.*leave out grid"):
+        read(several, Wanted(variable="temp", grid=(9, 9)))
 
 
 def test_an_ambiguous_mask_is_refused(tmp_path: Path) -> None:

@@ -67,6 +67,38 @@ def test_an_integer_dataset_becomes_one_of_floats(file: Path) -> None:
         assert after["model/counts"].attrs["fieldbench_method"] == "tnn"
 
 
+@pytest.mark.parametrize(
+    ("dtype", "packing", "factor"),
+    [("i2", {}, 1.0), ("i4", {"scale_factor": 0.5}, 0.5), ("f4", {"scale_factor": 0.5}, 0.5), ("f8", {}, 1.0)],
+)
+def test_what_is_missing_stays_missing_in_every_type(
+    tmp_path: Path, dtype: str, packing: dict[str, float], factor: float
+) -> None:
+    """Land, and the times that are not completed, hold the fill value; so they do not become measurements."""
+    stored = np.full((2, 3, 4), 10, dtype=dtype)
+    stored[0, 1, 2] = stored[1] = -999
+    land = np.zeros((3, 4), dtype=bool)
+    land[0] = True
+    source, target = tmp_path / "in.h5", tmp_path / "out.h5"
+    with h5py.File(source, "w") as data:
+        item = data.create_dataset("t", data=stored, chunks=(1, 3, 4), maxshape=(None, 3, 4), compression="gzip")
+        item.attrs.update({"_FillValue": np.array([-999], dtype=dtype), **packing})
+        data["sea"] = ~land
+        data["t_std"] = np.full(3, 0.125)
+    content = read(source, Wanted(variable="t", valid="sea", at=("x=0",)))
+    assert np.argwhere(content.missing).tolist() == [[1, 2]]
+    assert (content.values[1, 1], content.values[1, 3]) == (10 * factor, 10 * factor)
+    completed = np.where(land, np.nan, np.nan_to_num(content.values, nan=7.5))
+    write(source, target, content, Completion(completed, np.full((3, 4), 2.0)))
+    expected = np.stack([completed, np.full((3, 4), np.nan)])
+    np.testing.assert_array_equal(read(target, Wanted(variable="t")).values, expected)
+    with h5py.File(target) as data:
+        assert data["t"].dtype.kind == "f"
+        assert (data["t"].compression, data["t"].maxshape) == ("gzip", (None, 3, 4))
+        assert (data["t_std"][()] == 0.125).all()
+        assert (data["t_std_2"][0] == 2).all()
+
+
 def test_without_h5py_the_error_says_what_to_install(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "h5py", None)
     with pytest.raises(RequestError, match=r"need h5py; install the extra fieldbench\[files\]"):

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.io import netcdf_file
 
 from fieldbench.errors import RequestError
 from fieldbench.files import Completion, Wanted, read, write
 
 xarray = pytest.importorskip("xarray")
+h5py = pytest.importorskip("h5py")
 pytest.importorskip("h5netcdf")
 
 ENGINES = {"h5netcdf": None, "scipy": "NETCDF3_64BIT"}
+NO_FILL = {"_FillValue": None}
 
 
 def dataset(ocean: Any) -> Any:
@@ -29,6 +33,9 @@ def dataset(ocean: Any) -> Any:
             ),
             "salt": (("depth", "lat", "lon"), np.where(ocean.valid, 34.5, np.nan), {"units": "1e-3"}),
             "mask_rho": (("lat", "lon"), ocean.valid[0].astype("i4"), {"long_name": "1 is water"}),
+            "station": (("lat",), np.array([b"BRUN", b"KIEL", b"SYLT", b"RIGA"])),
+            "grade": (("lat", "digit"), np.array([[b"a", b"b"]] * 4)),
+            "temp_std": (("lat",), np.full(4, 0.125), {"long_name": "error of the instrument"}, NO_FILL),
         },
         coords={
             "time": ("time", [12.5], {"units": "days since 2020-01-01", "calendar": "standard"}),
@@ -84,26 +91,61 @@ def test_written_back_everything_else_is_as_it_was(file: Path, ocean: Any) -> No
     deviation = np.where(ocean.valid, 0.5, np.nan)
     note = {"method": "thin-plate", "estimated_rmse": 0.25}
     write(file, target, content, Completion(completed, deviation, note))
+    assert _stored_names(target) - _stored_names(file) == {"temp_std_2"}  # the instrument's error keeps its name
     with xarray.open_dataset(file, engine=file.stem) as before, xarray.open_dataset(target, engine=file.stem) as after:
         np.testing.assert_allclose(after["temp"].values[0], completed, rtol=1e-6)  # 40 would not fit the packing
-        np.testing.assert_allclose(after["temp_std"].values[0], deviation)
+        np.testing.assert_allclose(after["temp_std_2"].values[0], deviation)
         assert after["temp"].dims == before["temp"].dims
         assert after["temp"].attrs == {
             **before["temp"].attrs,
             "fieldbench_method": "thin-plate",
             "fieldbench_estimated_rmse": 0.25,
         }
-        assert after["temp_std"].attrs["units"] == "degree_Celsius"
-        xarray.testing.assert_identical(before.drop_vars("temp"), after.drop_vars(["temp", "temp_std"]))
+        assert after["temp_std_2"].dims == before["temp"].dims
+        assert after["temp_std_2"].attrs["units"] == "degree_Celsius"
+        xarray.testing.assert_identical(before.drop_vars("temp"), after.drop_vars(["temp", "temp_std_2"]))
     raw = [xarray.open_dataset(path, engine=file.stem, decode_cf=False) for path in (file, target)]
-    for name in ("salt", "mask_rho", "lat", "lon", "depth", "time"):
+    assert raw[1].sizes == raw[0].sizes
+    for name in ("salt", "mask_rho", "station", "grade", "lat", "lon", "depth", "time"):
         before, after = (data[name] for data in raw)
         assert after.dtype == before.dtype
+        assert after.dims == before.dims
         assert {**after.attrs, "_FillValue": None} == {**before.attrs, "_FillValue": None}
         assert ("_FillValue" in after.attrs) == ("_FillValue" in before.attrs) == (name == "salt")
     for data in raw:
         data.close()
     np.testing.assert_allclose(read(target, WANTED).values, completed, rtol=1e-6)
+
+
+def _stored_names(file: Path) -> set[str]:
+    """Of the variables, by h5py or scipy itself."""
+    if file.read_bytes()[:3] == b"CDF":
+        with netcdf_file(file, mmap=False) as data:
+            return set(data.variables)
+    with h5py.File(file) as data:
+        return set(data)
+
+
+def test_groups_compression_and_unlimited_dimensions_are_kept(tmp_path: Path, ocean: Any) -> None:
+    source, target = tmp_path / "in.nc", tmp_path / "out.nc"
+    encoding = {"dtype": "i2", "scale_factor": 0.001, "add_offset": 15.0, "_FillValue": -32768, "zlib": True}
+    data = xarray.Dataset({"t": (("time", "y", "x"), ocean.values, {}, encoding)})
+    data.to_netcdf(source, engine="h5netcdf", unlimited_dims=["time"])
+    flags = xarray.Dataset({"flag": (("z",), np.arange(3, dtype="i1"), {"flag_meanings": "good odd bad"})})
+    flags.to_netcdf(source, engine="h5netcdf", group="quality", mode="a")
+    content = read(source)
+    completed = np.where(ocean.valid, np.nan_to_num(content.values, nan=40.0), np.nan)
+    write(source, target, content, Completion(completed, np.full(completed.shape, 0.5)))
+    with xarray.open_dataset(target, engine="h5netcdf", group="quality") as kept:
+        xarray.testing.assert_identical(kept.load(), flags)
+    with xarray.open_dataset(target, engine="h5netcdf") as made:
+        np.testing.assert_allclose(made["t"].values, completed, rtol=1e-6)
+        assert made.encoding["unlimited_dims"] == {"time"}
+        assert made["t"].dims == made["t_std"].dims == ("time", "y", "x")
+        assert made["t"].encoding["zlib"]
+    with h5py.File(target) as stored:
+        references = stored["time"].attrs["REFERENCE_LIST"]["dataset"]
+        assert {stored[item].name for item in references} == {"/t", "/t_std"}
 
 
 def test_the_kind_of_netcdf_is_kept(file: Path) -> None:
@@ -134,6 +176,64 @@ def test_values_outside_the_valid_range_are_missing(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read(tmp_path / "t.nc").values, [[1, 2, np.nan], [np.nan, 3, np.nan]])
 
 
+FLOATS = np.array([[0.1, 0.2, 0.3], [-0.5, 0.4, 0.05]], dtype="f4")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("attributes", "missing"),
+    [
+        ({"missing_value": 0.2}, [[0, 1]]),
+        ({"_FillValue": np.float32(0.2)}, [[0, 1]]),
+        ({"valid_max": 0.4}, []),
+        ({"valid_min": 0.1}, [[1, 0], [1, 2]]),
+        ({"valid_range": np.array([0.05, 0.3])}, [[1, 0], [1, 1]]),
+    ],
+)
+def test_attributes_in_double_precision_are_those_of_single_precision_numbers(
+    tmp_path: Path, engine: str, attributes: dict[str, Any], missing: list[list[int]]
+) -> None:
+    """No single-precision number is 0.2, and the one nearest to 0.4 is larger; the limits count as valid (CF 2.5.1)."""
+    file = tmp_path / "t.nc"
+    data = xarray.Dataset({"t": (("y", "x"), FLOATS, attributes, {} if "_FillValue" in attributes else NO_FILL)})
+    data.to_netcdf(file, engine=engine, format=ENGINES[engine])
+    assert np.argwhere(np.isnan(read(file).values)).tolist() == missing
+
+
+PACKED = {
+    "unsigned bytes": (np.arange(250, 256, dtype="u1").view("i1"), {"_Unsigned": "true", "_FillValue": np.int8(-1)}),
+    "signed bytes": (np.arange(-3, 3, dtype="i1").view("u1"), {"_Unsigned": "false", "_FillValue": np.uint8(255)}),
+    "scaled floats": (np.array([20, 21, 22, 23, 24, np.nan], dtype="f4"), {}),
+    "shorts": (np.arange(6, dtype="i2"), {"_FillValue": np.int16(5)}),
+    "floats with a double offset": (np.arange(6, dtype="f4"), {"missing_value": np.float32(5)}),
+}
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("stored", PACKED)
+def test_packed_numbers_are_read_as_xarray_reads_them_and_written_back_unpacked(
+    tmp_path: Path, engine: str, stored: str
+) -> None:
+    numbers, attributes = PACKED[stored]
+    if engine == "scipy" and numbers.dtype.kind == "u":
+        pytest.skip("NetCDF 3 has no unsigned bytes")
+    source, target = tmp_path / "in.nc", tmp_path / "out.nc"
+    attributes = {"scale_factor": 0.5, "add_offset": 3.25, **attributes}
+    encoding = {} if "_FillValue" in attributes else NO_FILL
+    data = xarray.Dataset({"t": (("y", "x"), numbers.reshape(2, 3), attributes, encoding)})
+    data.to_netcdf(source, engine=engine, format=ENGINES[engine])
+    content = read(source)
+    with xarray.open_dataset(source, engine=engine) as decoded:
+        np.testing.assert_allclose(content.values, decoded["t"].values)
+    assert np.isnan(content.values).sum() == 1
+    completed = np.nan_to_num(content.values, nan=-7.125)
+    completed[0, 0] = np.nan
+    write(source, target, content, Completion(completed))
+    np.testing.assert_array_equal(read(target).values, completed)
+    with xarray.open_dataset(target, engine=engine) as decoded:
+        np.testing.assert_array_equal(decoded["t"].values, completed)
+
+
 def test_one_time_of_several(tmp_path: Path, ocean: Any) -> None:
     source, target = tmp_path / "in.nc", tmp_path / "out.nc"
     both = np.stack([ocean.values, ocean.values + 1])
@@ -144,6 +244,34 @@ def test_one_time_of_several(tmp_path: Path, ocean: Any) -> None:
     with xarray.open_dataset(target, engine="h5netcdf") as after:
         np.testing.assert_array_equal(after["t"].values[0], ocean.values)
         np.testing.assert_array_equal(after["t"].values[1], np.nan_to_num(ocean.values + 1))
+
+
+def test_coordinates_that_cannot_be_used_are_told(tmp_path: Path) -> None:
+    coordinates = {
+        "station": ("station", np.array([b"BRUN", b"KIEL"])),
+        "lon": ("lon", [359.0, 0.0, 1.0], {"units": "degrees_east"}),
+    }
+    for engine, kind in ENGINES.items():
+        file = tmp_path / f"{engine}.nc"
+        data = xarray.Dataset({"t": (("station", "lon", "z"), np.ones((2, 3, 4)))}, coords=coordinates)
+        data.to_netcdf(file, engine=engine, format=kind)
+        content = read(file)
+        assert [(axis.name, axis.unit, len(axis)) for axis in content.axes] == [
+            ("station", "", 2),
+            ("lon", "", 3),
+            ("z", "", 4),
+        ]
+        assert content.variable.remarks == (
+            "the coordinates 'station' are no numbers; positions along station are counted instead",
+            "the coordinates 'lon' neither rise nor fall throughout; positions along lon are counted instead",
+        )
+    shutil.copyfile(tmp_path / "h5netcdf.nc", tmp_path / "t.h5")
+    assert len(read(tmp_path / "t.h5").variable.remarks) == 2  # z has only a name, which is nothing to remark
+
+
+def test_coordinates_are_not_to_be_named(file: Path) -> None:
+    with pytest.raises(RequestError, match="leave out coordinates"):
+        read(file, Wanted(variable="salt", coordinates=("depth", "lat", "lon")))
 
 
 def test_a_mask_of_other_dimensions_is_refused(tmp_path: Path) -> None:

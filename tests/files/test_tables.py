@@ -84,6 +84,18 @@ def test_points_where_the_field_does_not_exist_are_not_written(file: Path) -> No
     assert len(load(target)) == 48
 
 
+def test_a_field_called_observed_keeps_its_column(tmp_path: Path) -> None:
+    source, target = tmp_path / "p.csv", tmp_path / "out.csv"
+    frame = pd.DataFrame({"x": [0, 0, 1], "observed_std": [0, 1, 0], "observed": [1.5, 2.5, 3.5]})
+    frame.to_csv(source, index=False)
+    content = read(source, Wanted(coordinates=("x", "observed_std"), variable="observed"))
+    write(source, target, content, Completion(np.nan_to_num(content.values, nan=7.0), np.full((2, 2), 0.5)))
+    made = load(target)
+    assert list(made.columns) == ["x", "observed_std", "observed", "observed_2", "observed_std_2"]
+    assert made["observed"].tolist() == [1.5, 2.5, 3.5, 7.0]
+    assert made["observed_2"].tolist() == [True, True, True, False]
+
+
 def test_scattered_points_are_averaged_into_the_wanted_grid(tmp_path: Path) -> None:
     frame = pd.DataFrame({"x": [0.0, 0.2, 4.0, 2.1], "y": [0.0, 0.1, 2.0, 1.9], "v": [1.0, 3.0, 5.0, 7.0]})
     frame.to_csv(tmp_path / "p.csv", index=False)
@@ -102,18 +114,18 @@ def test_scattered_points_without_a_grid_are_a_question(tmp_path: Path) -> None:
 def test_mask_and_validity_columns(tmp_path: Path) -> None:
     frame = pd.DataFrame(
         {
-            "x": [0, 0, 1, 1, 2],
-            "y": [0, 1, 0, 1, 0],
-            "v": [1.0, 2.0, 3.0, 4.0, 5.0],
-            "good": [1, 0, 1, 1, 1],
-            "water": [1, 1, 1, 0, 1],
+            "x": [0, 0, 1, 1, 2, 3, 3],
+            "y": [0, 1, 0, 1, 0, 0, 1],
+            "v": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0],
+            "good": [1, 0, 1, 1, 1, np.nan, 1],  # what is not known to be good is as good as hidden
+            "water": [1, 1, 1, 0, 1, 1, np.nan],
         }
     )
     frame.to_csv(tmp_path / "p.csv", index=False)
     content = read(tmp_path / "p.csv", Wanted(coordinates=("x", "y"), mask="good", valid="water"))
-    np.testing.assert_array_equal(content.values, [[1, np.nan], [3, 4], [5, np.nan]])
-    np.testing.assert_array_equal(content.valid, [[True, True], [True, False], [True, True]])
-    assert np.argwhere(content.missing).tolist() == [[0, 1], [2, 1]]
+    np.testing.assert_array_equal(content.values, [[1, np.nan], [3, 4], [5, np.nan], [np.nan, 7]])
+    np.testing.assert_array_equal(content.valid, [[True, True], [True, False], [True, True], [True, False]])
+    assert np.argwhere(content.missing).tolist() == [[0, 1], [2, 1], [3, 0]]
 
 
 @pytest.mark.parametrize(
@@ -124,6 +136,8 @@ def test_mask_and_validity_columns(tmp_path: Path) -> None:
         (Wanted(coordinates=("lon", "station")), "'station' holds no numbers"),
         (Wanted(coordinates=("lon", "lon")), "'lon' is named twice"),
         (Wanted(coordinates=("lon", "lat")), r"variable=depth\|temp"),
+        (Wanted(coordinates=COLUMNS, mask="station"), "column 'station' holds no numbers, as a mask should"),
+        (Wanted(coordinates=COLUMNS, valid="station"), "column 'station' holds no numbers, as a mask should"),
         (Wanted(coordinates=COLUMNS, grid=(3, 3)), "grid has 2 numbers, coordinates 3 columns"),
     ],
 )

@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 
 import fieldbench
+from fieldbench.paths import expanded
 from fieldbench_methods.cartography import weight_files
 from fieldbench_methods.cartography.autoencoder import Autoencoder, initialised
 from fieldbench_methods.cartography.loss_fields import Fields, Population, Range, generator
@@ -154,7 +155,7 @@ def _beginning(settings: LossFieldPrior, seed: int) -> Autoencoder:
 
 
 def _start(name: str) -> Path:
-    file = Path(name).expanduser()
+    file = expanded(name)
     if not file.is_file():
         raise fieldbench.RequestError(f"start={name} is no file; give weights that train-prior wrote")
     return file
