@@ -155,7 +155,7 @@ def test_an_edit_of_a_class_without_a_file_is_noticed(old: str, new: str, monkey
 
 def test_what_cannot_be_told_apart_is_refused_unless_a_revision_stands_for_it(monkeypatch, capsys) -> None:
     unknown = PROMPT.replace("LEVEL = np.float32(0.25)", "LEVEL = (number for number in (1, 2))")
-    with pytest.raises(RequestError, match="Average uses a generator whose content cannot be told .* set revision"):
+    with pytest.raises(RequestError, match=r"Average uses a generator whose content cannot be told .* set revision"):
         typed_at_a_prompt(unknown, monkeypatch, capsys)
     revised = unknown.replace('name = "average"', 'name = "average"; revision = "2"')
     assert typed_at_a_prompt(revised, monkeypatch, capsys).strip() == "this program revision 2"
