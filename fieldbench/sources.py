@@ -102,7 +102,7 @@ def packed(classes: tuple[type[Plugin], ...]) -> bytes:
     return stream.getvalue()
 
 
-class _Packer(cloudpickle.CloudPickler):
+class _Packer(cloudpickle.CloudPickler):  # type: ignore[misc]
     """It sends functions under functools.cache with their code, too, which cloudpickle would look for by name."""
 
     def reducer_override(self, obj: Any) -> Any:
@@ -112,7 +112,8 @@ class _Packer(cloudpickle.CloudPickler):
 
 
 def _caching(function: Callable[..., Any], parameters: Mapping[str, Any]) -> Callable[..., Any]:
-    return functools.lru_cache(**parameters)(function)
+    cached: Callable[..., Any] = functools.lru_cache(**parameters)(function)
+    return cached
 
 
 def _is_from_this_program(function: Any) -> bool:

@@ -287,8 +287,11 @@ def _reports(bench: Bench) -> None:
             if not isinstance(value, float | int | np.floating | np.integer):
                 fail(done, f"{key} is a {type(value).__name__}", "reports single numbers as diagnostics")
     if report.steps != sorted(set(report.steps)):
-        found = f"they are {report.steps}"
-        fail(f"reading the steps reported for {example.words}", found, "reports rising steps, each once")
+        fail(
+            f"reading the steps reported for {example.words}",
+            f"they are {report.steps}",
+            "reports rising steps, each once",
+        )
     _same(
         bench.estimate,
         found,
@@ -392,12 +395,13 @@ def _scale_equivariant(bench: Bench) -> None:
 
 def _batch(bench: Bench) -> None:
     shape = bench.example.observation.shape
+    done, right = f"calling batch_size({shape}, 'cpu')", "returns a whole number of at least 1"
     try:
         size = bench.method.batch_size(shape, "cpu")
     except Exception as error:
-        size = one_line(error)
+        fail(done, one_line(error), right)
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        fail(f"calling batch_size({shape}, 'cpu')", f"it returned {size!r}", "returns a whole number of at least 1")
+        fail(done, f"it returned {size!r}", right)
     batch = [
         replace(example, words=f"member {number} of a batch")
         for number, example in enumerate([bench.example, *_others(bench)])

@@ -90,6 +90,17 @@ class Remembers(Right):
         return super().complete(observation, **rest) + len(self.calls)
 
 
+class RemembersMasks(Right):
+    """It adds how many entries of this shape it has seen observed in any call."""
+
+    seen: ClassVar[dict[tuple[int, ...], Any]] = {}
+
+    def complete(self, observation, **rest):
+        known = self.seen.get(observation.shape, False) | observation.mask
+        self.seen[observation.shape] = known
+        return super().complete(observation, **rest) + known.sum()
+
+
 class UsesGlobalNumpy(Right):
     """It draws from the global generator."""
 
@@ -391,6 +402,7 @@ MISTAKES = [
     (SmallSeeds, "shape-and-finiteness", "ValueError"),
     (Forgets, "deterministic", "entries differ"),
     (Remembers, "deterministic", "keeps nothing from one call to the next"),
+    (RemembersMasks, "deterministic", "keeps nothing from one call to the next"),
     (UsesGlobalNumpy, "global-random-state", "numpy.random"),
     (SeedsGlobalPython, "global-random-state", "the state of random changed"),
     (Peeks, "hidden-entries-change-nothing", "hidden entries filled with"),
