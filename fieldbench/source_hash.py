@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copyreg
 import dis
 import hashlib
 import pickle
@@ -19,6 +20,9 @@ from fieldbench.plugin import Plugin
 
 #: Types whose text says all.
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(...))
+
+#: The last pickle protocol in which all content is written in place.
+_PROTOCOL = 4
 
 #: Where decorators and compilers keep the function that they were given, and what a compiler was told about it.
 _WRAPPED = ("__wrapped__", "py_func", "targetoptions")
@@ -170,7 +174,8 @@ class _Content:
             if torch is not None and isinstance(value, torch.Tensor):  # it would be written with an address
                 yield from self._array(value.detach().cpu().numpy())
                 return
-            made = value.__reduce_ex__(pickle.HIGHEST_PROTOCOL)
+            reduced = copyreg.dispatch_table.get(type(value))
+            made = value.__reduce_ex__(_PROTOCOL) if reduced is None else reduced(value)
             if isinstance(made, str):  # it is found by its name, or not at all
                 made = pickle.dumps(value)
         except Exception as error:

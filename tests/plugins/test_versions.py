@@ -55,7 +55,7 @@ def test_an_edit_of_a_helper_of_an_editable_package_changes_its_version(install,
 
 
 PROMPT = """
-import dataclasses, enum, functools
+import dataclasses, enum, functools, re
 import numba
 import numpy as np
 import fieldbench
@@ -65,6 +65,8 @@ TYPES = {int, float, str}
 SHARE = 0.5
 LEVEL = np.float32(0.25)
 COUNT = np.int64(7)
+PATTERN = re.compile("a+")
+MAXIMUM = np.maximum
 TABLE = np.arange(6).reshape(2, 3)
 Mode = enum.Enum("Mode", ["slow", "fast"])
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +98,7 @@ class Average(fieldbench.Method):
     steps: int = fieldbench.parameter(3, "steps")
     def complete(self, observation, *, seed, device, report):
         scale = (lambda x: 2 * x)
-        uses = LEVEL, COUNT, TABLE, Mode.slow, SETTINGS, PARTIAL, compiled, kept, twice, TYPES
+        uses = LEVEL, COUNT, PATTERN, MAXIMUM, TABLE, Mode.slow, SETTINGS, PARTIAL, compiled, kept, twice, TYPES
         return np.full(observation.shape, scale(helper(observation.observed))) if LIMITS else None
 print(Registry(Sources(classes=(Average,))).version(Average))
 """
@@ -134,6 +136,8 @@ def test_a_class_without_a_file_has_one_version_in_every_process() -> None:
         ("np.float32(0.25)", "np.float32(0.5)"),
         ("np.float32(0.25)", "np.float64(0.25)"),
         ("np.int64(7)", "np.int64(8)"),
+        ('"a+"', '"b+"'),
+        ("np.maximum", "np.minimum"),
         ("reshape(2, 3)", "reshape(3, 2)"),
         ("Mode.slow", "Mode.fast"),
         ("gain: float = 1.0", "gain: float = 2.0"),
