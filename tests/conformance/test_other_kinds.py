@@ -346,6 +346,15 @@ class Idle(fieldbench.Modifier):
     name = "idle"
 
 
+class Stumbles(fieldbench.Modifier):
+    """It raises for methods that it does not know."""
+
+    name = "stumbles"
+
+    def modify(self, method):
+        return {"levelled": method}[method.name]
+
+
 class Unwanted(fieldbench.Modifier):
     """No method takes it."""
 
@@ -395,6 +404,7 @@ MISTAKES = [
     (Sorts, "inputs-unmodified", "were changed"),
     (Undecided, "applies-to", "answered None"),
     (Idle, "changes-levelled", "the estimates are equal"),
+    (Stumbles, "refused-elsewhere", "KeyError"),
     (Unwanted, "has-a-method", "none takes it"),
 ]
 
