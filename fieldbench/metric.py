@@ -104,7 +104,9 @@ class SLNRE(Metric):
         return self.model_copy(update={"floor": field.log_floor})
 
 
-def score_all(metrics: list[Metric], estimate: FloatArray, field: Field, mask: Mask) -> dict[str, float]:
+def score_all(
+    metrics: list[Metric], estimate: FloatArray, field: Field, mask: Mask
+) -> tuple[dict[str, float], dict[str, Exception]]:
     """Every applicable metric over all existing entries, and (``name.unobserved``) over the hidden ones.
 
     Args:
@@ -114,16 +116,25 @@ def score_all(metrics: list[Metric], estimate: FloatArray, field: Field, mask: M
         mask: True = observed by the method or held out from it; the rest is unobserved.
 
     Returns:
-        Scores by name. Where everything is observed there is no unobserved score.
+        Scores by name, and what a metric raised by its name, of which there are no scores then. Where everything
+        is observed there is no unobserved score.
     """
     scopes = {"": field.existing, ".unobserved": field.existing & ~mask}
-    return {
-        f"{metric.name}{suffix}": metric.for_field(field).score(estimate[entries], field.values[entries].astype(float))
-        for metric in metrics
-        if metric.applies_to(field)
-        for suffix, entries in scopes.items()
-        if entries.any()
-    }
+    scores: dict[str, float] = {}
+    errors: dict[str, Exception] = {}
+    for metric in metrics:
+        try:
+            if metric.applies_to(field):
+                scores |= {
+                    f"{metric.name}{suffix}": float(
+                        metric.for_field(field).score(estimate[entries], field.values[entries].astype(float))
+                    )
+                    for suffix, entries in scopes.items()
+                    if entries.any()
+                }
+        except Exception as error:  # one metric's mistake is no reason to lose the scores by all others
+            errors[metric.name] = error
+    return scores, errors
 
 
 @hookimpl

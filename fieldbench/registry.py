@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -103,6 +104,7 @@ class Registry:
             self._load_path(Path(path))
         for cls in self.sources.classes:
             self._add_class(cls, THIS_PROGRAM, getattr(cls, "__name__", repr(cls)))
+        self._note_metrics_without_defaults()
         self._check_blocked()
         if self.sources.strict and self.broken:
             raise PluginError("; ".join(f"plugin {item.name!r} ({item.source}): {item.reason}" for item in self.broken))
@@ -178,8 +180,12 @@ class Registry:
         return plugin
 
     def metrics(self) -> list[Metric]:
-        """Every registered metric with its default parameters."""
-        return [self.metric(name) for name in self.entries("metric")]
+        """Every registered metric with its default parameters; one that must be told some is none of them."""
+        made = []
+        for name in self.entries("metric"):
+            with contextlib.suppress(RequestError):
+                made.append(self.metric(name))
+        return made
 
     def selection(self, text: str) -> Selection:
         """One of the three selection rules; these belong to the harness and are no plugins."""
@@ -255,13 +261,11 @@ class Registry:
                 continue
             seen[point.name] = source
             try:
-                module = point.load()
+                self._register(point.load(), point.name, source)
             except KeyboardInterrupt:
                 raise
             except BaseException as error:  # a plugin may even call sys.exit while it is imported
                 self._break(point.name, source, one_line(error), traceback.format_exc())
-                continue
-            self._register(module, point.name, source)
 
     def _load_path(self, path: Path) -> None:
         if path.is_dir():
@@ -281,31 +285,32 @@ class Registry:
         # The same file gives the same module name in every process, so its classes can be pickled by name.
         name = f"fieldbench_file_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
         try:
-            module = _import_file(name, file)
+            self._register(_import_file(name, file), file.stem, source)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             self._break(file.stem, source, one_line(error), traceback.format_exc())
-            return
-        self._register(module, file.stem, source)
 
     def _register(self, module: Any, name: str, source: Source) -> None:
-        version = getattr(module, "FIELDBENCH_API", hookspecs.API_VERSION)
+        if not isinstance(module, ModuleType):
+            found = f"the class {module.__name__}" if isinstance(module, type) else f"a {type(module).__name__}"
+            self._break(name, source, f"its entry point names {found}; it should name the module with the hooks")
+            return
+        # Only what lies there is looked at: a module may make names up when it is asked for them, or fail to.
+        members = vars(module)
+        version = members.get("FIELDBENCH_API", hookspecs.API_VERSION)
         if version != hookspecs.API_VERSION:
             reason = f"it is written for plugin API {version}; this fieldbench has {hookspecs.API_VERSION}"
             self._break(name, source, reason)
             return
-        if isinstance(module, type):
-            reason = f"its entry point names the class {module.__name__}; it should name the module with the hooks"
-            self._break(name, source, reason)
-            return
         hooks = {f"{HOOK_PREFIX}{kind}s": kind for kind in KINDS}
-        marked = [key for key in dir(module) if hasattr(getattr(module, key, None), f"{hookspecs.PROJECT}_impl")]
+        functions = {key: value for key, value in sorted(members.items()) if inspect.isroutine(value)}
+        marked = {key: value for key, value in functions.items() if hasattr(value, f"{hookspecs.PROJECT}_impl")}
         for key in marked:
             if key not in hooks:
                 self._break(name, source, f"there is no hook {key!r}{nearest(key, hooks)}")
                 return
-        for key in dir(module):
+        for key in members:
             if key.startswith(HOOK_PREFIX) and key not in marked:
                 self._break(name, source, f"{key} is not marked; write @fieldbench.hookimpl above it")
                 return
@@ -313,20 +318,21 @@ class Registry:
             reason = f"it has no hook; define one of {', '.join(hooks)} and mark it with @fieldbench.hookimpl"
             self._break(name, source, reason)
             return
-        for key in marked:
-            wanted = _required_arguments(getattr(module, key))
+        for key, function in marked.items():
+            wanted = _required_arguments(function)
             if wanted:
                 self._break(name, source, f"{key} asks for {', '.join(wanted)}; the hook has no arguments")
                 return
+        plugin = ModuleType(name)
+        vars(plugin).update(marked)
         try:
-            self._manager.register(module, name=f"{name} ({source.label})")
-        except Exception as error:
-            if self._manager.is_registered(module):
-                self._manager.unregister(module)
-            self._break(name, source, one_line(error), traceback.format_exc())
-            return
-        for key in marked:
-            self._collect(getattr(module, key), key, hooks[key], source, name)
+            self._manager.register(plugin, name=f"{name} ({source.label})")
+        except Exception:
+            if self._manager.is_registered(plugin):
+                self._manager.unregister(plugin)
+            raise
+        for key, function in marked.items():
+            self._collect(function, key, hooks[key], source, name)
 
     def _collect(self, implementation: Callable[[], Any], hook: str, kind: str, source: Source, plugin: str) -> None:
         try:
@@ -375,6 +381,15 @@ class Registry:
         reason = f"the {kind} {name!r} is registered by both {first.source} and {entry.source}"
         self._break(entry.plugin, entry.source, reason, brings=name)
 
+    def _note_metrics_without_defaults(self) -> None:
+        """Every run scores by every metric, so that one which cannot be made must cost nobody else's runs."""
+        for name, entry in self.entries("metric").items():
+            try:
+                self.metric(name)
+            except RequestError as error:
+                reason = f"no run is scored by the metric {error}; give all its parameters defaults"
+                self._break(entry.plugin, entry.source, reason, brings=name)
+
     def _is_blocked(self, *names: str) -> bool:
         found = self.sources.blocked.intersection(names)
         self._left_out |= found
@@ -402,7 +417,7 @@ def validated(cls: type[P], part: Part, text: str) -> P:
     """An object of a plugin class with the parameters of a part; ``text`` is what errors quote.
 
     Raises:
-        RequestError: if a parameter is unknown or its value not allowed.
+        RequestError: if a parameter is unknown or its value not allowed, or the class cannot be made.
     """
     names = cls.parameter_names()
     for key in part.parameters:
@@ -417,6 +432,8 @@ def validated(cls: type[P], part: Part, text: str) -> P:
         given = f" = {part.parameters[key]!r}" if key in part.parameters else ""
         message = first["msg"].removeprefix("Value error, ")
         raise RequestError(f"{text!r}: {key}{given} of {part.name}: {message[0].lower()}{message[1:]}") from None
+    except Exception as error:  # what the class itself does when it is made
+        raise RequestError(f"{text!r}: {part.name} cannot be made: {one_line(error)}") from error
 
 
 def _is_subclass(cls: Any, bases: tuple[type[Plugin], ...]) -> bool:

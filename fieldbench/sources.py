@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
+import io
 import os
+import pickle
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -78,12 +81,45 @@ class Sources:
         return cls(tuple(absolute), tuple(classes), frozenset(blocked), strict)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What cloudpickle sends to a worker: classes that it could not import there travel with their code."""
-        for cls in self.classes:
-            module = sys.modules.get(cls.__module__)
-            if module is not None and cls.__module__ != "__main__" and not _is_installed(module):
-                cloudpickle.register_pickle_by_value(module)
-        return dict(self.__dict__)
+        """What is sent to a worker: classes that it could not import there travel with their code."""
+        return {**self.__dict__, "classes": packed(self.classes)}
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state, classes=pickle.loads(state["classes"]))
+
+
+def packed(classes: tuple[type[Plugin], ...]) -> bytes:
+    """Classes of the running program for another process, with the code that it cannot import there.
+
+    Raises:
+        Exception: whatever pickle raises, if one of them holds on to something that no other process can have.
+    """
+    for cls in classes:
+        module = sys.modules.get(cls.__module__)
+        if module is not None and cls.__module__ != "__main__" and not _is_installed(module):
+            cloudpickle.register_pickle_by_value(module)
+    stream = io.BytesIO()
+    _Packer(stream).dump(classes)
+    return stream.getvalue()
+
+
+class _Packer(cloudpickle.CloudPickler):  # type: ignore[misc]
+    """It sends functions under functools.cache with their code, too, which cloudpickle would look for by name."""
+
+    def reducer_override(self, obj: Any) -> Any:
+        if isinstance(obj, functools._lru_cache_wrapper) and _is_from_this_program(obj):
+            return _caching, (obj.__wrapped__, obj.cache_parameters())
+        return super().reducer_override(obj)
+
+
+def _caching(function: Callable[..., Any], parameters: Mapping[str, Any]) -> Callable[..., Any]:
+    cached: Callable[..., Any] = functools.lru_cache(**parameters)(function)
+    return cached
+
+
+def _is_from_this_program(function: Any) -> bool:
+    by_value = cloudpickle.list_registry_pickle_by_value()
+    return function.__module__ == "__main__" or function.__module__ in by_value or "<locals>" in function.__qualname__
 
 
 def _is_installed(module: ModuleType) -> bool:

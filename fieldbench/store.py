@@ -342,7 +342,7 @@ def _difference(old: dict[str, Any], new: dict[str, Any]) -> str:
     for name, value in new.items():
         if name not in ("trials", "first_trial") and old.get(name) != value:
             return f"its {name}: {_shown(old.get(name))}; asked for: {_shown(value)}"
-    return "of other versions of the plugins or data"
+    return "the code of its plugins, or their data, has changed since"
 
 
 def _shown(value: object) -> str:

@@ -84,7 +84,7 @@ class Record:
         peak_memory: largest resident memory of the worker process during the trial, in bytes; it is the worker
             that measures it.
         diagnostics: anything else worth keeping: curves over steps, the selected step, GPU memory, the most CPU
-            threads that the method learned it may use.
+            threads that the method learned it may use, the metrics that failed to score.
     """
 
     trial: Trial
@@ -216,11 +216,15 @@ def _run_batch(
     records = []
     for trial, item, recorder, estimate in zip(trials, draws, recorders, estimates, strict=True):
         chosen, diagnostics = recorder.choose(_checked(estimate, item.field))
-        scores = score_all(metrics, chosen, item.field, item.mask)
+        scores, errors = score_all(metrics, chosen, item.field, item.mask)
+        if headline.name in errors:
+            raise errors[headline.name]
         if keep is not None:
             keep(trial, item, chosen)
         diagnostics |= {"observed": int(item.mask.sum()), "shape": list(item.field.shape), "batch": len(trials)}
         diagnostics["threads"] = recorder.most_threads
+        if errors:
+            diagnostics["not_scored"] = {name: one_line(error) for name, error in errors.items()}
         records.append(Record(trial, OK, "", scores, seconds / len(trials), place, None, _with_gpu(diagnostics, place)))
     return records
 

@@ -88,7 +88,7 @@ def test_only_metrics_in_the_fields_unit_scale_with_it() -> None:
 def test_scores_are_over_all_entries_and_over_unobserved_ones() -> None:
     field = Field(np.zeros((2, 2)))
     mask = np.array([[True, False], [False, True]])
-    scores = score_all([RMSE(), MAE()], np.array([[0.0, 3.0], [4.0, 0.0]]), field, mask)
+    scores, _ = score_all([RMSE(), MAE()], np.array([[0.0, 3.0], [4.0, 0.0]]), field, mask)
     assert scores["rmse"] == pytest.approx(2.5)  # sqrt(25 / 4)
     assert scores["rmse.unobserved"] == pytest.approx(np.sqrt(12.5))
     assert (scores["mae"], scores["mae.unobserved"]) == (1.75, 3.5)
@@ -99,23 +99,42 @@ def test_entries_that_do_not_exist_are_never_scored() -> None:
     field = Field(np.array([[1.0, 2.0], [np.nan, 4.0]]), valid=valid)
     mask = np.array([[True, False], [False, False]])
     estimate = np.array([[1.0, 2.0], [np.nan, 7.0]])
-    scores = score_all([RMSE()], estimate, field, mask)
+    scores, _ = score_all([RMSE()], estimate, field, mask)
     assert scores == {"rmse": pytest.approx(np.sqrt(3)), "rmse.unobserved": pytest.approx(np.sqrt(4.5))}
 
 
 def test_with_everything_observed_there_is_no_unobserved_score() -> None:
     field = Field(np.ones((2, 2)))
-    assert set(score_all([RMSE()], np.ones((2, 2)), field, np.ones((2, 2), dtype=bool))) == {"rmse"}
+    assert set(score_all([RMSE()], np.ones((2, 2)), field, np.ones((2, 2), dtype=bool))[0]) == {"rmse"}
 
 
 def test_slnre_is_for_fields_with_a_logarithm() -> None:
     mask = np.array([[True, False]])
-    assert "slnre" not in score_all([SLNRE()], np.ones((1, 2)), Field(np.ones((1, 2))), mask)
-    assert "slnre" in score_all([SLNRE()], np.ones((1, 2)), Field(np.ones((1, 2)), log_floor=1e-6), mask)
+    assert "slnre" not in score_all([SLNRE()], np.ones((1, 2)), Field(np.ones((1, 2))), mask)[0]
+    assert "slnre" in score_all([SLNRE()], np.ones((1, 2)), Field(np.ones((1, 2)), log_floor=1e-6), mask)[0]
 
 
 def test_single_precision_fields_are_scored_in_double() -> None:
     truth = np.full((100, 100), 1e4, dtype=np.float32)
     estimate = truth.astype(float) + 1e-4
     mask = np.zeros((100, 100), dtype=bool)
-    assert score_all([RMSE()], estimate, Field(truth), mask)["rmse"] == pytest.approx(1e-4, rel=1e-6)
+    assert score_all([RMSE()], estimate, Field(truth), mask)[0]["rmse"] == pytest.approx(1e-4, rel=1e-6)
+
+
+def test_a_metric_that_raises_costs_its_own_scores_alone() -> None:
+    class Raises(RMSE):
+        name = "raises"
+
+        def score(self, estimate, truth):
+            raise ZeroDivisionError("no")
+
+    class Text(RMSE):
+        name = "text"
+
+        def score(self, estimate, truth):
+            return "about 3"
+
+    mask = np.array([[True, False]])
+    scores, errors = score_all([Raises(), RMSE(), Text()], np.ones((1, 2)), Field(np.zeros((1, 2))), mask)
+    assert scores == {"rmse": 1.0, "rmse.unobserved": 1.0}
+    assert {name: type(error) for name, error in errors.items()} == {"raises": ZeroDivisionError, "text": ValueError}

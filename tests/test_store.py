@@ -197,6 +197,18 @@ def test_a_folder_of_another_plan_is_refused(
     assert (tmp_path / "run" / "trials.jsonl").read_bytes() == before
 
 
+def test_a_folder_of_the_same_plan_before_an_edit_is_refused(tmp_path: Path, plan: Plan) -> None:
+    from fieldbench.registry import Sources
+
+    RunStore.open(tmp_path / "run", plan).close()
+    (tmp_path / "flat.py").write_text(PLUGIN.replace("np.full(", "-np.full("))
+    edited = Plan(plan.request, Registry(Sources(files=(str(tmp_path / "flat.py"),))))
+    with pytest.raises(
+        RequestError, match=r"another run \(the code of its plugins, or their data, has changed since\)"
+    ):
+        RunStore.open(tmp_path / "run", edited)
+
+
 def test_fresh_starts_over_and_leaves_other_files_alone(tmp_path: Path, plan: Plan, make_plan: Any) -> None:
     with RunStore.open(tmp_path / "run", plan) as store:
         store.append(record(next(iter(plan))))

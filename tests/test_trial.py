@@ -389,6 +389,34 @@ def test_scores_are_over_all_entries_and_over_hidden_ones(registry) -> None:
     assert record.metrics["mae"] == pytest.approx(np.abs(error).mean())
 
 
+class Divides(fieldbench.Metric):
+    """It raises."""
+
+    name = "divides"
+
+    def score(self, estimate, truth):
+        return 1 / 0
+
+
+class Divided(Waves):
+    """Its own metric raises."""
+
+    name = "divided"
+    metric = "divides"
+
+
+def test_a_metric_that_raises_costs_a_trial_only_its_own_score_unless_it_is_the_datasets() -> None:
+    registry = Registry(Sources(classes=(Waves, Divided, Spy, Divides)))
+    (record,) = trials.run([one(registry)], registry)
+    assert record.status == "ok"
+    assert {"rmse", "mae"} <= set(record.metrics)
+    assert not any(name.startswith("divides") for name in record.metrics)
+    assert record.diagnostics["not_scored"] == {"divides": "ZeroDivisionError: division by zero"}
+    (failed,) = trials.run([one(registry, datasets="divided")], registry)
+    assert (failed.status, failed.error) == ("failed", "ZeroDivisionError: division by zero")
+    assert "1 / 0" in failed.diagnostics["traceback"]
+
+
 def test_what_was_withheld_does_not_count_as_hidden(registry) -> None:
     trial = one(registry, select="holdout[share=0.5]")
     draw = trials.draw(trial, registry)

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, NoReturn
 
+from fieldbench.errors import one_line
+
 Status = Literal["passed", "failed", "skipped", "expected"]
 
 
@@ -36,7 +38,7 @@ class Outcome:
 
     status: Status
     message: str = ""
-    cause: Exception | None = None
+    cause: BaseException | None = None
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,15 @@ class Check:
             self.body()
         except NotChecked as reason:
             return Outcome("skipped", str(reason), reason)
-        except ConformanceFailure as failure:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # a plugin may raise anything anywhere, and even call sys.exit
+            failure = str(error)
+            if not isinstance(error, ConformanceFailure):
+                failure = f"doing this check of {self.subject}: {one_line(error)}. A right plugin raises nothing here."
             if self.expected is not None:
-                return Outcome("expected", f"{self.expected} ({failure})", failure)
-            return Outcome("failed", str(failure), failure)
+                return Outcome("expected", f"{self.expected} ({failure})", error)
+            return Outcome("failed", failure, error)
         if self.expected is not None:
             return Outcome(
                 "failed",

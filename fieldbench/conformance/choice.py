@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from functools import partial
 from typing import TypeVar
@@ -23,9 +24,9 @@ from fieldbench.method import Method, Modifier
 from fieldbench.metric import Metric
 from fieldbench.noise import Noise
 from fieldbench.plugin import Plugin
-from fieldbench.registry import KINDS, Registry
+from fieldbench.registry import KINDS, Registry, validated
 from fieldbench.sensing import Sampler, observe
-from fieldbench.spec import parse
+from fieldbench.spec import Part, parse
 
 P = TypeVar("P", bound=Plugin)
 
@@ -58,7 +59,7 @@ def checks(
     if isinstance(plugin, str):
         plugin = _named(plugin, kind, registry)
     elif isinstance(plugin, type):
-        plugin = plugin(**plugin.conformance_parameters)
+        plugin = _made(plugin)
     plugin = quick(plugin)
     named = [*of_any(plugin), *_of_kind(plugin, registry, observation)]
     names = [name for name, _ in named]
@@ -75,9 +76,7 @@ def quick(plugin: P) -> P:
         RequestError: if ``conformance_parameters`` names what is no parameter.
     """
     fields = type(plugin).model_fields
-    for key in plugin.conformance_parameters:
-        if key not in type(plugin).parameter_names():
-            raise RequestError(f"{plugin.name}: conformance_parameters names {key!r}, which is no parameter")
+    _must_be_parameters(type(plugin))
     cheaper = {
         key: value
         for key, value in plugin.conformance_parameters.items()
@@ -85,6 +84,22 @@ def quick(plugin: P) -> P:
     }
     values = {key: getattr(plugin, key) for key in fields}
     return type(plugin)(**{**values, **cheaper}) if cheaper else plugin
+
+
+def _made(cls: type[P]) -> P:
+    """An object of a class with its ``conformance_parameters``.
+
+    Raises:
+        RequestError: if these are none, or another parameter must be given.
+    """
+    _must_be_parameters(cls)
+    return validated(cls, Part(cls.name, cls.conformance_parameters), cls.name)
+
+
+def _must_be_parameters(cls: type[Plugin]) -> None:
+    for key in cls.conformance_parameters:
+        if key not in cls.parameter_names():
+            raise RequestError(f"{cls.name}: conformance_parameters names {key!r}, which is no parameter")
 
 
 def _named(text: str, kind: str | None, registry: Registry) -> Plugin:
@@ -115,7 +130,7 @@ def _of_kind(plugin: Plugin, registry: Registry, observation: Observation | None
             observation = _observed(registry.dataset(plugin.conformance_dataset), registry)
         yield from of_method(plugin, observation)
     elif isinstance(plugin, Modifier):
-        yield from of_modifier(plugin, _installed_methods(registry), observation)
+        yield from of_modifier(plugin, list(_installed_methods(registry)), observation)
     elif isinstance(plugin, Dataset):
         yield from of_dataset(plugin, registry)
     elif isinstance(plugin, Noise):
@@ -135,6 +150,9 @@ def _observed(dataset: Dataset, registry: Registry) -> Observation:
     return observe(field, mask & field.existing, np.zeros(field.shape))
 
 
-def _installed_methods(registry: Registry) -> list[Method]:
-    classes = [entry.cls for entry in registry.entries("method").values() if issubclass(entry.cls, Method)]
-    return [quick(registry.method(cls.name)) for cls in classes]
+def _installed_methods(registry: Registry) -> Iterator[Method]:
+    """All methods that can be made without being told a parameter."""
+    for entry in registry.entries("method").values():
+        if issubclass(entry.cls, Method):
+            with contextlib.suppress(RequestError):
+                yield _made(entry.cls)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from fieldbench.conformance.check import NotChecked, fail
 from fieldbench.conformance.general import Named
 from fieldbench.dataset import Dataset
 from fieldbench.errors import DataUnavailable, RequestError, one_line
-from fieldbench.field import Field
+from fieldbench.field import Axis, Field
 from fieldbench.registry import Registry
 
 
@@ -86,13 +87,14 @@ def _defaults_exist(dataset: Dataset, registry: Registry) -> None:
 def _observable(dataset: Dataset, registry: Registry) -> None:
     field, sampler = _draw(dataset), registry.sampler(dataset.default_sampler)
     for rate in dataset.default_rates:
-        mask = sampler.draw(field.existing, field.axes, rate, np.random.default_rng(1)) & field.existing
+        done = f"observing a field of {dataset} by {dataset.default_sampler} sampling at rate {rate:g}"
+        right = "has default rates that observe something"
+        try:
+            mask = sampler.draw(field.existing, field.axes, rate, np.random.default_rng(1)) & field.existing
+        except RequestError as error:
+            fail(done, str(error), right)
         if not mask.any():
-            fail(
-                f"observing a field of {dataset} by {dataset.default_sampler} sampling at rate {rate:g}",
-                "nothing is observed",
-                "has default rates that observe something",
-            )
+            fail(done, "nothing is observed", right)
     metric = registry.metric(dataset.metric)
     if not metric.applies_to(field):
         fail(
@@ -117,6 +119,23 @@ def _same(first: Field, second: Field, done: str) -> None:
     right = "draws from the given generator alone and keeps nothing from one draw to the next"
     if first.shape != second.shape:
         fail(done, f"the shapes are {first.shape} and {second.shape}", right)
+    elsewhere = int((first.existing != second.existing).sum())
+    if elsewhere:
+        fail(done, f"{elsewhere} of {first.values.size} entries exist in one alone (valid)", right)
+    for name in ("axes", "unit", "quantity", "log_floor", "known"):
+        if not _equal(getattr(first, name), getattr(second, name)):
+            fail(done, f"{name} is {getattr(first, name)!r:.80} and {getattr(second, name)!r:.80}", right)
     different = int((first.values[first.existing] != second.values[first.existing]).sum())
     if different:
         fail(done, f"{different} of {first.values.size} entries differ", right)
+
+
+def _equal(first: Any, second: Any) -> bool:
+    """Whether two attributes of a field are the same; axes are compared by all that they hold."""
+    if isinstance(first, tuple):
+        return len(first) == len(second) and all(map(_equal, first, second))
+    if isinstance(first, Axis):
+        return (first.name, first.unit) == (second.name, second.unit) and np.array_equal(
+            first.coordinates, second.coordinates
+        )
+    return bool(first == second)

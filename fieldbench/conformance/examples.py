@@ -71,11 +71,39 @@ def ordinary(orders: Sequence[int]) -> Iterator[Example]:
 
 
 def masked(observation: Observation, mask: Mask) -> Observation:
-    """The same geometry with another mask; the values are those of a smooth field."""
+    """The same geometry with another mask, where the field exists; the values are those of a smooth field.
+
+    Where none of it exists, one existing entry is observed.
+    """
     values = smooth_field(observation.shape)
     if observation.log_floor is not None:
         values = np.exp(values - 4)
-    return replace(observation, values=np.where(mask, values, np.nan), mask=mask)
+    existing = _existing(observation)
+    mask = mask & existing
+    if not mask.any():
+        mask.flat[np.flatnonzero(existing)[0]] = True
+    return observation.replaced(values, mask)
+
+
+def turned(observation: Observation, axis: int) -> Observation:
+    """Another field with another mask, of the same kind: what is observed, the other way round along one axis."""
+    valid = None if observation.valid is None else np.flip(observation.valid, axis)
+    mask = np.flip(observation.mask, axis)
+    return replace(observation, values=np.flip(observation.values, axis), mask=mask, valid=valid)
+
+
+def with_gaps(observation: Observation) -> Observation:
+    """The same where the field does not exist at a fifth of its positions, but at the first that is observed."""
+    positions = observation.shape[:-1] or observation.shape
+    gaps = random_mask(positions, 0.2, seed=2)
+    gaps[tuple(observation.indices[0][: len(positions)])] = False
+    valid = _existing(observation) & ~gaps.reshape(positions + (1,) * (observation.ndim - len(positions)))
+    mask = observation.mask & valid
+    return replace(observation, values=np.where(mask, observation.values, np.nan), mask=mask, valid=valid)
+
+
+def _existing(observation: Observation) -> Mask:
+    return np.ones(observation.shape, dtype=bool) if observation.valid is None else observation.valid
 
 
 def masks(shape: Sequence[int]) -> dict[str, Mask]:

@@ -12,7 +12,7 @@ import pydantic
 from fieldbench.conformance.check import fail
 from fieldbench.errors import nearest, one_line
 from fieldbench.plugin import Plugin
-from fieldbench.spec import Part, Value, format_part, parse
+from fieldbench.spec import Part, Value, format_part, parse, split
 
 #: A check's name and what it does.
 Named: TypeAlias = tuple[str, Callable[[], None]]
@@ -56,7 +56,7 @@ def describes_itself(plugin: Plugin) -> None:
 def parameters_round_trip(plugin: Plugin) -> None:
     """The short and the full text form both read back as an equal plugin."""
     own = type(plugin).parameter_names()
-    for text in (str(plugin).partition("+")[0], format_part(plugin.name, plugin.parameters())):
+    for text in (split(str(plugin), "+")[0], format_part(plugin.name, plugin.parameters())):
         (part,) = parse(text)
         again = _rebuilt(plugin, part, text)
         different = [key for key in own if getattr(again, key) != getattr(plugin, key)]

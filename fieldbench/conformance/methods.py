@@ -37,6 +37,11 @@ class Everything:
     def __init__(self) -> None:
         self.received: list[tuple[Any, Any, dict[str, Any]]] = []
 
+    @property
+    def steps(self) -> list[Any]:
+        """The steps of all reports, in the order in which they came."""
+        return [step for step, _, _ in self.received]
+
     def due(self, step: int) -> bool:
         return True
 
@@ -66,7 +71,7 @@ class Bench:
             return Example("the given observation", self._given)
         reasons = []
         for example in examples.ordinary(self.orders):
-            reason = self.refusal(example.observation)
+            reason = self.refusal(example)
             if reason is None:
                 return example
             reasons.append(f"{example.words}: {reason}")
@@ -81,15 +86,33 @@ class Bench:
         """The estimate for :attr:`example`."""
         return self.complete(self.example)
 
-    def refusal(self, observation: Observation) -> str | None:
+    def refusal(self, example: Example) -> str | None:
         """Why the method does not take this observation, or None."""
-        reason = self.method.applicable(observation)
-        if reason is not None:
-            return reason
+        return self.inapplicable(example) or self.contradiction(example.observation.shape)
+
+    def inapplicable(self, example: Example) -> str | None:
+        """What ``applicable`` says to an observation: a reason, or None."""
+        done = f"asking applicable() about {example.words}"
         try:
-            self.method.check_shape(observation.shape)
+            reason = self.method.applicable(example.observation)
+        except Exception as error:
+            fail(done, one_line(error), "returns None or the reason, and raises nothing")
+        if reason is not None and not (isinstance(reason, str) and reason.strip()):
+            fail(done, f"the answer is {reason!r}", "returns None if it can work, else a reason in words")
+        return reason
+
+    def contradiction(self, shape: tuple[int, ...]) -> str | None:
+        """What ``check_shape`` says against a shape, or None."""
+        try:
+            self.method.check_shape(shape)
         except ValueError as error:
-            return str(error)
+            return str(error) or "check_shape() raises ValueError"
+        except Exception as error:
+            fail(
+                f"calling check_shape({shape})",
+                one_line(error),
+                "raises ValueError for a shape that contradicts its parameters, and nothing else",
+            )
         return None
 
     def complete(
@@ -131,11 +154,11 @@ class Bench:
                 f"{int(bad.sum())} of {array.size} entries are NaN or infinite, the first at {first}",
                 "returns finite numbers everywhere; hidden entries of observation.values are NaN and must not be used",
             )
-        return array.astype(float)
+        return np.where(exists, array, 0.0).astype(float)  # whatever is said of land, it is no part of the estimate
 
     def try_on(self, example: Example) -> None:
         """Complete an observation that the method may refuse, with a reason."""
-        reason = self.refusal(example.observation)
+        reason = self.refusal(example)
         if reason is not None:
             raise NotChecked(f"not applicable to {example.words}: {reason}")
         self.complete(example)
@@ -180,15 +203,25 @@ def _shape_and_finiteness(bench: Bench) -> None:
 
 
 def _deterministic(bench: Bench) -> None:
-    other = Example("another observation", examples.rescaled(bench.example.observation, 3.0))
     first = bench.estimate
-    bench.complete(other, seed=SEED + 1)
+    bench.complete(_others(bench)[0], seed=SEED + 1)
     _same(
         first,
         bench.complete(bench.example),
         f"completing {bench.example.words} twice with one seed, another observation in between",
         "takes all randomness from the seed and keeps nothing from one call to the next",
     )
+
+
+def _others(bench: Bench) -> list[Example]:
+    """Two observations of the example's shape: other fields, observed elsewhere."""
+    observation, last = bench.example.observation, min(1, bench.example.observation.ndim - 1)
+    others = []
+    for axis, factor in ((0, 0.7), (last, 2.0)):
+        scaled = examples.rescaled(observation, factor)
+        other = Example(f"{bench.example.words}, turned round along axis {axis}", examples.turned(scaled, axis))
+        others.append(other if bench.refusal(other) is None else Example(f"{bench.example.words}, scaled", scaled))
+    return others
 
 
 def _global_random_state(bench: Bench) -> None:
@@ -253,9 +286,12 @@ def _reports(bench: Bench) -> None:
         for key, value in diagnostics.items():
             if not isinstance(value, float | int | np.floating | np.integer):
                 fail(done, f"{key} is a {type(value).__name__}", "reports single numbers as diagnostics")
-    steps = [step for step, _, _ in report.received]
-    if steps != sorted(set(steps)):
-        fail(f"reading the steps reported for {example.words}", f"they are {steps}", "reports rising steps, each once")
+    if report.steps != sorted(set(report.steps)):
+        fail(
+            f"reading the steps reported for {example.words}",
+            f"they are {report.steps}",
+            "reports rising steps, each once",
+        )
     _same(
         bench.estimate,
         found,
@@ -267,23 +303,9 @@ def _reports(bench: Bench) -> None:
 def _applicable(bench: Bench) -> None:
     for order, shape in examples.SHAPES.items():
         for pattern, mask in {"random-mask": examples.random_mask(shape), **examples.masks(shape)}.items():
-            words = f"asking applicable() about a {order}-D field with {pattern.replace('-', ' ')}"
-            try:
-                reason = bench.method.applicable(examples.observed(examples.smooth_field(shape), mask))
-            except Exception as error:
-                fail(words, one_line(error), "returns None or the reason, and raises nothing")
-            if reason is not None and not (isinstance(reason, str) and reason.strip()):
-                fail(words, f"the answer is {reason!r}", "returns None if it can work, else a reason in words")
-            try:
-                bench.method.check_shape(shape)
-            except ValueError:
-                pass
-            except Exception as error:
-                fail(
-                    f"calling check_shape({shape})",
-                    one_line(error),
-                    "raises ValueError for a shape that contradicts its parameters, and nothing else",
-                )
+            words = f"a {order}-D field with {pattern.replace('-', ' ')}"
+            bench.inapplicable(Example(words, examples.observed(examples.smooth_field(shape), mask)))
+            bench.contradiction(shape)
 
 
 def _elongated(bench: Bench) -> None:
@@ -297,7 +319,7 @@ def _elongated(bench: Bench) -> None:
 def _works_in(bench: Bench, order: int) -> None:
     reasons = []
     for example in examples.ordinary([order]):
-        reason = bench.refusal(example.observation)
+        reason = bench.refusal(example)
         if reason is None:
             bench.complete(example)
             return
@@ -313,7 +335,7 @@ def _works_in(bench: Bench, order: int) -> None:
 
 def _refuses(bench: Bench, order: int) -> None:
     for example in examples.ordinary([order]):
-        if bench.method.applicable(example.observation) is None:
+        if bench.inapplicable(example) is None:
             fail(
                 f"asking applicable() about {example.words}",
                 f"the answer is None, but {bench.method.name} declares orders {bench.method.orders}",
@@ -353,11 +375,7 @@ def _single_precision(bench: Bench) -> None:
 
 
 def _field_with_gaps(bench: Bench) -> None:
-    observation = bench.example.observation
-    valid = ~examples.random_mask(observation.shape[:-1], 0.2, seed=2)
-    valid = np.broadcast_to(valid[..., np.newaxis], observation.shape).copy()
-    mask = observation.mask & valid
-    gappy = replace(observation, values=np.where(mask, observation.values, np.nan), mask=mask, valid=valid)
+    gappy = examples.with_gaps(bench.example.observation)
     bench.try_on(Example(f"{bench.example.words}, not existing at some positions (valid)", gappy))
 
 
@@ -377,31 +395,44 @@ def _scale_equivariant(bench: Bench) -> None:
 
 def _batch(bench: Bench) -> None:
     shape = bench.example.observation.shape
-    size = bench.method.batch_size(shape, "cpu")
+    done, right = f"calling batch_size({shape}, 'cpu')", "returns a whole number of at least 1"
+    try:
+        size = bench.method.batch_size(shape, "cpu")
+    except Exception as error:
+        fail(done, one_line(error), right)
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-        fail(f"calling batch_size({shape}, 'cpu')", f"it returned {size!r}", "returns a whole number of at least 1")
+        fail(done, f"it returned {size!r}", right)
     batch = [
-        Example(f"member {number} of a batch", examples.rescaled(bench.example.observation, factor))
-        for number, factor in enumerate((1.0, 0.7, 2.0))
+        replace(example, words=f"member {number} of a batch")
+        for number, example in enumerate([bench.example, *_others(bench)])
     ]
-    seeds = [SEED, SEED + 1, SEED + 2]
-    alone = [bench.complete(example, seed=seed) for example, seed in zip(batch, seeds, strict=True)]
+    seeds, reports, heard = [SEED, SEED + 1, SEED + 2], [Everything() for _ in batch], [Everything() for _ in batch]
+    alone = [
+        bench.complete(example, seed=seed, report=report)
+        for example, seed, report in zip(batch, seeds, reports, strict=True)
+    ]
     try:
         together = bench.method.complete_batch(
-            [example.observation for example in batch], seeds=seeds, device="cpu", reports=[Silent()] * 3
+            [copied(example.observation) for example in batch], seeds=seeds, device="cpu", reports=heard
         )
         estimates = list(together)
     except Exception as error:
         fail("completing a batch of 3", one_line(error), "returns a list with one estimate for each")
     if len(estimates) != len(batch):
         fail("completing a batch of 3", f"{len(estimates)} estimates came back", "returns one estimate for each")
-    for example, expected, estimate in zip(batch, alone, estimates, strict=True):
-        _same(
-            expected,
-            bench.inspected(estimate, example),
-            f"completing {example.words} in the batch and alone",
-            "gives each trial the numbers that it has alone, whatever it is batched with",
-        )
+    right = "gives each trial the numbers that it has alone, whatever it is batched with"
+    for example, expected, estimate, single, batched in zip(batch, alone, estimates, reports, heard, strict=True):
+        done = f"completing {example.words} in the batch and alone"
+        _same(expected, bench.inspected(estimate, example), done, right)
+        if single.steps != batched.steps:
+            fail(
+                f"reading the steps reported while {done}",
+                f"they are {batched.steps} and {single.steps}",
+                "reports to each trial of a batch what it reports to it alone",
+            )
+        for (step, first, _), (_, second, _) in zip(single.received, batched.received, strict=True):
+            if not np.array_equal(first, second, equal_nan=True):
+                fail(f"{done}, comparing the estimates reported at step {step}", "they differ", right)
 
 
 def _uncertainty(bench: Bench) -> None:
@@ -419,6 +450,8 @@ def _uncertainty(bench: Bench) -> None:
     array = as_field_array(deviation)
     if array.shape != example.observation.shape:
         fail(done, f"the standard deviation has shape {array.shape}", right)
+    if example.observation.valid is not None:
+        array = array[example.observation.valid]
     if not (array >= 0).all() or not np.isfinite(array).all():
         fail(done, "a standard deviation is negative, NaN or infinite", right)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -32,11 +33,15 @@ def _vectors() -> tuple[FloatArray, FloatArray]:
     return truth * rng.uniform(1.1, 1.3, size=200), truth
 
 
-def _score(metric: Metric, estimate: FloatArray, truth: FloatArray) -> float:
+def _raw(metric: Metric, estimate: FloatArray, truth: FloatArray) -> Any:
     try:
-        score = metric.score(estimate, truth)
+        return metric.score(estimate, truth)
     except Exception as error:
         fail(f"scoring 200 entries by {metric}", one_line(error), "returns a number")
+
+
+def _score(metric: Metric, estimate: FloatArray, truth: FloatArray) -> float:
+    score = _raw(metric, estimate, truth)
     if not isinstance(score, float | int) or isinstance(score, bool) or not np.isfinite(score):
         fail(f"scoring 200 entries by {metric}", f"it returned {score!r}", "returns a finite Python float")
     return float(score)
@@ -50,7 +55,7 @@ def _returns_a_number(metric: Metric) -> None:
 def _truth_is_best(metric: Metric) -> None:
     estimate, truth = _vectors()
     perfect, near, far = (
-        metric.score(truth + share * (estimate - truth), truth) for share in (0.0, 0.5, 1.0)
+        _raw(metric, truth + share * (estimate - truth), truth) for share in (0.0, 0.5, 1.0)
     )  # fmt: skip
     ordered = perfect <= near <= far if metric.lower_is_better else perfect >= near >= far
     if not ordered or perfect == far:
@@ -76,7 +81,7 @@ def _order_of_entries(metric: Metric) -> None:
 def _inputs_unmodified(metric: Metric) -> None:
     estimate, truth = _vectors()
     copies = estimate.copy(), truth.copy()
-    metric.score(estimate, truth)
+    _raw(metric, estimate, truth)
     if not (np.array_equal(estimate, copies[0]) and np.array_equal(truth, copies[1])):
         fail(f"scoring by {metric}", "the vectors it was given were changed", "works on copies")
 

@@ -8,7 +8,7 @@ from functools import partial
 from fieldbench.conformance.check import NotChecked, fail
 from fieldbench.conformance.general import Named
 from fieldbench.conformance.methods import Bench, of_method
-from fieldbench.errors import RequestError
+from fieldbench.errors import RequestError, one_line
 from fieldbench.field import Observation
 from fieldbench.method import Method, Modifier
 from fieldbench.spec import parse
@@ -39,7 +39,7 @@ def takes(method: Method, modifier: Modifier) -> bool:
     """Whether this method accepts this modifier."""
     try:
         modifier.modify(method)
-    except RequestError:
+    except Exception:  # what is no RequestError is a failure of refused-elsewhere
         return False
     return True
 
@@ -60,6 +60,8 @@ def _refused_elsewhere(modifier: Modifier, others: list[Method]) -> None:
         except RequestError as error:
             if modifier.name not in str(error):
                 fail(f"adding +{modifier.name} to {method.name}", f"the error is {str(error)!r}", "is named in it")
+        except Exception as error:
+            fail(f"adding +{modifier.name} to {method.name}", one_line(error), "is added, or raises RequestError")
     if not others:
         raise NotChecked("every installed method takes it")
 

@@ -15,6 +15,7 @@ from fieldbench.execution.seat import Outcome
 from fieldbench.execution.slots import slots
 from fieldbench.execution.stop import Stop
 from fieldbench.registry import Registry, Sources
+from fieldbench.sources import packed
 from fieldbench.trial import Records, Trial
 
 Task = Callable[[], Outcome]
@@ -50,11 +51,9 @@ def _check_classes(sources: Sources) -> None:
     Raises:
         RequestError: if a class of the running program holds on to something that no other process can have.
     """
-    import cloudpickle
-
     for cls in sources.classes:
         try:
-            cloudpickle.dumps(cls)
+            packed((cls,))
         except Exception as error:
             raise RequestError(
                 f"{cls.__name__} cannot be sent to the processes that compute: {one_line(error)}"

@@ -8,6 +8,9 @@ plugin to plugin, in file names without the ``@`` signs.
 from __future__ import annotations
 
 import importlib.util
+import keyword
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from fieldbench.errors import RequestError
@@ -62,6 +65,7 @@ def write_package(name: str, kind: str, into: Path, registry: Registry) -> list[
     folder = into / f"fieldbench-{name}"
     if folder.exists():
         raise RequestError(f"{str(folder)!r} exists already; choose another name, or another place with --into")
+    templates = _templates(kind)
     checked, options = _CHECKED[kind]
     blanks = {
         "SCORES": checked,
@@ -69,25 +73,38 @@ def write_package(name: str, kind: str, into: Path, registry: Registry) -> list[
         "DISTRIBUTION": folder.name,
         "NAME": name,
         "PACKAGE": package,
-        "CLASS": "".join(word.capitalize() for word in name.split("-")),
+        "CLASS": _class_name(name, kind, templates.values()),
         "KIND": kind,
         "REGISTERED": registered,
         "HOOK": f"fieldbench_register_{registered}s",
     }
     written = []
-    templates = {
-        Path(*template.relative_to(TEMPLATES).parts[1:]): template
-        for folder in ("common", kind)
-        for template in (TEMPLATES / folder).rglob("*.in")
-    }
-    for inside, template in sorted(templates.items()):
+    for inside, text in sorted(templates.items()):
         file = folder / str(inside).replace("PACKAGE", package).removesuffix(".in")
         if file.name == "gitignore":
             file = file.with_name(".gitignore")
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(_filled(template.read_text(encoding="utf-8"), blanks), encoding="utf-8")
+        file.write_text(_filled(text, blanks), encoding="utf-8")
         written.append(file)
     return written
+
+
+def _templates(kind: str) -> dict[Path, str]:
+    """The text of each template of a kind, by where it goes inside the package's folder."""
+    return {
+        Path(*template.relative_to(TEMPLATES).parts[1:]): template.read_text(encoding="utf-8")
+        for folder in ("common", kind)
+        for template in (TEMPLATES / folder).rglob("*.in")
+    }
+
+
+def _class_name(name: str, kind: str, templates: Iterable[str]) -> str:
+    """``my-method`` is MyMethod; what Python or a template calls something else has the kind behind it."""
+    text = "\n".join(templates)
+    imported = ", ".join(re.findall(r"^from \S+ import (.+)$", text, re.MULTILINE)).split(", ")
+    called = "".join(word.capitalize() for word in name.split("-"))
+    taken = keyword.iskeyword(called) or called in (*imported, *re.findall(r"^class (\w+)", text, re.MULTILINE))
+    return f"{called}{kind.capitalize()}" if taken else called
 
 
 def _filled(text: str, blanks: dict[str, str]) -> str:

@@ -90,6 +90,17 @@ class Remembers(Right):
         return super().complete(observation, **rest) + len(self.calls)
 
 
+class RemembersMasks(Right):
+    """It adds how many entries of this shape it has seen observed in any call."""
+
+    seen: ClassVar[dict[tuple[int, ...], Any]] = {}
+
+    def complete(self, observation, **rest):
+        known = self.seen.get(observation.shape, False) | observation.mask
+        self.seen[observation.shape] = known
+        return super().complete(observation, **rest) + known.sum()
+
+
 class UsesGlobalNumpy(Right):
     """It draws from the global generator."""
 
@@ -172,6 +183,13 @@ class SaysNothing(Right):
         return "" if observation.ndim == 4 else None
 
 
+class NeedsFacts(Right):
+    """It looks up what few fields say."""
+
+    def applicable(self, observation):
+        return None if observation.known["emitters"] else "it needs emitters"
+
+
 class ThreeOnly(Right):
     """It declares an order and accepts others."""
 
@@ -230,6 +248,40 @@ class BatchDependent(Right):
         mean = float(np.mean([observation.observed.mean() for observation in observations]))
         alone = super().complete_batch(observations, seeds=seeds, device=device, reports=reports)
         return [estimate + mean for estimate in alone]
+
+
+class OneMask(Right):
+    """A batch shares the mask of its first member."""
+
+    def complete_batch(self, observations, *, seeds, device, reports):
+        mask = observations[0].mask
+        moved = [np.where(mask, np.nan_to_num(item.values), 0.0)[mask].mean() - item.observed.mean()
+                 for item in observations]  # fmt: skip
+        alone = super().complete_batch(observations, seeds=seeds, device=device, reports=reports)
+        return [estimate + error for estimate, error in zip(alone, moved, strict=True)]
+
+
+class SilentBatch(Right):
+    """A batch reports nothing."""
+
+    def complete_batch(self, observations, *, seeds, device, reports):
+        silent = [fieldbench.Silent() for _ in reports]
+        return super().complete_batch(observations, seeds=seeds, device=device, reports=silent)
+
+
+class OtherReports(Right):
+    """In a batch it reports the estimates of its neighbours."""
+
+    def complete_batch(self, observations, *, seeds, device, reports):
+        alone = super().complete_batch(observations, seeds=seeds, device=device, reports=reports[::-1])
+        return alone
+
+
+class BreaksBatches(Right):
+    """It cannot say how large a batch is."""
+
+    def batch_size(self, shape, device):
+        raise RuntimeError("no idea")
 
 
 class ShortBatch(Right):
@@ -350,6 +402,7 @@ MISTAKES = [
     (SmallSeeds, "shape-and-finiteness", "ValueError"),
     (Forgets, "deterministic", "entries differ"),
     (Remembers, "deterministic", "keeps nothing from one call to the next"),
+    (RemembersMasks, "deterministic", "keeps nothing from one call to the next"),
     (UsesGlobalNumpy, "global-random-state", "numpy.random"),
     (SeedsGlobalPython, "global-random-state", "the state of random changed"),
     (Peeks, "hidden-entries-change-nothing", "hidden entries filled with"),
@@ -359,6 +412,8 @@ MISTAKES = [
     (ReportsText, "reports", "state is a str"),
     (DisturbedByReports, "reports", "whether or not it is asked"),
     (SaysNothing, "applicable-gives-reasons", "the answer is ''"),
+    (NeedsFacts, "applicable-gives-reasons", "KeyError: 'emitters'"),
+    (NeedsFacts, "shape-and-finiteness", "KeyError: 'emitters'"),
     (ChecksWrongly, "applicable-gives-reasons", "IndexError"),
     (ThreeOnly, "refuses-2-d", "declares orders (3,)"),
     (NotInTwo, "works-in-2-d", "only volumes"),
@@ -367,6 +422,10 @@ MISTAKES = [
     (Overflows, "huge-scale", "NaN or infinite"),
     (AbsoluteStep, "scale-equivariant", "scale_equivariant = False"),
     (BatchDependent, "batch-equals-single", "whatever it is batched with"),
+    (OneMask, "batch-equals-single", "member 1 of a batch"),
+    (SilentBatch, "batch-equals-single", "they are [] and [1, 2, 3]"),
+    (OtherReports, "batch-equals-single", "estimates reported at step 1: they differ"),
+    (BreaksBatches, "batch-equals-single", "RuntimeError: no idea"),
     (ShortBatch, "batch-equals-single", "2 estimates came back"),
     (NoBatch, "batch-equals-single", "returned 0"),
     (SureOfNothing, "uncertainty", "None"),
@@ -533,6 +592,61 @@ def test_an_own_observation_takes_the_place_of_the_examples() -> None:
     odd = Observation(values, examples.random_mask((3, 4)), unit="odd")
     found = outcomes(Odd, observation=odd)
     assert {name: outcome for name, outcome in found.items() if outcome.status == "failed"} == {}
+
+
+@pytest.mark.parametrize("ends", [SystemExit(3), MemoryError(), RecursionError()])
+def test_whatever_is_raised_wherever_is_a_failure(ends: BaseException) -> None:
+    class Leaves(Right):
+        """It ends the program."""
+
+        @classmethod
+        def summary(cls):
+            raise ends
+
+    outcome = outcomes(Leaves)["description"]
+    assert outcome.status == "failed"
+    assert type(ends).__name__ in outcome.message
+    assert outcome.cause is ends
+
+
+def _shore() -> Observation:
+    """A field with land in the corner where most masks of the examples begin."""
+    valid = np.ones((8, 9, 7), dtype=bool)
+    valid[:5, :6] = False
+    return Observation(examples.smooth_field(valid.shape), valid & examples.random_mask(valid.shape), valid=valid)
+
+
+@pytest.mark.parametrize(
+    "observation",
+    [_shore(), Observation(np.sin(np.arange(30.0)), np.arange(30) % 3 == 0), Observation([1.0, 2.0], [True, False])],
+    ids=["land", "1-d", "two entries"],
+)
+def test_a_method_is_checked_on_fields_of_any_form(observation: Observation) -> None:
+    class Land(Right):
+        """It leaves NaN where the field does not exist, and takes any field."""
+
+        def complete(self, observation, **rest):
+            estimate = super().complete(observation, **rest)
+            return estimate if observation.valid is None else np.where(observation.valid, estimate, np.nan)
+
+    found = outcomes(Land, observation=observation)
+    assert {name: outcome for name, outcome in found.items() if outcome.status != "passed"} == {}
+
+
+@pytest.mark.parametrize("given", ["class", "object"])
+def test_a_quick_parameter_that_does_not_exist_is_a_mistake_of_the_request(given: str) -> None:
+    class Misspelt(Right):
+        """Its quick parameter is called otherwise."""
+
+        conformance_parameters: ClassVar = {"setps": 2}
+
+    with pytest.raises(fieldbench.RequestError, match="conformance_parameters names 'setps', which is no parameter"):
+        conformance.checks(Misspelt if given == "class" else Misspelt(), registry=REGISTRY)
+
+
+def test_a_large_number_in_a_text_form_is_no_modifier() -> None:
+    found = outcomes(Right(spread=1e16))
+    assert found["parameters-round-trip"].status == "passed"
 
 
 def test_ids_read_well_in_a_test_suite() -> None:

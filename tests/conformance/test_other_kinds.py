@@ -83,6 +83,35 @@ class Sparse(Waves):
     default_rates = (1e-9,)
 
 
+class TooFew(Waves):
+    """Its default rate is too low for its fields."""
+
+    default_rates = (0.001,)
+
+
+class Moving(Waves):
+    """Its land moves from draw to draw."""
+
+    def draw(self, rng):
+        valid = np.random.default_rng().random((8, 9)) < 0.7
+        return Field(np.ones((8, 9)), quantity="height", valid=valid)
+
+
+class Stretching(Waves):
+    """Its grid is another in every draw."""
+
+    def draw(self, rng):
+        axes = [fieldbench.Axis.regular(name, 3, np.random.default_rng().random(), "m") for name in "xy"]
+        return Field(np.ones((3, 3)), tuple(axes), quantity="height")
+
+
+class Counting(Waves):
+    """What it says of its fields is drawn from a generator of its own."""
+
+    def draw(self, rng):
+        return Field(np.ones((3, 3)), quantity="height", known={"emitters": np.random.default_rng().random()})
+
+
 class WrongMetric(Waves):
     """Its metric means nothing for its fields."""
 
@@ -156,7 +185,14 @@ class Inverted(Rows):
     """True means hidden."""
 
     def draw(self, existing, axes, rate, rng):
-        return ~super().draw(existing, axes, min(rate, 0.2), rng)
+        return existing & (rng.random(existing.shape) >= rate)
+
+
+class HalfOfAll(Rows):
+    """It does not look at the rate."""
+
+    def draw(self, existing, axes, rate, rng):
+        return existing & (rng.random(existing.shape) < 0.5)
 
 
 class Numbers(Rows):
@@ -218,6 +254,13 @@ class WithholdsAll(Rows):
         return mask.copy()
 
 
+class WithholdsMost(Rows):
+    """It withholds all but one."""
+
+    def withhold(self, mask, share, rng):
+        return mask & (np.arange(mask.size).reshape(mask.shape) != np.flatnonzero(mask)[0])
+
+
 class WithholdsHidden(Rows):
     """It withholds what was never observed."""
 
@@ -232,6 +275,13 @@ class MedianError(fieldbench.Metric):
 
     def score(self, estimate: Any, truth: Any) -> float:
         return float(np.median(np.abs(estimate - truth)))
+
+
+class NoScore(MedianError):
+    """It raises."""
+
+    def score(self, estimate, truth):
+        raise ZeroDivisionError("no score")
 
 
 class NumpyText(MedianError):
@@ -296,6 +346,15 @@ class Idle(fieldbench.Modifier):
     name = "idle"
 
 
+class Stumbles(fieldbench.Modifier):
+    """It raises for methods that it does not know."""
+
+    name = "stumbles"
+
+    def modify(self, method):
+        return {"levelled": method}[method.name]
+
+
 class Unwanted(fieldbench.Modifier):
     """No method takes it."""
 
@@ -315,6 +374,10 @@ MISTAKES = [
     (NoSuchMetric, "defaults-exist", "did you mean 'rmse'"),
     (RateOfPercent, "defaults-exist", "(10.0,)"),
     (Sparse, "observable", "nothing is observed"),
+    (TooFew, "observable", "rate 0.001 of 72 entries observes none"),
+    (Moving, "deterministic", "exist in one alone"),
+    (Stretching, "deterministic", "axes is"),
+    (Counting, "global-random-state", "known is"),
     (WrongMetric, "observable", "slnre"),
     (Fickle, "fingerprint", "it returned"),
     (Flat, "works-in-3-d", "it has shape (504,)"),
@@ -322,7 +385,8 @@ MISTAKES = [
     (Same, "streams-differ", "it is the same"),
     (Unrepeatable, "deterministic", "it differs"),
     (GlobalHum, "global-random-state", "the state changed"),
-    (Inverted, "keeps-the-rate", "a share 0.80"),
+    (Inverted, "keeps-the-rate", "at rate 0.3 by rows: a share 0.68"),
+    (HalfOfAll, "keeps-the-rate", "at rate 0.3 by rows: a share 0.5"),
     (Numbers, "works-in-3-d", "float64 array"),
     (OnLand, "observes-what-exists", "do not exist are observed"),
     (Unsteady, "deterministic", "they differ"),
@@ -331,13 +395,16 @@ MISTAKES = [
     (Nothing, "works-in-4-d", "nothing is observed"),
     (Unprepared, "small-rates", "AssertionError"),
     (WithholdsAll, "withholds-a-part", "480 of 480"),
+    (WithholdsMost, "withholds-a-part", "479 of 480"),
     (WithholdsHidden, "withholds-a-part", "no part of the mask"),
+    (NoScore, "truth-is-best", "ZeroDivisionError: no score"),
     (NumpyText, "returns-a-number", "it returned '0."),
     (WrongWay, "truth-is-best", "lower_is_better = False"),
     (Roughness, "order-of-entries", "the scores are"),
     (Sorts, "inputs-unmodified", "were changed"),
     (Undecided, "applies-to", "answered None"),
     (Idle, "changes-levelled", "the estimates are equal"),
+    (Stumbles, "refused-elsewhere", "KeyError"),
     (Unwanted, "has-a-method", "none takes it"),
 ]
 
@@ -356,6 +423,41 @@ def test_each_mistake_is_caught_by_its_check(mistake: type[Plugin], name: str, w
     assert words in outcome.message
     assert "A right plugin" in outcome.message
     assert "\n" not in outcome.message
+
+
+def test_a_sampler_that_refuses_some_fields_is_tried_on_the_others() -> None:
+    class Flat(Rows):
+        """It knows surfaces only."""
+
+        def draw(self, existing, axes, rate, rng):
+            if existing.ndim != 2:
+                raise fieldbench.RequestError("rows: the field must have two axes")
+            return super().draw(existing, axes, rate, rng)
+
+    class Choosy(Rows):
+        """It knows no field."""
+
+        def draw(self, existing, axes, rate, rng):
+            raise fieldbench.RequestError("rows: no sensor lies in the field")
+
+    for sampler, skipped in ((Flat, 2), (Choosy, 9)):
+        found = [check.outcome() for check in conformance.checks(sampler, registry=REGISTRY)]
+        assert [outcome for outcome in found if outcome.status == "failed"] == []
+        assert sum(outcome.status == "skipped" for outcome in found) == skipped
+    assert all("no sensor lies in the field" in outcome.message for outcome in found if outcome.status == "skipped")
+
+
+def test_a_method_that_must_be_told_something_is_no_matter_of_a_modifier() -> None:
+    class Needy(Levelled):
+        """It must be told its height."""
+
+        name = "needy"
+        height: float = fieldbench.parameter(meaning="height")
+
+    registry = Registry(Sources(classes=(Level, Levelled, Needy)))
+    found = {check.name: check.outcome().status for check in conformance.checks("level", registry=registry)}
+    assert found["changes-levelled"] == "passed"
+    assert not any(name.endswith("needy") for name in found)
 
 
 def test_a_dataset_without_its_file_is_skipped() -> None:

@@ -147,6 +147,57 @@ def test_a_half_broken_plugin_keeps_its_other_half(write, working) -> None:
     assert [item.reason for item in registry.broken] == ["42 is no class derived from fieldbench.Method"]
 
 
+@pytest.mark.parametrize(
+    "oddity",
+    [
+        "def __dir__():\n    return [*globals(), 'plots']\n"
+        "def __getattr__(name):\n    raise ImportError('plots needs bokeh')\n",
+        "class Lazy:\n    def __getattr__(self, name):\n        raise RuntimeError('set up first')\nlazy = Lazy()\n",
+        "from unittest.mock import MagicMock\nplt = MagicMock()\n",
+    ],
+    ids=["lazy module", "object that raises", "object that has everything"],
+)
+def test_what_else_lies_in_a_module_does_not_matter(oddity, write, working) -> None:
+    registry = Registry(Sources(files=(write("odd.py", working("good") + oddity),)))
+    assert registry.broken == []
+    assert str(registry.method("good")) == "good"
+
+
+METRIC = """
+import fieldbench
+
+class Needy(fieldbench.Metric):
+    "It must be told its level."
+    name = "needy"
+    level: float = fieldbench.parameter(meaning="level")
+
+    def score(self, estimate, truth):
+        return 1.0
+
+@fieldbench.hookimpl
+def fieldbench_register_metrics():
+    return [Needy]
+"""
+
+
+def test_a_metric_that_cannot_be_made_is_told_and_left_out_of_runs(write) -> None:
+    registry = Registry(Sources(files=(write("needy.py", METRIC),)))
+    assert {"rmse"} <= {metric.name for metric in registry.metrics()}
+    assert "needy" not in {metric.name for metric in registry.metrics()}
+    (broken,) = registry.broken
+    assert (broken.name, broken.brings) == ("needy", "needy")
+    assert broken.reason.startswith("no run is scored by the metric 'needy': level of needy: field required")
+    assert str(registry.metric("needy[level=2]")) == "needy[level=2.0]"
+
+
+def test_a_class_that_raises_when_it_is_made_is_one_line(write, working) -> None:
+    raising = "\n    def model_post_init(self, context):\n        import no_such_module_xyz\n"
+    source = working("good").replace("    def complete", f"{raising}\n    def complete")
+    registry = Registry(Sources(files=(write("late.py", source),)))
+    with pytest.raises(RequestError, match="'good': good cannot be made: ModuleNotFoundError: No module named 'no_suc"):
+        registry.method("good")
+
+
 def test_an_entry_point_of_nothing(install, working) -> None:
     install("off-by-one", working("good"), target=":missing")
     (broken,) = Registry(Sources()).broken

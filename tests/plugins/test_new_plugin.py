@@ -56,12 +56,36 @@ def test_the_package_passes_its_own_tests(tmp_path: Path) -> None:
 
 
 def test_the_packages_of_other_kinds_pass_theirs_side_by_side(tmp_path: Path) -> None:
-    others = [kind for kind in kinds() if kind != "method"]
-    for kind in others:
-        assert new_plugin(f"new-{kind}", "--kind", kind, "--into", str(tmp_path)) == 0
-    folders = [tmp_path / f"fieldbench-new-{kind}" for kind in others]
+    # Each has a name that Python or the templates use for something else.
+    others = {
+        "dataset": "registry", "noise": "true", "sampler": "request-error", "metric": "silent",
+        "modifier": "shrunk-mean",
+    }  # fmt: skip
+    assert set(others) | {"method"} == set(kinds())
+    for kind, name in others.items():
+        assert new_plugin(name, "--kind", kind, "--into", str(tmp_path)) == 0
+    folders = [tmp_path / f"fieldbench-{name}" for name in others.values()]
     summary = run_tests(folders, "--import-mode=importlib", *map(str, folders))
     assert " passed" in summary
+
+
+@pytest.mark.parametrize(
+    ("name", "called"),
+    [
+        ("very-new", "VeryNew"),
+        ("none", "NoneMethod"),
+        ("false", "FalseMethod"),
+        ("observation", "ObservationMethod"),
+        ("silent", "SilentMethod"),
+        ("registry", "RegistryMethod"),
+        ("shrunk-mean", "ShrunkMean"),
+    ],
+)
+def test_the_class_is_called_like_nothing_else(name: str, called: str, tmp_path: Path) -> None:
+    new_plugin(name, "--into", str(tmp_path))
+    source = next(tmp_path.rglob("method.py")).read_text()
+    assert f"class {called}(fieldbench.Method):" in source
+    compile(source, "method.py", "exec")
 
 
 @pytest.mark.parametrize("kind", kinds())

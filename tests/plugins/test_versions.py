@@ -9,6 +9,7 @@ import types
 
 import pytest
 
+from fieldbench.errors import RequestError
 from fieldbench.registry import Registry, Sources
 
 
@@ -54,11 +55,41 @@ def test_an_edit_of_a_helper_of_an_editable_package_changes_its_version(install,
 
 
 PROMPT = """
+import dataclasses, enum, functools, re
+import numba
 import numpy as np
 import fieldbench
 from fieldbench.registry import Registry, Sources
 LIMITS = {1, 2, 3}
+TYPES = {int, float, str}
 SHARE = 0.5
+LEVEL = np.float32(0.25)
+COUNT = np.int64(7)
+PATTERN = re.compile("a+")
+MAXIMUM = np.maximum
+TABLE = np.arange(6).reshape(2, 3)
+Mode = enum.Enum("Mode", ["slow", "fast"])
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    gain: float = 1.0
+    def __len__(self):
+        return 4
+SETTINGS = Settings()
+PARTIAL = functools.partial(np.clip, a_min=-9.0)
+@numba.njit(fastmath=False)
+def compiled(value):
+    return value + 20
+@functools.cache
+def kept(value):
+    return value + 21
+def decorated(function):
+    def inner(*given):
+        return function(*given)
+    return inner
+@decorated
+@functools.lru_cache
+def twice(value):
+    return value + 22
 def helper(values):
     return np.mean(values) * SHARE
 class Average(fieldbench.Method):
@@ -67,6 +98,7 @@ class Average(fieldbench.Method):
     steps: int = fieldbench.parameter(3, "steps")
     def complete(self, observation, *, seed, device, report):
         scale = (lambda x: 2 * x)
+        uses = LEVEL, COUNT, PATTERN, MAXIMUM, TABLE, Mode.slow, SETTINGS, PARTIAL, compiled, kept, twice, TYPES
         return np.full(observation.shape, scale(helper(observation.observed))) if LIMITS else None
 print(Registry(Sources(classes=(Average,))).version(Average))
 """
@@ -100,12 +132,44 @@ def test_a_class_without_a_file_has_one_version_in_every_process() -> None:
         ("SHARE = 0.5", "SHARE = 0.6"),
         ("parameter(3,", "parameter(4,"),
         ("{1, 2, 3}", "{1, 2, 4}"),
+        ("{int, float, str}", "{int, float}"),
+        ("np.float32(0.25)", "np.float32(0.5)"),
+        ("np.float32(0.25)", "np.float64(0.25)"),
+        ("np.int64(7)", "np.int64(8)"),
+        ('"a+"', '"b+"'),
+        ("np.maximum", "np.minimum"),
+        ("reshape(2, 3)", "reshape(3, 2)"),
+        ("Mode.slow", "Mode.fast"),
+        ("gain: float = 1.0", "gain: float = 2.0"),
+        ("return 4", "return 5"),
+        ("Settings()", "Settings(gain=3.0)"),
+        ("a_min=-9.0", "a_min=-8.0"),
+        ("partial(np.clip, a_min", "partial(np.copy, a_min"),
+        ("fastmath=False", "fastmath=True"),
+        ("value + 20", "value - 20"),
+        ("value + 21", "value - 21"),
+        ("value + 22", "value - 22"),
     ],
 )
 def test_an_edit_of_a_class_without_a_file_is_noticed(old: str, new: str, monkeypatch, capsys) -> None:
     assert old in PROMPT
     edited = typed_at_a_prompt(PROMPT.replace(old, new), monkeypatch, capsys)
     assert edited != typed_at_a_prompt(PROMPT, monkeypatch, capsys)
+
+
+def test_what_cannot_be_told_apart_is_refused_unless_a_revision_stands_for_it(monkeypatch, capsys) -> None:
+    unknown = PROMPT.replace("LEVEL = np.float32(0.25)", "LEVEL = (number for number in (1, 2))")
+    with pytest.raises(RequestError, match=r"Average uses a generator whose content cannot be told .* set revision"):
+        typed_at_a_prompt(unknown, monkeypatch, capsys)
+    revised = unknown.replace('name = "average"', 'name = "average"; revision = "2"')
+    assert typed_at_a_prompt(revised, monkeypatch, capsys).strip() == "this program revision 2"
+
+
+def test_a_program_read_from_a_pipe_has_a_version() -> None:
+    """Its file is called <stdin>, and is none."""
+    command = [sys.executable, "-"]
+    done = subprocess.run(command, input=PROMPT, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == in_a_process(PROMPT, "1")
 
 
 def test_a_remark_at_a_prompt_is_no_edit(monkeypatch, capsys) -> None:
