@@ -30,7 +30,7 @@ from fieldbench.regression.cells import cells_of, only
 from fieldbench.regression.certain import broken, moved_exactly, other_metric, unfounded
 from fieldbench.regression.finding import Finding
 from fieldbench.regression.reference import KEY, Scores
-from fieldbench.regression.resources import MEMORY_FACTOR, TIME_FACTOR, grown, told_apart, troubles
+from fieldbench.regression.resources import MEMORY_FACTOR, MEMORY_SPARE, TIME_FACTOR, grown, told_apart, troubles
 from fieldbench.regression.shifts import ERROR_MARGIN, astray, shifts, shifts_apart
 from fieldbench.regression.significance import ALPHA, surest
 from fieldbench.trial import FAILED, NOT_APPLICABLE, OK
@@ -78,8 +78,9 @@ class Drift:
             f"supports; {self.unpaired} trials by distribution."
         )
         bound = (
-            f"Margins: {ERROR_MARGIN:.0%} in error, a factor {MEMORY_FACTOR:g} in memory and {TIME_FACTOR:g} in time "
-            f"(multiples of the calibration job); false alarms in at most {ALPHA:.0%} of checks (Holm)."
+            f"Margins: {ERROR_MARGIN:.0%} in error, a factor {MEMORY_FACTOR:g} and {MEMORY_SPARE:g} MiB in memory, "
+            f"a factor {TIME_FACTOR:g} in time (multiples of the calibration job); "
+            f"false alarms in at most {ALPHA:.0%} of checks (Holm)."
         )
         pieces.append("\n".join([compared, bound, *self.notes]))
         return "\n\n".join(pieces)
@@ -130,7 +131,7 @@ def compare(reference: Scores, run: Scores) -> Drift:
             *troubles(meeting.old, meeting.new, cells_of(pairs), (OK, NOT_APPLICABLE, FAILED)),
             *troubles(told_apart(old_apart), told_apart(new_apart), cells_of(new_apart), (OK,)),
         ],
-        "memory": list(grown(machines, "memory_mib", "memory", MEMORY_FACTOR, counts=True)),
+        "memory": list(grown(machines, "memory_mib", "memory", MEMORY_FACTOR, spare=MEMORY_SPARE, counts=True)),
         "time": list(grown(machines, "cost", "time", TIME_FACTOR, counts=alone)),
     }
     for suspicions in families.values():

@@ -18,6 +18,10 @@ from fieldbench.trial import OK
 #: Growth up to these factors does not count however sure it is.
 MEMORY_FACTOR, TIME_FACTOR = 1.25, 1.5
 
+#: Nor does growth by so many MiB: a worker keeps the libraries that other methods' trials have loaded, and torch with
+#: all that comes with it takes some 180.
+MEMORY_SPARE = 256.0
+
 #: A machine in order spoils (time-out, crash, memory) one trial in so many.
 TROUBLE_FREE = 1000
 
@@ -59,19 +63,24 @@ def told_apart(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(status=frame["status"].mask(lost, "without a score"))
 
 
-def grown(pairs: pd.DataFrame, name: str, measure: str, factor: float, *, counts: bool) -> Iterator[Suspicion]:
-    """Memory or time that has grown by more than a factor: mean logarithms of ratios, a method at a time."""
+def grown(
+    pairs: pd.DataFrame, name: str, measure: str, factor: float, *, spare: float = 0.0, counts: bool
+) -> Iterator[Suspicion]:
+    """Memory or time that has grown by more than a factor and by more than ``spare``, a method at a time.
+
+    Tested are the mean logarithms of ratios to that bound.
+    """
     known = pairs[(pairs[f"{name}_old"] > 0) & (pairs[f"{name}_new"] > 0)]
     for method, part in known.groupby("method", sort=False):
         if len(part) < 3:
             continue
-        ratios = np.log(part[f"{name}_new"].to_numpy(float) / part[f"{name}_old"].to_numpy(float))
-        mean = float(ratios.mean())
-        p = beyond(mean, standard_error(ratios), len(ratios) - 1, math.log(factor)) if mean > 0 else 1.0
+        old, new = (part[f"{name}_{when}"].to_numpy(float) for when in ("old", "new"))
+        excess = np.log(new / np.maximum(factor * old, old + spare))
+        mean = float(excess.mean())
+        p = beyond(mean, standard_error(excess), len(excess) - 1, 0.0) if mean > 0 else 1.0
         unit = " MiB" if measure == "memory" else " x"
-        before, after = part[f"{name}_old"].mean(), part[f"{name}_new"].mean()
         finding = Finding(
-            measure, str(method), "all", "worse", f"{before:.3g}{unit}", f"{after:.3g}{unit}",
-            f"x {math.exp(mean):.2f}", len(part), "paired t", counts,
+            measure, str(method), "all", "worse", f"{old.mean():.3g}{unit}", f"{new.mean():.3g}{unit}",
+            f"x {math.exp(np.log(new / old).mean()):.2f}", len(part), "paired t", counts,
         )  # fmt: skip
         yield Suspicion((finding.method, measure), p, frozenset(part.index), partial(replace, finding))

@@ -125,11 +125,22 @@ def test_more_memory_fails_and_less_does_not(make, changed) -> None:
     reference = make()
     rng = np.random.default_rng(1000)
     noise = np.exp(0.05 * rng.normal(size=len(reference.frame)))
-    more = changed(reference, memory_mib=450 * noise)
+    more = changed(reference, memory_mib=600 * noise)
     assert {item.measure for item in compare(reference, more).findings} == {"memory"}
     assert compare(reference, more).failed
     assert not compare(more, reference).failed
     assert not compare(reference, changed(reference, memory_mib=300 * noise)).failed
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "fails"),
+    [(128, 306, False), (128, 420, True), (1400, 1700, False), (1400, 1850, True)],  # MiB; 306 is with torch loaded
+)
+def test_what_other_methods_load_in_a_worker_is_no_growth(make, changed, before, after, fails) -> None:
+    reference = make()
+    noise = np.exp(0.03 * np.random.default_rng(1000).normal(size=len(reference.frame)))
+    old, new = (changed(reference, memory_mib=size) for size in (before, after * noise))
+    assert compare(old, new).failed is fails
 
 
 @pytest.mark.parametrize(("slots", "counts"), [("1", True), ("2", False)])
