@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, count
 from typing import TypeAlias
 
 import numpy as np
@@ -222,12 +221,6 @@ def axis_if_usable(name: str, size: int, coordinates: np.ndarray | None, unit: s
         except RequestError as error:
             remarks.append(f"{error}; positions along {name} are counted instead")
     return Axis.regular(name, size)
-
-
-def unused(name: str, taken: Container[str]) -> str:
-    """The name, with a number behind it if it is taken."""
-    numbered = (f"{name}_{number}" for number in count(2))
-    return next(free for free in chain([name], numbered) if free not in taken)
 
 
 def matched(mask: np.ndarray, shape: Sequence[int], name: str) -> np.ndarray:

@@ -10,9 +10,10 @@ import numpy as np
 
 from fieldbench.field import Axis
 from fieldbench.files import cf
-from fieldbench.files.content import Completion, Content, Variable, Wanted, axis_if_usable, choose, matched, unused
+from fieldbench.files.content import Completion, Content, Variable, Wanted, axis_if_usable, choose, matched
 from fieldbench.files.format import Format, need
 from fieldbench.files.numpy_files import axes_from, named, real, spread_out
+from fieldbench.names import unused
 
 _MATLAB_NUMBERS = {
     "double",

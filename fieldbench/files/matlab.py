@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from fieldbench.files.content import Completion, Content, Variable, Wanted, choose, matched, unused
+from fieldbench.files.content import Completion, Content, Variable, Wanted, choose, matched
 from fieldbench.files.format import Format, need
 from fieldbench.files.hdf5 import HDF5
 from fieldbench.files.numpy_files import axes_from, filled, floats, named, spread_out
+from fieldbench.names import unused
 
 
 class Matlab:

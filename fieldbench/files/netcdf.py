@@ -9,10 +9,11 @@ import numpy as np
 
 from fieldbench.errors import RequestError
 from fieldbench.files import cf
-from fieldbench.files.content import Completion, Content, Variable, Wanted, axis_if_usable, candidates, choose, unused
+from fieldbench.files.content import Completion, Content, Variable, Wanted, axis_if_usable, candidates, choose
 from fieldbench.files.format import Format, need
 from fieldbench.files.hdf5 import HDF5
 from fieldbench.files.numpy_files import spread_out
+from fieldbench.names import unused
 
 
 class NetCDF:

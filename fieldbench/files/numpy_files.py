@@ -9,8 +9,9 @@ import numpy as np
 
 from fieldbench.errors import RequestError
 from fieldbench.field import Axis, FloatArray, grid_axes
-from fieldbench.files.content import Completion, Content, Variable, Wanted, axis, candidates, choose, matched, unused
+from fieldbench.files.content import Completion, Content, Variable, Wanted, axis, candidates, choose, matched
 from fieldbench.files.format import Format
+from fieldbench.names import unused
 
 
 class Npy:

@@ -10,8 +10,9 @@ import numpy as np
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.field import Axis, FloatArray
-from fieldbench.files.content import Completion, Content, Variable, Wanted, unused
+from fieldbench.files.content import Completion, Content, Variable, Wanted
 from fieldbench.files.format import Format, need
+from fieldbench.names import unused
 
 if TYPE_CHECKING:
     import pandas as pd

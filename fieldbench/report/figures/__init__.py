@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -108,15 +107,6 @@ def save(figure: Figure, path: str | Path) -> Path:
 def slug(*texts: str) -> str:
     """A file name made of texts: ``rate-ssf-noise-gaussian-sigma-0.3``."""
     return re.sub(r"[^a-z0-9.]+", "-", "-".join(texts).lower()).strip("-.")
-
-
-def unique(name: str, taken: Container[str]) -> str:
-    """The name, or with a number behind it where it is taken."""
-    number = 2
-    candidate = name
-    while candidate in taken:
-        candidate, number = f"{name}-{number}", number + 1
-    return candidate
 
 
 def _need(module: str, extra: str) -> None:

@@ -9,7 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fieldbench.errors import RequestError
-from fieldbench.report.figures import View, slug, unique
+from fieldbench.names import unused
+from fieldbench.report.figures import View, slug
 from fieldbench.report.figures.style import Look, error_axis, grid, legend, looks, mean_band, not_finite, wrapped
 from fieldbench.report.stored import Setting, StoredRun
 
@@ -37,7 +38,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
             ax.set_title(wrapped(", ".join([dataset, *key]), 2.6) + not_finite(scores))
         legend(figure, axes)
         figure.set_label(dataset)
-        figures[unique(slug("rate", dataset), figures)] = figure
+        figures[unused(slug("rate", dataset), figures, "-")] = figure
     if not figures:
         raise RequestError("there is nothing to draw against the rate: every setting has one rate only")
     return figures
