@@ -153,6 +153,11 @@ class Observation:
     def ndim(self) -> int:
         return self.values.ndim
 
+    @property
+    def existing(self) -> Mask:
+        """Boolean array, True where the field exists."""
+        return np.ones(self.shape, dtype=bool) if self.valid is None else self.valid
+
     @cached_property
     def observed(self) -> FloatArray:
         """The observed values as a vector of length n, in C order of their indices."""

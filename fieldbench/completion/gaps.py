@@ -27,7 +27,7 @@ def withheld_like_the_gaps(observation: Observation, share: float, rng: np.rando
         RequestError: if fewer than two entries (or fibers) are observed, or nothing is missing.
     """
     mask = observation.mask
-    missing: Mask = ~mask if observation.valid is None else observation.valid & ~mask
+    missing: Mask = observation.existing & ~mask
     in_fibers = mask.ndim > 1 and is_fiber_mask(mask, observation.valid)
     observed: Mask = np.asarray(mask.any(axis=-1)) if in_fibers else mask
     if observed.sum() == 1:

@@ -78,7 +78,7 @@ def masked(observation: Observation, mask: Mask) -> Observation:
     values = smooth_field(observation.shape)
     if observation.log_floor is not None:
         values = np.exp(values - 4)
-    existing = _existing(observation)
+    existing = observation.existing
     mask = mask & existing
     if not mask.any():
         mask.flat[np.flatnonzero(existing)[0]] = True
@@ -97,13 +97,9 @@ def with_gaps(observation: Observation) -> Observation:
     positions = observation.shape[:-1] or observation.shape
     gaps = random_mask(positions, 0.2, seed=2)
     gaps[tuple(observation.indices[0][: len(positions)])] = False
-    valid = _existing(observation) & ~gaps.reshape(positions + (1,) * (observation.ndim - len(positions)))
+    valid = observation.existing & ~gaps.reshape(positions + (1,) * (observation.ndim - len(positions)))
     mask = observation.mask & valid
     return replace(observation, values=np.where(mask, observation.values, np.nan), mask=mask, valid=valid)
-
-
-def _existing(observation: Observation) -> Mask:
-    return np.ones(observation.shape, dtype=bool) if observation.valid is None else observation.valid
 
 
 def masks(shape: Sequence[int]) -> dict[str, Mask]:

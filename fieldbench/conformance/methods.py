@@ -145,7 +145,7 @@ class Bench:
                 f"complete() returned shape {array.shape} for an observation of shape {observation.shape}",
                 "returns the whole field, in the shape of the observation",
             )
-        exists = np.ones(array.shape, dtype=bool) if observation.valid is None else observation.valid
+        exists = observation.existing
         bad = ~np.isfinite(array) & exists
         if bad.any():
             first = tuple(int(index) for index in np.argwhere(bad)[0])
