@@ -61,3 +61,12 @@ def one_line(error: BaseException) -> str:
         lines = []
     line = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
     return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} ..."
+
+
+def as_reason(error: BaseException) -> str:
+    """Why something is not there, in one line: what a refusal says, and of any other exception its type, too.
+
+    >>> as_reason(RequestError("nasdac needs fibers")), as_reason(KeyError("emitters"))
+    ('nasdac needs fibers', "KeyError: 'emitters'")
+    """
+    return str(error) if isinstance(error, RequestError) else one_line(error)

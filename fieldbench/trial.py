@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from fieldbench.errors import RequestError, one_line
+from fieldbench.errors import as_reason, one_line
 from fieldbench.field import Field, FloatArray, Mask, Observation
 from fieldbench.method import Method, as_field_array
 from fieldbench.metric import score_all
@@ -260,11 +260,10 @@ def _checked(estimate: Any, truth: Field) -> FloatArray:
 
 
 def _failure(trial: Trial, error: Exception, device: str) -> Record:
-    line = str(error) if isinstance(error, RequestError) else one_line(error)
     exhausted = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     status = OUT_OF_MEMORY if exhausted else FAILED
     diagnostics = {"traceback": "".join(traceback.format_exception(error))[-LONGEST_TRACEBACK:]}
-    return Record(trial, status, line, device=device, diagnostics=diagnostics)
+    return Record(trial, status, as_reason(error), device=device, diagnostics=diagnostics)
 
 
 def _synchronise(device: str) -> None:

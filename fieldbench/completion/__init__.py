@@ -16,7 +16,7 @@ import numpy as np
 from fieldbench import datafile
 from fieldbench.completion.bench import Bench, Fit, Task
 from fieldbench.completion.gaps import withheld_like_the_gaps
-from fieldbench.errors import RequestError, one_line
+from fieldbench.errors import RequestError, as_reason
 from fieldbench.execution import Options, slots
 from fieldbench.execution.slots import cores
 from fieldbench.field import FloatArray, Mask, Observation
@@ -288,7 +288,7 @@ def _rivals(
         except Exception as error:  # one that cannot do without a parameter, or a plugin that is at fault
             if candidates:
                 raise
-            reasons[text] = str(error) if isinstance(error, RequestError) else one_line(error)
+            reasons[text] = as_reason(error)
     rivals = [text for text, reason in reasons.items() if reason is None]
     if not rivals:
         raise RequestError("no method works on this field: " + "; ".join(filter(None, reasons.values())))
