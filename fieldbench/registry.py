@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -104,7 +103,7 @@ class Registry:
             self._load_path(Path(path))
         for cls in self.sources.classes:
             self._add_class(cls, THIS_PROGRAM, getattr(cls, "__name__", repr(cls)))
-        self._note_metrics_without_defaults()
+        self._metrics = self._made_metrics()
         self._check_blocked()
         if self.sources.strict and self.broken:
             raise PluginError("; ".join(f"plugin {item.name!r} ({item.source}): {item.reason}" for item in self.broken))
@@ -181,11 +180,7 @@ class Registry:
 
     def metrics(self) -> list[Metric]:
         """Every registered metric with its default parameters; one that must be told some is none of them."""
-        made = []
-        for name in self.entries("metric"):
-            with contextlib.suppress(RequestError):
-                made.append(self.metric(name))
-        return made
+        return list(self._metrics)
 
     def selection(self, text: str) -> Selection:
         """One of the three selection rules; these belong to the harness and are no plugins."""
@@ -381,14 +376,16 @@ class Registry:
         reason = f"the {kind} {name!r} is registered by both {first.source} and {entry.source}"
         self._break(entry.plugin, entry.source, reason, brings=name)
 
-    def _note_metrics_without_defaults(self) -> None:
+    def _made_metrics(self) -> list[Metric]:
         """Every run scores by every metric, so that one which cannot be made must cost nobody else's runs."""
+        made = []
         for name, entry in self.entries("metric").items():
             try:
-                self.metric(name)
+                made.append(self.metric(name))
             except RequestError as error:
                 reason = f"no run is scored by the metric {error}; give all its parameters defaults"
                 self._break(entry.plugin, entry.source, reason, brings=name)
+        return made
 
     def _is_blocked(self, *names: str) -> bool:
         found = self.sources.blocked.intersection(names)
