@@ -15,7 +15,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -160,7 +160,9 @@ class RunStore:
             self.close()
 
 
-def read_rows(path: str | os.PathLike[str], *, diagnostics: bool = True) -> Iterator[dict[str, Any]]:
+def read_rows(
+    path: str | os.PathLike[str], *, diagnostics: bool = True, keys: Container[str] | None = None
+) -> Iterator[dict[str, Any]]:
     """Rows of a run in the order written, one a trial: of a trial that was run again, the last.
 
     They are those that were there at the first of them, however the run goes on meanwhile.
@@ -168,6 +170,7 @@ def read_rows(path: str | os.PathLike[str], *, diagnostics: bool = True) -> Iter
     Args:
         path: the run directory.
         diagnostics: whether they are wanted; curves and tracebacks are most of what there is to parse.
+        keys: of the trials that are wanted; the others' lines are not parsed. None means all.
 
     Raises:
         RequestError: if there is no run at ``path``.
@@ -178,7 +181,7 @@ def read_rows(path: str | os.PathLike[str], *, diagnostics: bool = True) -> Iter
         last: dict[str, int] = {}
         for number, line in enumerate(lines):
             key = line_key(line)
-            if key is not None:
+            if key is not None and (keys is None or key in keys):
                 last[key] = number
         lines.seek(0)
         for number, line in enumerate(lines):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -21,7 +19,7 @@ from fieldbench.report.factors import SPECS, label, ordered
 from fieldbench.report.facts import Facts
 from fieldbench.report.frame import read_frame
 from fieldbench.spec import parse
-from fieldbench.store import TRIALS, existing_run, line_key, read_manifest, read_rows
+from fieldbench.store import existing_run, read_manifest, read_rows
 from fieldbench.trial import OK, Trial
 
 
@@ -104,19 +102,7 @@ class StoredRun:
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The chosen records with their diagnostics."""
-        keys = set(self.frame["key"])
-        return (row for row in read_rows(self.path) if row["key"] in keys)
-
-    def diagnostics(self, keys: Collection[str]) -> dict[str, dict[str, Any]]:
-        """The diagnostics of a few records, by key; the others' curves and tracebacks are not parsed."""
-        found: dict[str, dict[str, Any]] = {}
-        with (self.path / TRIALS).open("rb") as lines:
-            for line in lines:
-                key = line_key(line)
-                if key is not None and key in keys:
-                    with contextlib.suppress(ValueError):  # a damaged line has none
-                        found[key] = json.loads(line).get("diagnostics", {})
-        return found
+        return read_rows(self.path, keys=set(self.frame["key"]))
 
     @cached_property
     def methods(self) -> list[str]:
@@ -162,7 +148,7 @@ class StoredRun:
         if wanted is None:
             return "", {}
         keys = set(good.loc[(good["trial"] == wanted[0]) & (good["seed"] == wanted[1]), "key"])
-        rows = {row["method"]: row for row in self.rows() if row["key"] in keys}
+        rows = {row["method"]: row for row in read_rows(self.path, keys=keys)}
         return f"{setting.title}, {self.draw_name(*wanted)}", rows
 
     def draw_name(self, trial: int, seed: int) -> str:

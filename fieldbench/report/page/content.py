@@ -18,6 +18,7 @@ from fieldbench.report.page.drawings import MOST, Drawing
 from fieldbench.report.stored import StoredRun
 from fieldbench.report.tables import SPREADS, Table, make_table
 from fieldbench.standing import Standing, standing
+from fieldbench.store import read_rows
 
 _NO_FIGURES = (
     f"<p class='quiet'>Figures and slices need matplotlib; {html.escape(how_to_install('plots'))}, then write "
@@ -298,7 +299,8 @@ def _failures(run: StoredRun, stands: Standing) -> str:
     if not stands.failures:
         return ""
     pieces = []
-    diagnostics = run.diagnostics({rows[0]["key"] for rows in stands.failures.values()})
+    shown = read_rows(run.path, keys={rows[0]["key"] for rows in stands.failures.values()})
+    diagnostics = {row["key"]: row.get("diagnostics", {}) for row in shown}
     for (method, status, error), rows in stands.failures.items():
         trace = str(diagnostics.get(rows[0]["key"], {}).get("traceback", ""))
         where = ", ".join(
