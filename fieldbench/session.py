@@ -122,9 +122,15 @@ class Session:
             RequestError: if the folder cannot be the plan's.
         """
         check_folder(self.path, self.plan, fresh=fresh)
-        progress = Progress(self.plan, gather(self.plan, self.registry).headline, len(self.slots))
         if fresh or not (self.path / MANIFEST).is_file():
-            return progress
+            return self._nothing_yet()
+        return self._stored_progress(retry_failed)
+
+    def _nothing_yet(self) -> Progress:
+        return Progress(self.plan, gather(self.plan, self.registry).headline, len(self.slots))
+
+    def _stored_progress(self, retry_failed: bool) -> Progress:
+        progress = self._nothing_yet()
         first = self.plan.request.first_trial
         wanted = {
             cell_of(trial): trial.identity
@@ -163,7 +169,7 @@ class Session:
         with RunStore.open(self.path, self.plan, fresh=fresh) as store:
             store.manifest["facts"] = self.facts.as_dict()
             store.begin(self._provenance())
-            progress = self.progress(retry_failed=retry_failed)
+            progress = self._stored_progress(retry_failed)
             records = self._records(store, retry_failed, stop)
             outcome = "interrupted"
             watch.start(progress)
