@@ -284,6 +284,19 @@ def test_csv_has_the_mean_of_the_rows(run, fieldbench) -> None:
     assert (line["count"], line["planned"], line["unit"]) == ("4", "4", "m/s")
 
 
+def all_shown(terminal: int) -> str:
+    """What is written to a pseudo-terminal until its other side is closed."""
+    shown = b""
+    try:
+        while piece := os.read(terminal, 65536):
+            shown += piece
+    except OSError:  # the other side is closed
+        pass
+    finally:
+        os.close(terminal)
+    return shown.decode()
+
+
 def test_a_live_display_on_a_terminal(tmp_path: Path) -> None:
     """In a pseudo-terminal: a bar while it works, then the table with the best in bold."""
     import pty
@@ -297,16 +310,8 @@ def test_a_live_display_on_a_terminal(tmp_path: Path) -> None:
         cwd=tmp_path, env=environment, stdin=child, stdout=child, stderr=child,
     )  # fmt: skip
     os.close(child)
-    shown = b""
-    try:
-        while piece := os.read(parent, 65536):
-            shown += piece
-    except OSError:  # the terminal's other side is closed
-        pass
-    finally:
-        os.close(parent)
+    text = all_shown(parent)
     assert process.wait(30) == 0
-    text = shown.decode()
     assert "of 6 trials" in text
     assert "to go:" in text
     assert re.search(r"\x1b\[1m0\.\d+\x1b\[22m", text), "the best of two methods is bold"
@@ -347,13 +352,6 @@ def test_a_run_in_the_background_of_a_terminal_is_not_stopped(tmp_path: Path, mo
         cwd=tmp_path, env=environment, stdin=child, stdout=subprocess.DEVNULL, stderr=child, start_new_session=True,
     )  # fmt: skip
     os.close(child)
-    shown = b""
-    try:
-        while piece := os.read(parent, 65536):
-            shown += piece
-    except OSError:  # the terminal's other side is closed
-        pass
-    finally:
-        os.close(parent)
-    assert shell.wait(30) == 0, shown.decode()
+    shown = all_shown(parent)
+    assert shell.wait(30) == 0, shown
     assert len(rows(tmp_path / "kept")) == 2
