@@ -21,12 +21,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError, nearest
-from fieldbench.report.factors import label, must_be_measured, ordered
+from fieldbench.report.factors import must_be_measured, ordered
 from fieldbench.report.facts import Facts
+from fieldbench.report.settings import SETTING, settings_of, title_of
 from fieldbench.trial import OK
-
-#: Factors that make a setting, in the order in which it is named.
-SETTING = ("dataset", "sampler", "noise", "rate", "select")
 
 CONFIDENCE = 0.95
 
@@ -274,13 +272,13 @@ def compare(frame: pd.DataFrame, facts: Facts, *, metric: str | None = None, ave
     plain = frame.assign(**{name: frame[name].astype(str) for name in ("method", "status", *SETTING) if name != "rate"})
     by = [factor for factor in SETTING if factor not in average]
     groups, directions = [], []
-    for setting in _settings(plain, by, facts):
+    for setting in settings_of(plain, by, facts):
         part = plain[np.logical_and.reduce([plain[factor] == value for factor, value in setting.items()])]
         chosen = metric or facts.headline.get(str(setting["dataset"]), "rmse")
         lower = facts.lower_is_better(chosen)
         unit = facts.unit(chosen, str(setting["dataset"]))
         paired = _paired(part, chosen, average, methods)
-        groups.append(_group(_title(setting, plain), setting, chosen, unit, paired, lower))
+        groups.append(_group(title_of(setting, plain), setting, chosen, unit, paired, lower))
         directions.append(not lower)
     rows = [dict(zip(group.methods, group.means, strict=True)) for group in groups]
     scores = pd.DataFrame(rows, index=[group.title for group in groups], columns=methods, dtype=float)
@@ -320,13 +318,6 @@ def p_text(p: float) -> str:
     return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _settings(frame: pd.DataFrame, by: Sequence[str], facts: Facts) -> list[dict[str, object]]:
-    present = list(frame[list(by)].drop_duplicates().itertuples(index=False, name=None))
-    orders = {factor: ordered(list(frame[factor]), factor, facts) for factor in by}
-    present.sort(key=lambda row: [orders[factor].index(value) for factor, value in zip(by, row, strict=True)])
-    return [dict(zip(by, row, strict=True)) for row in present]
-
-
 @dataclass(frozen=True)
 class _Paired:
     """One setting's trials, a row a trial and a column a method.
@@ -350,17 +341,6 @@ def _paired(part: pd.DataFrame, metric: str, average: Sequence[str], methods: Se
     whole = trials.mean().where(trials.count() >= levels)
     ended = trials.size() >= levels
     return _Paired(whole.unstack("method")[present], ended.unstack("method", fill_value=False)[present])
-
-
-def _title(setting: dict[str, object], frame: pd.DataFrame) -> str:
-    """The dataset, the rate, and what varies in the run or is out of the ordinary."""
-    plain = {"noise": "none", "select": "final"}
-    shown = [
-        str(value) if factor == "dataset" else f"{factor} {label(value, factor)}"
-        for factor, value in setting.items()
-        if factor in ("dataset", "rate") or frame[factor].nunique() > 1 or plain.get(factor, value) != value
-    ]
-    return ", ".join(shown)
 
 
 def _group(title: str, setting: dict[str, object], metric: str, unit: str, paired: _Paired, lower: bool) -> Group:

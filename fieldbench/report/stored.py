@@ -14,10 +14,10 @@ import pandas as pd
 from fieldbench.errors import RequestError, nearest
 from fieldbench.fields import Reconstruction, reconstruction
 from fieldbench.registry import Registry, Sources
-from fieldbench.report.comparison import SETTING
-from fieldbench.report.factors import SPECS, label, ordered
+from fieldbench.report.factors import SPECS, ordered
 from fieldbench.report.facts import Facts
 from fieldbench.report.frame import read_frame
+from fieldbench.report.settings import SETTING, settings_of, title_of
 from fieldbench.spec import parse
 from fieldbench.store import existing_run, read_manifest, read_rows
 from fieldbench.trial import OK, Trial
@@ -113,11 +113,7 @@ class StoredRun:
     def settings(self) -> list[Setting]:
         """Every setting of the run, in order."""
         frame = self.frame.assign(**{name: self.frame[name].astype(str) for name in SETTING if name != "rate"})
-        present = list(frame[list(SETTING)].drop_duplicates().itertuples(index=False, name=None))
-        orders = {factor: ordered(list(frame[factor]), factor, self.facts) for factor in SETTING}
-        present.sort(key=lambda row: [orders[factor].index(value) for factor, value in zip(SETTING, row, strict=True)])
-        varying = {factor for factor in SETTING if frame[factor].nunique() > 1}
-        return [self._setting(dict(zip(SETTING, levels, strict=True)), varying) for levels in present]
+        return [self._setting(levels, title_of(levels, frame)) for levels in settings_of(frame, SETTING, self.facts)]
 
     def headline(self, dataset: str) -> str:
         """The metric that tables of a dataset show."""
@@ -167,15 +163,9 @@ class StoredRun:
     def _several_seeds(self) -> bool:
         return int(self.frame["seed"].nunique()) > 1
 
-    def _setting(self, levels: dict[str, Any], varying: set[str]) -> Setting:
-        plain = {"noise": "none", "select": "final"}
-        shown = [
-            str(value) if factor == "dataset" else f"{factor} {label(value, factor)}"
-            for factor, value in levels.items()
-            if factor in ("dataset", "rate") or factor in varying or plain.get(factor, value) != value
-        ]
+    def _setting(self, levels: dict[str, Any], title: str) -> Setting:
         metric = self.headline(levels["dataset"])
-        return Setting(levels, ", ".join(shown), metric, self.facts.unit(metric, levels["dataset"]))
+        return Setting(levels, title, metric, self.facts.unit(metric, levels["dataset"]))
 
 
 def trial_of(row: Mapping[str, Any]) -> Trial:
