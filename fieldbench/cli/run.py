@@ -200,7 +200,7 @@ def run(
         "first-trial": first_trial,
         "set": set_ or None,
     }
-    for name, text in {"methods": methods, **what}.items():
+    for name, text in what.items():
         if isinstance(text, str):
             must_name_something(name, text)
     request: Request | Suite
@@ -214,6 +214,7 @@ def run(
         missing = "methods" if methods is None else "datasets"
         raise RequestError(f"--{missing} is missing; `fieldbench list` shows what there is")
     else:
+        must_name_something("methods", methods)
         request = _read_request(
             {"methods": methods, "datasets": datasets, "noises": noise, "samplers": samplers, "select": select},
             set_,
