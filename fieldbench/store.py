@@ -189,7 +189,7 @@ def read_rows(
             if key is None or last.get(key) != number:
                 continue
             try:
-                row = from_json(line if diagnostics else _without_diagnostics(line))
+                row = from_json(line if diagnostics else without_diagnostics(line))
             except ValueError as error:
                 raise RequestError(
                     f"line {number + 1} of {file} is damaged ({error}); delete it, and the same run repeats its trial"
@@ -266,10 +266,16 @@ def line_key(line: bytes) -> str | None:
     return _key_and_status(line)[0]
 
 
-def _without_diagnostics(line: bytes) -> bytes:
-    """The line cut before its last member. A quote within a JSON text is escaped, so the mark cannot be in one."""
-    head, mark, _ = line.partition(b',"diagnostics":{')
-    return head + b"}" if mark else line
+def without_diagnostics(line: bytes) -> bytes:
+    """The line cut before its last member, which holds curves and tracebacks: most of its length.
+
+    A quote inside a JSON text is always escaped, so the marks searched for cannot be part of one.
+    """
+    for mark in (b',"diagnostics":', b', "diagnostics":'):
+        position = line.find(mark)
+        if position >= 0:
+            return line[:position] + b"}"
+    return line
 
 
 def _key_and_status(line: bytes) -> tuple[str | None, str]:

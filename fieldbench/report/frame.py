@@ -12,7 +12,7 @@ import numpy as np
 import pandas as pd
 from pydantic_core import from_json
 
-from fieldbench.store import TRIALS
+from fieldbench.store import TRIALS, without_diagnostics
 
 #: Columns with few distinct texts: kept as categories.
 TEXTS = ("method", "dataset", "sampler", "noise", "select", "status", "device")
@@ -122,24 +122,12 @@ def _parsed(file: Path) -> Iterator[list[dict[str, Any]]]:
 
 
 def _rows(lines: list[bytes]) -> list[dict[str, Any]]:
-    heads = [_without_diagnostics(line) for line in lines if line.strip()]
+    heads = [without_diagnostics(line) for line in lines if line.strip()]
     try:
         parsed = from_json(b"[" + b",".join(heads) + b"]")
     except ValueError:
         parsed = [row for line in lines if (row := _row(line)) is not None]
     return [row for row in parsed if isinstance(row, dict) and "key" in row]
-
-
-def _without_diagnostics(line: bytes) -> bytes:
-    """The line cut before its last member, which holds curves and tracebacks: most of its length.
-
-    A quote inside a JSON text is always escaped, so the marks searched for cannot be part of one.
-    """
-    for mark in (b',"diagnostics":', b', "diagnostics":'):
-        position = line.find(mark)
-        if position >= 0:
-            return line[:position] + b"}"
-    return line
 
 
 def _row(line: bytes) -> dict[str, Any] | None:
