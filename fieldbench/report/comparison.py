@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fieldbench.errors import RequestError, nearest
 from fieldbench.report.factors import must_be_measured, ordered
 from fieldbench.report.facts import Facts
-from fieldbench.report.settings import SETTING, settings_of, title_of
+from fieldbench.report.settings import SETTING, records_of, settings_of, title_of
 from fieldbench.trial import OK
 
 CONFIDENCE = 0.95
@@ -269,11 +269,11 @@ def compare(frame: pd.DataFrame, facts: Facts, *, metric: str | None = None, ave
     if metric is not None:
         must_be_measured(metric, frame)
     average = tuple(dict.fromkeys(average))
-    plain = frame.assign(**{name: frame[name].astype(str) for name in ("method", "status", *SETTING) if name != "rate"})
+    plain = frame.assign(method=frame["method"].astype(str), status=frame["status"].astype(str))
     by = [factor for factor in SETTING if factor not in average]
     groups, directions = [], []
     for setting in settings_of(plain, by, facts):
-        part = plain[np.logical_and.reduce([plain[factor] == value for factor, value in setting.items()])]
+        part = records_of(setting, plain)
         chosen = metric or facts.headline.get(str(setting["dataset"]), "rmse")
         lower = facts.lower_is_better(chosen)
         unit = facts.unit(chosen, str(setting["dataset"]))

@@ -11,6 +11,7 @@ from typing import ClassVar, Protocol
 
 from tabulate import tabulate
 
+from fieldbench.report.settings import ORDINARY
 from fieldbench.report.tables import Block, Cell, Head, Table
 
 
@@ -184,7 +185,7 @@ def _head(head: Head) -> str:
 
 def _common(table: Table) -> list[str]:
     """A line saying what the whole table has in common, as far as it is not the plainest case."""
-    plain = {"noise": "none", "select": "final", "seed": 0}
+    plain = {**ORDINARY, "seed": 0}
     shown = {factor: value for factor, value in table.common.items() if str(value) != str(plain.get(factor))}
     return [", ".join(f"{factor} {value}" for factor, value in shown.items())] if shown else []
 

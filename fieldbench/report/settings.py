@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from fieldbench.report.factors import label, ordered
@@ -14,22 +15,27 @@ from fieldbench.report.facts import Facts
 SETTING = ("dataset", "sampler", "noise", "rate", "select")
 
 #: Levels that need no saying.
-_ORDINARY = {"noise": "none", "select": "final"}
+ORDINARY = {"noise": "none", "select": "final"}
 
 
 def settings_of(frame: pd.DataFrame, by: Sequence[str], facts: Facts) -> list[dict[str, Any]]:
     """The settings of a frame's records, as the levels of the factors ``by``, in the order in which they are read."""
     present = list(frame[list(by)].drop_duplicates().itertuples(index=False, name=None))
-    orders = {factor: ordered(list(frame[factor]), factor, facts) for factor in by}
+    orders = {factor: ordered(list(frame[factor].unique()), factor, facts) for factor in by}
     present.sort(key=lambda row: [orders[factor].index(level) for factor, level in zip(by, row, strict=True)])
     return [dict(zip(by, row, strict=True)) for row in present]
 
 
-def title_of(setting: dict[str, Any], frame: pd.DataFrame) -> str:
+def records_of(setting: Mapping[str, Any], frame: pd.DataFrame) -> pd.DataFrame:
+    """The records of one setting."""
+    return frame[np.logical_and.reduce([frame[factor] == level for factor, level in setting.items()])]
+
+
+def title_of(setting: Mapping[str, Any], frame: pd.DataFrame) -> str:
     """A setting in words: its dataset, its rate, and what varies in the frame or is out of the ordinary."""
     shown = [
         str(level) if factor == "dataset" else f"{factor} {label(level, factor)}"
         for factor, level in setting.items()
-        if factor in ("dataset", "rate") or frame[factor].nunique() > 1 or _ORDINARY.get(factor, level) != level
+        if factor in ("dataset", "rate") or frame[factor].nunique() > 1 or ORDINARY.get(factor, level) != level
     ]
     return ", ".join(shown)

@@ -17,7 +17,7 @@ from fieldbench.registry import Registry, Sources
 from fieldbench.report.factors import SPECS, ordered
 from fieldbench.report.facts import Facts
 from fieldbench.report.frame import read_frame
-from fieldbench.report.settings import SETTING, settings_of, title_of
+from fieldbench.report.settings import SETTING, records_of, settings_of, title_of
 from fieldbench.spec import parse
 from fieldbench.store import existing_run, read_manifest, read_rows
 from fieldbench.trial import OK, Trial
@@ -112,8 +112,7 @@ class StoredRun:
     @cached_property
     def settings(self) -> list[Setting]:
         """Every setting of the run, in order."""
-        frame = self.frame.assign(**{name: self.frame[name].astype(str) for name in SETTING if name != "rate"})
-        return [self._setting(levels, title_of(levels, frame)) for levels in settings_of(frame, SETTING, self.facts)]
+        return [self._setting(levels) for levels in settings_of(self.frame, SETTING, self.facts)]
 
     def headline(self, dataset: str) -> str:
         """The metric that tables of a dataset show."""
@@ -121,9 +120,7 @@ class StoredRun:
 
     def part(self, setting: Setting) -> pd.DataFrame:
         """The records of one setting, with a column ``score``: the headline metric, NaN where not ok."""
-        frame = self.frame
-        here = np.logical_and.reduce([frame[factor] == value for factor, value in setting.levels.items()])
-        part = frame[here]
+        part = records_of(setting.levels, self.frame)
         scores = part[setting.metric] if setting.metric in part else pd.Series(np.nan, index=part.index)
         return part.assign(score=scores.astype(float).where(part["status"] == OK))
 
@@ -163,9 +160,9 @@ class StoredRun:
     def _several_seeds(self) -> bool:
         return int(self.frame["seed"].nunique()) > 1
 
-    def _setting(self, levels: dict[str, Any], title: str) -> Setting:
+    def _setting(self, levels: dict[str, Any]) -> Setting:
         metric = self.headline(levels["dataset"])
-        return Setting(levels, title, metric, self.facts.unit(metric, levels["dataset"]))
+        return Setting(levels, title_of(levels, self.frame), metric, self.facts.unit(metric, levels["dataset"]))
 
 
 def trial_of(row: Mapping[str, Any]) -> Trial:

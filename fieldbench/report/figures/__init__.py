@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import importlib
 import re
+from collections.abc import Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldbench.errors import RequestError, how_to_install, nearest
+from fieldbench.names import unused
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -104,9 +106,10 @@ def save(figure: Figure, path: str | Path) -> Path:
     return path
 
 
-def slug(*texts: str) -> str:
-    """A file name made of texts: ``rate-ssf-noise-gaussian-sigma-0.3``."""
-    return re.sub(r"[^a-z0-9.]+", "-", "-".join(texts).lower()).strip("-.")
+def file_name(kind: str, title: str, taken: Container[str]) -> str:
+    """A file name for a figure that no other has: ``rate-ssf-noise-gaussian-sigma-0.3``."""
+    slug = re.sub(r"[^a-z0-9.]+", "-", f"{kind}-{title}".lower()).strip("-.")
+    return unused(slug, taken, "-")
 
 
 def _need(module: str, extra: str) -> None:

@@ -13,8 +13,7 @@ from numpy.typing import ArrayLike
 from fieldbench import trial
 from fieldbench.errors import RequestError
 from fieldbench.field import Observation
-from fieldbench.names import unused
-from fieldbench.report.figures import View, slug
+from fieldbench.report.figures import View, file_name
 from fieldbench.report.figures.style import grid, looks, wrapped
 from fieldbench.report.stored import StoredRun, trial_of
 
@@ -62,7 +61,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
             figure.colorbar(image, ax=ax, label=f"weight ({share:.3g} % not zero)")
         figure.set_label(title)
         figure.suptitle(wrapped(title, figure.get_figwidth()), fontsize=8)
-        figures[unused(slug("attention", title), figures, "-")] = figure
+        figures[file_name("attention", title, figures)] = figure
     if not figures:
         raise RequestError("no trial that ended well is there to be shown")
     return figures

@@ -6,8 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fieldbench.errors import RequestError
-from fieldbench.names import unused
-from fieldbench.report.figures import View, slug
+from fieldbench.report.figures import View, file_name
 from fieldbench.report.figures.style import COLUMN, error_axis, log_axis, looks, not_finite, wrapped
 from fieldbench.report.stored import StoredRun
 from fieldbench.report.summary import front
@@ -60,7 +59,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
         ax.set_title(wrapped(setting.title, COLUMN) + not_finite(part["score"]))
         figure.legend(loc="outside right center")
         figure.set_label(setting.title)
-        figures[unused(slug("cost", setting.title), figures, "-")] = figure
+        figures[file_name("cost", setting.title, figures)] = figure
     if not figures:
         raise RequestError("no trial of this run has both a score and seconds")
     return figures

@@ -8,8 +8,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from fieldbench.errors import RequestError
-from fieldbench.names import unused
-from fieldbench.report.figures import View, slug
+from fieldbench.report.figures import View, file_name
 from fieldbench.report.figures.style import PAGE, Look, error_axis, legend, looks, mean_band, not_finite, wrapped
 from fieldbench.report.stored import Setting, StoredRun
 from fieldbench.trial import OK
@@ -31,7 +30,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
             break
         here = {method: curves[setting.title, method] for method in styles if (setting.title, method) in curves}
         if here:
-            figures[unused(slug("epoch", setting.title), figures, "-")] = _figure(run, setting, here, styles)
+            figures[file_name("epoch", setting.title, figures)] = _figure(run, setting, here, styles)
     if not figures:
         raise RequestError("no method of this run reports estimates while it works, so there is no curve to draw")
     return figures

@@ -9,9 +9,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fieldbench.errors import RequestError
-from fieldbench.names import unused
-from fieldbench.report.figures import View, slug
+from fieldbench.report.figures import View, file_name
 from fieldbench.report.figures.style import Look, error_axis, grid, legend, looks, mean_band, not_finite, wrapped
+from fieldbench.report.settings import ORDINARY
 from fieldbench.report.stored import Setting, StoredRun
 
 
@@ -38,18 +38,17 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
             ax.set_title(wrapped(", ".join([dataset, *key]), 2.6) + not_finite(scores))
         legend(figure, axes)
         figure.set_label(dataset)
-        figures[unused(slug("rate", dataset), figures, "-")] = figure
+        figures[file_name("rate", dataset, figures)] = figure
     if not figures:
         raise RequestError("there is nothing to draw against the rate: every setting has one rate only")
     return figures
 
 
 def _but_rate(setting: Setting) -> tuple[str, ...]:
-    plain = {"noise": "none", "select": "final"}
     return tuple(
         str(setting.levels[factor])
         for factor in ("sampler", "noise", "select")
-        if str(setting.levels[factor]) != plain.get(factor)
+        if str(setting.levels[factor]) != ORDINARY.get(factor)
     )
 
 

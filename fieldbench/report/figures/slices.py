@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError
 from fieldbench.fields import Reconstruction
-from fieldbench.names import unused
-from fieldbench.report.figures import View, slug
+from fieldbench.report.figures import View, file_name
 from fieldbench.report.figures.pictures import (
     axis_label,
     cut_axis,
@@ -46,7 +45,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
         shown = {method: run.reconstruction(rows[method]) for method in styles if method in rows}
         if shown:
             names = {method: styles[method].name for method in shown}
-            figures[unused(slug("slices", title), figures, "-")] = _figure(setting, title, shown, rows, names, view)
+            figures[file_name("slices", title, figures)] = _figure(setting, title, shown, rows, names, view)
     if not figures:
         raise RequestError("no trial that ended well is there to be shown")
     return figures

@@ -6,8 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fieldbench.errors import RequestError
-from fieldbench.names import unused
-from fieldbench.report.figures import View, slug
+from fieldbench.report.figures import View, file_name
 from fieldbench.report.figures.style import COLUMN, error_axis, looks, not_finite, wrapped
 from fieldbench.report.stored import StoredRun
 
@@ -52,7 +51,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
         title = wrapped(f"{setting.title}, {count}", figure.get_figwidth() - 0.8)
         ax.set_title(title + not_finite(part["score"].dropna()))
         figure.set_label(setting.title)
-        figures[unused(slug("strips", setting.title), figures, "-")] = figure
+        figures[file_name("strips", setting.title, figures)] = figure
     if not figures:
         raise RequestError("no trial of this run has a score")
     return figures

@@ -15,6 +15,7 @@ from fieldbench.errors import RequestError, how_to_install
 from fieldbench.report.comparison import Comparison, compare, p_text, pair_cells
 from fieldbench.report.page.browser import Album
 from fieldbench.report.page.drawings import MOST, Drawing
+from fieldbench.report.settings import SETTING
 from fieldbench.report.stored import StoredRun
 from fieldbench.report.tables import SPREADS, Table, make_table
 from fieldbench.standing import Standing, standing
@@ -123,9 +124,7 @@ def _state(stands: Standing) -> str:
 
 def _results(table: Table) -> str:
     rows = list(table.cells())
-    varying = [
-        name for name in ("dataset", "sampler", "noise", "rate", "select", "seed", "metric") if _varies(name, rows)
-    ]
+    varying = [name for name in (*SETTING, "seed", "metric") if _varies(name, rows)]
     placed = [(block.decimals, cell.place) for block in table.blocks for cell in block.cells.values()]
     columns = [
         Column("method"),
@@ -317,7 +316,7 @@ def _failures(run: StoredRun, stands: Standing) -> str:
 
 def _trials(run: StoredRun) -> str:
     frame = run.frame
-    varying = [name for name in ("dataset", "sampler", "noise", "rate", "select", "seed") if frame[name].nunique() > 1]
+    varying = [name for name in (*SETTING, "seed") if frame[name].nunique() > 1]
     metrics = list(dict.fromkeys(setting.metric for setting in run.settings))
     metrics = [name for name in metrics if name in frame]
     columns = [
