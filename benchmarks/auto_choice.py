@@ -43,8 +43,9 @@ from fieldbench.execution.slots import THREAD_VARIABLES
 from fieldbench.field import FloatArray
 from fieldbench.method import Method
 from fieldbench.plan import Plan, Request
+from fieldbench.records import Trial
 from fieldbench.registry import Registry, Sources
-from fieldbench.trial import Draw, Trial, draw
+from fieldbench.trial import Draw, draw
 
 
 @dataclass(frozen=True)
@@ -178,14 +179,14 @@ def _registry() -> Registry:
 
 def _choice(trial: Trial, budget: float) -> Choice:
     item, start = draw(trial, _registry()), time.monotonic()
-    made = complete(item.observation, AUTO, budget=budget, seed=trial.trial, device="cpu")
+    made = complete(item.observation, AUTO, budget=budget, seed=trial.number, device="cpu")
     seconds, compared = time.monotonic() - start, sum(1 for one in made.comparison if one.errors)
     return Choice(made.method, made.expected_error, _error(item, made.values, trial), compared, seconds)
 
 
 def _score(trial: Trial, method: str, patience: float) -> Score:
     item = draw(trial, _registry())
-    fit = _bench().fit(Task(method, item.observation, trial.trial), patience)
+    fit = _bench().fit(Task(method, item.observation, trial.number), patience)
     if fit.estimate is None:
         return Score(method, math.nan, fit.error)
     return Score(method, _error(item, fit.estimate, trial), "")
@@ -194,7 +195,7 @@ def _score(trial: Trial, method: str, patience: float) -> Score:
 def _error(item: Draw, estimate: FloatArray, trial: Trial) -> float:
     """The error at the entries that exist and were hidden, in the dataset's metric."""
     registry = _registry()
-    metric = registry.metric(registry.dataset(trial.dataset).metric).for_field(item.field)
+    metric = registry.metric(registry.dataset(trial.cell.dataset).metric).for_field(item.field)
     hidden = item.field.existing & ~item.mask
     return float(metric.score(estimate[hidden], item.field.values[hidden]))
 
@@ -204,12 +205,12 @@ def _row(trial: Trial, wanted: argparse.Namespace, registry: Registry, choice: C
     errors[choice.method] = choice.error
     best = min(errors, key=lambda name: errors[name])
     return Row(
-        dataset=trial.dataset,
-        trial=trial.trial,
+        dataset=trial.cell.dataset,
+        trial=trial.number,
         rate=wanted.rate,
         seed=wanted.seed,
         budget=wanted.budget,
-        metric=registry.dataset(trial.dataset).metric,
+        metric=registry.dataset(trial.cell.dataset).metric,
         chosen=choice.method,
         expected=choice.expected,
         error=choice.error,

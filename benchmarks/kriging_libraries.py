@@ -158,7 +158,7 @@ def main() -> None:
         request = Request(
             methods=["nearest"], datasets=[wanted.dataset], rates=[rate], trials=wanted.trials, seed=wanted.seed
         )
-        trials = [(trial.trial, draw(trial, registry)) for trial in Plan(request, registry)]
+        trials = [(trial.number, draw(trial, registry)) for trial in Plan(request, registry)]
         for name, predict in libraries.items():
             if not name.startswith(wanted.only):
                 continue

@@ -170,8 +170,8 @@ def million_records(plugin: Path, folder: Path, count: int) -> None:
 
 
 def write_run(plugin: Path, run: Path, cells: int, trials: int) -> None:
+    from fieldbench.records import Record
     from fieldbench.store import RunStore, encode_row
-    from fieldbench.trial import Record
 
     plan, _, _ = planned(plugin, *many(cells, trials))
     RunStore.open(run, plan).close()
@@ -182,7 +182,7 @@ def write_run(plugin: Path, run: Path, cells: int, trials: int) -> None:
             metrics = dict.fromkeys((*names, *(f"{name}.unobserved" for name in names)), score)
             curve = {"step": list(range(0, 500, 25)), "rmse": [score] * 20}
             diagnostics = {"curve": curve, "observed": 9, "batch": 1, "busy_slots": 2}
-            record = Record(trial, "ok", "", metrics, score / 100, "cpu", 5 * 10**7, diagnostics)
+            record = Record(trial, "ok", "", metrics, score / 100, "cpu", 5 * 10**7, diagnostics=diagnostics)
             file.write(encode_row(record.as_row()))
 
 

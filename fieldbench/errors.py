@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import pydantic
 
 
 class FieldbenchError(Exception):
@@ -70,3 +74,12 @@ def as_reason(error: BaseException) -> str:
     ('nasdac needs fibers', "KeyError: 'emitters'")
     """
     return str(error) if isinstance(error, RequestError) else one_line(error)
+
+
+def first_complaint(error: pydantic.ValidationError) -> str:
+    """What pydantic found wrong, in one line: where, what was given, and why that will not do."""
+    # Where several types are allowed, that a number is not finite says more than that it is no other type.
+    first = min(error.errors(), key=lambda found: found["type"] != "finite_number")
+    where = ".".join(str(item) for item in first["loc"])
+    message = first["msg"].removeprefix("Value error, ")
+    return f"{where}: {message[0].lower()}{message[1:]}" if where else f"{message[0].lower()}{message[1:]}"

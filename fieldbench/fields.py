@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from fieldbench.errors import RequestError
 from fieldbench.field import Axis, Field, FloatArray, Observation
 from fieldbench.plan import cell_identity
+from fieldbench.records import OK, Trial
 from fieldbench.registry import Registry
 from fieldbench.store import FIELDS
-from fieldbench.trial import OK, Draw, Keep, Trial, run
+from fieldbench.trial import Draw, Keep, run
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,10 +133,10 @@ def recompute(trial: Trial, registry: Registry, device: str = "cpu") -> Reconstr
     Raises:
         RequestError: if plugins or data are no longer those of the trial, or it does not end well.
     """
-    here = cell_identity(registry, trial.method, trial.dataset, trial.sampler, trial.noise, trial.select)
+    here = cell_identity(registry, trial.cell)
     if here != trial.identity:
         raise RequestError(
-            f"the fields of {trial.method} were not kept, and plugins or data have changed since; "
+            f"the fields of {trial.cell.method} were not kept, and plugins or data have changed since; "
             "run it again with --save-fields"
         )
     found: list[Reconstruction] = []
@@ -145,7 +146,9 @@ def recompute(trial: Trial, registry: Registry, device: str = "cpu") -> Reconstr
 
     (record,) = run([trial], registry, device, keep)
     if record.status != OK or not found:
-        raise RequestError(f"the fields of {trial.method}, trial {trial.trial}, cannot be recomputed: {record.error}")
+        raise RequestError(
+            f"the fields of {trial.cell.method}, trial {trial.number}, cannot be made again: {record.error}"
+        )
     return found[0]
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldbench.errors import RequestError
+from fieldbench.records import FAILURES, OK
 from fieldbench.store import (
     FIELDS,
     FORMAT,
@@ -24,7 +25,6 @@ from fieldbench.store import (
     take_lock,
     write_manifest,
 )
-from fieldbench.trial import FAILURES, OK
 
 #: Where rows go that contradict a row that was taken.
 CONFLICTS = "conflicts.jsonl"

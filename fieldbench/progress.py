@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import math
+import operator
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from fieldbench.plan import Plan
-from fieldbench.trial import FAILURES, OK, Trial
-
-#: What the trials of a table cell have in common: method, dataset, sampler, noise, rate, selection.
-Cell: TypeAlias = tuple[str, str, str, str, float, str]
+from fieldbench.records import FAILURES, OK, Cell
 
 #: What a running mean is taken over: method, selection, dataset.
 Place: TypeAlias = tuple[str, str, str]
-
-
-def cell_of(trial: Trial) -> Cell:
-    return (trial.method, trial.dataset, trial.sampler, trial.noise, trial.rate, trial.select)
 
 
 @dataclass
@@ -66,20 +60,20 @@ class Progress:
         self.total, self.done, self.failed, self.new = plan.size, 0, 0, 0
         self.statuses: Counter[str] = Counter()
         self._headline, self._slots, self._clock = headline, max(1, slots), clock
-        self._left: dict[Cell, int] = dict.fromkeys(cells(plan), plan.request.trials)
-        self._places: list[Place] = list(dict.fromkeys((cell[0], cell[5], cell[1]) for cell in self._left))
+        self._left: dict[Cell, int] = dict.fromkeys(plan.cells, plan.request.trials)
+        self._places: list[Place] = list(dict.fromkeys(map(_place, self._left)))
         self._seconds: dict[Cell, Average] = {}
         self._scores: dict[Place, Average] = {}
         self._started = self._last = clock()
         self._worked = 0.0
 
-    def remember(self, trial: Trial, status: str, metrics: Mapping[str, float], seconds: float | None) -> None:
+    def remember(self, cell: Cell, status: str, metrics: Mapping[str, float], seconds: float | None) -> None:
         """Count a trial that ended in an earlier run."""
-        self._count(trial, status, metrics, seconds)
+        self._count(cell, status, metrics, seconds)
 
-    def add(self, trial: Trial, status: str, metrics: Mapping[str, float], seconds: float | None) -> None:
+    def add(self, cell: Cell, status: str, metrics: Mapping[str, float], seconds: float | None) -> None:
         """Count a trial that has just ended."""
-        self._count(trial, status, metrics, seconds)
+        self._count(cell, status, metrics, seconds)
         self.new += 1
         self._worked += seconds or 0.0
         self._last = self._clock()
@@ -126,8 +120,7 @@ class Progress:
         longest = max((self._estimate(cell) or 0.0 for cell, count in self._left.items() if count > 0), default=0.0)
         return max(work / self._slots * cost, longest) - min(longest, self._clock() - self._last)
 
-    def _count(self, trial: Trial, status: str, metrics: Mapping[str, float], seconds: float | None) -> None:
-        cell = cell_of(trial)
+    def _count(self, cell: Cell, status: str, metrics: Mapping[str, float], seconds: float | None) -> None:
         self.done += 1
         self.statuses[status] += 1
         self.failed += status in FAILURES
@@ -136,26 +129,25 @@ class Progress:
             self._seconds.setdefault(cell, Average()).add(seconds)
         elif status != OK:
             self._seconds.setdefault(cell, Average())
-        score = metrics.get(self._headline.get(trial.dataset, ""))
+        score = metrics.get(self._headline.get(cell.dataset, ""))
         if status == OK and score is not None and not math.isnan(score):
-            self._scores.setdefault((trial.method, trial.select, trial.dataset), Average()).add(score)
+            self._scores.setdefault(_place(cell), Average()).add(score)
 
     def _estimate(self, cell: Cell) -> float | None:
         """Seconds of one trial: as measured in its cell, or else in the method's other cells."""
         own = self._seconds.get(cell)
         if own is not None:
             return own.mean if own.count else 0.0  # every trial so far failed or did not apply: it costs nothing
-        for depth in (2, 1):  # same method and dataset, then same method
-            alike = [average for other, average in self._seconds.items() if other[:depth] == cell[:depth]]
+        for names in (("method", "dataset"), ("method",)):
+            same = operator.attrgetter(*names)
+            alike = [average for other, average in self._seconds.items() if same(other) == same(cell)]
             if sum(average.count for average in alike):
                 return sum(average.total for average in alike) / sum(average.count for average in alike)
         return 0.0 if alike else None
 
 
-def cells(plan: Plan) -> Iterator[Cell]:
-    """The table cells of a plan."""
-    for method, setting, select in plan.combinations():
-        yield (method, setting.dataset, setting.sampler, setting.noise, setting.rate, select)
+def _place(cell: Cell) -> Place:
+    return cell.method, cell.select, cell.dataset
 
 
 def in_words(seconds: float | None) -> str:
@@ -168,9 +160,3 @@ def in_words(seconds: float | None) -> str:
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s" if whole < 600 else f"{round(whole / 60)} min"
     return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
-def row_counts(row: Mapping[str, Any]) -> tuple[Trial, str, dict[str, float], float | None]:
-    """What :class:`Progress` counts of a stored row."""
-    trial = Trial(**{name: row[name] for name in Trial.__dataclass_fields__})
-    return trial, str(row["status"]), dict(row.get("metrics") or {}), row.get("seconds")

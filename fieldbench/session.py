@@ -21,12 +21,14 @@ from fieldbench.errors import RequestError
 from fieldbench.execution import Options, Stop, check_backend, execute, slots
 from fieldbench.plan import Plan, Plannable, Request
 from fieldbench.plugin import Plugin
-from fieldbench.progress import Progress, cell_of, in_words, row_counts
+from fieldbench.preflight import examine
+from fieldbench.progress import Progress, in_words
+from fieldbench.records import FAILURES, Record, Trial, cell_of
 from fieldbench.registry import Registry, Sources
 from fieldbench.report.facts import Facts, gather
 from fieldbench.spec import parse
 from fieldbench.store import MANIFEST, RunStore, check_folder, read_manifest, read_rows
-from fieldbench.trial import Record, Records, Trial
+from fieldbench.trial import Records
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -102,6 +104,7 @@ class Session:
         self.registry = Registry(self.sources)
         self.plan = request.plan(self.registry)
         self.sources = replace(self.sources, data=datafile.locations())
+        self._units: dict[str, str] = {}
         self.slots = slots(self.options)
         check_backend(self.options)
         self.path = Path(out) if out is not None else default_folder(self.plan)
@@ -111,7 +114,7 @@ class Session:
     @property
     def facts(self) -> Facts:
         """What tables must know of the plan; units as far as its data has been looked at, now or before."""
-        facts = gather(self.plan, self.registry)
+        facts = gather(self.plan, self.registry, self._units)
         known = read_facts(self.path).units if (self.path / MANIFEST).is_file() else {}
         return replace(facts, units={**known, **facts.units})
 
@@ -131,17 +134,13 @@ class Session:
 
     def _stored_progress(self, retry_failed: bool) -> Progress:
         progress = self._nothing_yet()
-        first = self.plan.request.first_trial
-        wanted = {
-            cell_of(trial): trial.identity
-            for trial in (self.plan.trial(method, at, select, first) for method, at, select in self.plan.combinations())
-        }
+        wanted = {cell: self.plan.identity(cell) for cell in self.plan.cells}
         for row in read_rows(self.path, diagnostics=False):
-            trial, status, metrics, seconds = row_counts(row)
-            inside = first <= trial.trial < first + self.plan.request.trials
-            planned = trial.seed == self.plan.request.seed and wanted.get(cell_of(trial)) == trial.identity
-            if inside and planned and not (retry_failed and progress.counts_as_failure(status)):
-                progress.remember(trial, status, metrics, seconds)
+            cell = cell_of(row)
+            planned = row["seed"] == self.plan.request.seed and wanted.get(cell) == row["identity"]
+            status = row["status"]
+            if row["trial"] in self.plan.numbers and planned and not (retry_failed and status in FAILURES):
+                progress.remember(cell, status, row.get("metrics") or {}, row.get("seconds"))
         return progress
 
     def run(
@@ -177,7 +176,7 @@ class Session:
                 with contextlib.closing(records):  # whatever ends this, no worker goes on
                     for record in records:
                         store.append(record)
-                        progress.add(record.trial, record.status, record.metrics, record.seconds)
+                        progress.add(record.trial.cell, record.status, record.metrics, record.seconds)
                         watch.update(progress, record)
                 outcome = "complete" if progress.left == 0 else "interrupted"
             finally:
@@ -188,7 +187,7 @@ class Session:
     def _ready(self, fresh: bool, retry_failed: bool) -> None:
         """Look at the data before the folder is made, unless nothing is left to be done."""
         if fresh or self.progress(retry_failed=retry_failed).left:
-            self.plan.prepare()
+            self._units = examine(self.plan, self.registry)
 
     def _records(self, store: RunStore, retry_failed: bool, stop: Stop) -> Records:
         done = store.finished(retry_failed)
@@ -477,7 +476,7 @@ def read_facts(path: Path) -> Facts:
 def default_folder(plan: Plan) -> Path:
     """``runs/tap-tnn-radiomap1-1a2b3c4d``: readable, and the same for the same plan."""
     methods, datasets = (_short(texts) for texts in (plan.methods, [setting.dataset for setting in plan.settings]))
-    return Path("runs") / f"{methods}-{datasets}-{plan.identity[:8]}"
+    return Path("runs") / f"{methods}-{datasets}-{plan.digest[:8]}"
 
 
 def first_problem(error: pydantic.ValidationError) -> str:

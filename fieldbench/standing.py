@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
+from fieldbench.records import FAILURES, NOT_APPLICABLE, OK
 from fieldbench.store import read_manifest, read_rows, writer
-from fieldbench.trial import FAILURES, NOT_APPLICABLE, OK
 
 Failures: TypeAlias = dict[tuple[str, str, str], list[dict[str, Any]]]
 

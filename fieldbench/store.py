@@ -16,6 +16,7 @@ import socket
 import threading
 import time
 from collections.abc import Container, Iterator
+from dataclasses import astuple
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any
@@ -24,7 +25,7 @@ from pydantic_core import from_json
 
 from fieldbench.errors import FieldbenchError, RequestError
 from fieldbench.plan import Plan
-from fieldbench.trial import FAILURES, Record
+from fieldbench.records import FAILURES, Record
 
 MANIFEST, TRIALS, LOCK, FIELDS = "manifest.json", "trials.jsonl", "lock", "fields"
 
@@ -324,11 +325,9 @@ def _write_all(file: int, data: bytes, position: int) -> None:
 
 def _described(plan: Plan) -> dict[str, Any]:
     """A plan as the manifest has it: enough to say what is missing without the plugins at hand."""
-    cells = [
-        [method, setting.dataset, setting.sampler, setting.noise, select, setting.rate]
-        for method, setting, select in plan.combinations()
-    ]
-    return {"identity": plan.identity, "request": plan.request.model_dump(mode="json"), "cells": cells}
+    cells = [list(astuple(cell)) for cell in plan.cells]
+    identities = sorted({plan.identity(cell) for cell in plan.cells})
+    return {"identity": identities, "request": plan.request.model_dump(mode="json"), "cells": cells}
 
 
 def _admit(manifest: dict[str, Any], plan: dict[str, Any], path: Path) -> None:

@@ -32,7 +32,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.metric import Metric
-from fieldbench.plan import LARGEST_SEED, Plan, Request, Setting, Texts
+from fieldbench.plan import Plan, Request, Setting, Texts
+from fieldbench.records import LARGEST
 from fieldbench.registry import Registry
 from fieldbench.selection import Oracle
 from fieldbench.spec import parse
@@ -91,7 +92,7 @@ class Suite(BaseModel):
     dataset: str = ""
     sampler: str = ""
     trials: int = Field(10, ge=1)
-    seed: int = Field(0, ge=0, le=LARGEST_SEED)
+    seed: int = Field(0, ge=0, le=LARGEST)
     select: Texts = ["final"]
     columns: list[Column] = Field(min_length=1)
     rows: list[Row] = Field(min_length=1)

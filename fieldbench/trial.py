@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import time
 import traceback
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field, fields
-from functools import cached_property, lru_cache
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -17,97 +16,13 @@ from fieldbench.errors import as_reason, one_line
 from fieldbench.field import Field, FloatArray, Mask, Observation
 from fieldbench.method import Method, as_field_array
 from fieldbench.metric import score_all
+from fieldbench.records import FAILED, NOT_APPLICABLE, OK, OUT_OF_MEMORY, Record, Trial, canonical
 from fieldbench.registry import Registry
 from fieldbench.selection import Recorder, Selection
 from fieldbench.sensing import Sampler, observe
 
-OK, FAILED, NOT_APPLICABLE = "ok", "failed", "not-applicable"
-TIMEOUT, CRASHED, OUT_OF_MEMORY = "timeout", "crashed", "out-of-memory"
-
 #: Characters of a traceback that are kept: its end, which says where and why.
 LONGEST_TRACEBACK = 20_000
-
-#: Statuses that count as failures: exit code 1, and ``--retry-failed`` runs them again.
-FAILURES = frozenset({FAILED, TIMEOUT, CRASHED, OUT_OF_MEMORY})
-
-
-@dataclass(frozen=True)
-class Trial:
-    """What is to be computed. Texts are canonical (``tap[epochs=500]+tv``), so a trial reads like a command.
-
-    Attributes:
-        method, dataset, sampler, noise, select: specs.
-        rate: sampling rate in (0, 1].
-        trial: number of the Monte-Carlo repetition, from 0.
-        seed: base seed of the run.
-        identity: hash of everything else that determines the result: all parameters, defaults included,
-            and the versions of the plugins.
-    """
-
-    method: str
-    dataset: str
-    sampler: str
-    noise: str
-    select: str
-    rate: float
-    trial: int
-    seed: int
-    identity: str
-
-    @cached_property
-    def key(self) -> str:
-        """24 hex digits that are equal for equal results; no path, device or execution option enters."""
-        return _digest(self.as_dict())[:24]
-
-    @property
-    def cell(self) -> tuple[Any, ...]:
-        """What the trials of one table cell, and of one batch, have in common: all but the trial number."""
-        return (
-            self.method, self.dataset, self.sampler, self.noise, self.select, self.rate, self.seed, self.identity,
-        )  # fmt: skip
-
-    def as_dict(self) -> dict[str, Any]:
-        """The fields by name, in order."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
-
-
-@dataclass(frozen=True)
-class Record:
-    """A trial and what came of it. Failures are records too.
-
-    Attributes:
-        status: ``ok``, ``failed``, ``timeout``, ``crashed``, ``out-of-memory`` or ``not-applicable``.
-        error: one line saying why, for any status but ``ok``.
-        metrics: scores by name; ``rmse.unobserved`` is RMSE over unobserved entries only.
-        seconds: wall-clock seconds of the method alone (its share of a batch), GPU synchronised.
-        device: what it ran on.
-        peak_memory: largest resident memory of the worker process during the trial, in bytes; it is the worker
-            that measures it.
-        diagnostics: anything else worth keeping: curves over steps, the selected step, GPU memory, the most CPU
-            threads that the method learned it may use, the metrics that failed to score.
-    """
-
-    trial: Trial
-    status: str
-    error: str = ""
-    metrics: dict[str, float] = field(default_factory=dict)
-    seconds: float | None = None
-    device: str = "cpu"
-    peak_memory: int | None = None
-    diagnostics: dict[str, Any] = field(default_factory=dict)
-
-    def as_row(self) -> dict[str, Any]:
-        """The flat form that is stored, one JSON object a line."""
-        row = {"key": self.trial.key, **self.trial.as_dict()}
-        row.update({item.name: getattr(self, item.name) for item in fields(self) if item.name != "trial"})
-        return row
-
-    @classmethod
-    def from_row(cls, row: dict[str, Any]) -> Record:
-        """Read a stored row; unknown keys of a newer version are ignored, missing ones get defaults."""
-        trial = Trial(**{item.name: row[item.name] for item in fields(Trial)})
-        known = {item.name for item in fields(cls)} - {"trial"}
-        return cls(trial, **{key: value for key, value in row.items() if key in known})
 
 
 @dataclass(frozen=True)
@@ -138,12 +53,12 @@ def draw(trial: Trial, registry: Registry) -> Draw:
         RequestError: if the sampler observes nothing.
         ValueError: if the dataset's field has NaN or infinite entries.
     """
-    place = (trial.seed, trial.trial, trial.dataset)
-    truth = _cached_dataset(registry, trial.dataset).draw(stream("field", *place))
-    sampler, noise = registry.sampler(trial.sampler), registry.noise(trial.noise)
-    pattern = (*place, trial.sampler, trial.rate)
-    mask = sampler.draw(truth.existing, truth.axes, trial.rate, stream("mask", *pattern)) & truth.existing
-    disturbance = noise.draw(truth.shape, stream("noise", *pattern, trial.noise))
+    place = (trial.seed, trial.number, trial.cell.dataset)
+    truth = _cached_dataset(registry, trial.cell.dataset).draw(stream("field", *place))
+    sampler, noise = registry.sampler(trial.cell.sampler), registry.noise(trial.cell.noise)
+    pattern = (*place, trial.cell.sampler, trial.cell.rate)
+    mask = sampler.draw(truth.existing, truth.axes, trial.cell.rate, stream("mask", *pattern)) & truth.existing
+    disturbance = noise.draw(truth.shape, stream("noise", *pattern, trial.cell.noise))
     observation = observe(truth, mask, disturbance)
     return Draw(truth, mask, observation, np.asarray(observation.values, dtype=float))
 
@@ -155,8 +70,8 @@ def stream(*what: object) -> np.random.Generator:
 
 def method_seed(trial: Trial) -> int:
     """The seed of the method's own stream: a 63-bit number independent of the draw."""
-    name = trial.method.partition("[")[0].partition("+")[0]
-    place = (trial.seed, trial.trial, trial.dataset, trial.sampler, trial.rate, trial.noise)
+    name = trial.cell.method.partition("[")[0].partition("+")[0]
+    place = (trial.seed, trial.number, trial.cell.dataset, trial.cell.sampler, trial.cell.rate, trial.cell.noise)
     return int(_digest(("method", name, *place))[:16], 16) >> 1
 
 
@@ -189,9 +104,9 @@ def _run_batch(
     trials: Sequence[Trial], registry: Registry, device: str, keep: Keep | None, threads: Callable[[], int]
 ) -> list[Record]:
     first = trials[0]
-    method, rule = registry.method(first.method), registry.selection(first.select)
-    sampler, metrics = registry.sampler(first.sampler), registry.metrics()
-    headline = registry.metric(_cached_dataset(registry, first.dataset).metric)
+    method, rule = registry.method(first.cell.method), registry.selection(first.cell.select)
+    sampler, metrics = registry.sampler(first.cell.sampler), registry.metrics()
+    headline = registry.metric(_cached_dataset(registry, first.cell.dataset).metric)
     place = device if method.uses_gpu else "cpu"
 
     draws = [draw(trial, registry) for trial in trials]
@@ -225,7 +140,9 @@ def _run_batch(
         diagnostics["threads"] = recorder.most_threads
         if errors:
             diagnostics["not_scored"] = {name: one_line(error) for name, error in errors.items()}
-        records.append(Record(trial, OK, "", scores, seconds / len(trials), place, None, _with_gpu(diagnostics, place)))
+        records.append(
+            Record(trial, OK, "", scores, seconds / len(trials), place, diagnostics=_with_gpu(diagnostics, place))
+        )
     return records
 
 
@@ -233,7 +150,9 @@ def _withhold(trial: Trial, rule: Selection, sampler: Sampler, item: Draw) -> Ma
     if not rule.withholds:
         return None
     share = float(rule.parameters()["share"])  # type: ignore[arg-type]
-    rng = stream("withhold", trial.seed, trial.trial, trial.dataset, trial.sampler, trial.rate, trial.select)
+    rng = stream(
+        "withhold", trial.seed, trial.number, trial.cell.dataset, trial.cell.sampler, trial.cell.rate, trial.cell.select
+    )
     return sampler.withhold_from(item.observation, share, rng)
 
 
@@ -287,8 +206,5 @@ def _cached_dataset(registry: Registry, text: str) -> Any:
     return registry.dataset(text)
 
 
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
-
-
 def _digest(value: object) -> str:
-    return hashlib.sha256(_CANONICAL.encode(value).encode()).hexdigest()
+    return hashlib.sha256(canonical(value).encode()).hexdigest()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import astuple
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ import fieldbench
 from fieldbench.errors import RequestError
 from fieldbench.field import Field
 from fieldbench.plan import Plan, Request, Setting
+from fieldbench.preflight import examine
 from fieldbench.registry import Registry, Sources
 
 
@@ -123,12 +125,12 @@ def test_everything_is_combined_with_everything_once(registry) -> None:
     asked = plan(registry, **request)
     trials = list(asked)
     assert asked.size == len(trials) == 2 * 2 * 2 * 2 * 2 * 2 * 3
-    assert asked.cells == 64
-    combined = {(t.method, t.dataset, t.rate, t.noise, t.sampler, t.select, t.trial) for t in trials}
+    assert len(asked.cells) == 64
+    combined = {(*astuple(t.cell), t.number) for t in trials}
     assert combined == set(
         itertools.product(
-            ["window", "nearest"], ["waves", "waves[size=4]"], [0.2, 0.5], ["none", "gaussian"],
-            ["random", "fibers"], ["final", "oracle"], [0, 1, 2],
+            ["window", "nearest"], ["waves", "waves[size=4]"], ["random", "fibers"], ["none", "gaussian"],
+            ["final", "oracle"], [0.2, 0.5], [0, 1, 2],
         )
     )  # fmt: skip
     assert len({trial.key for trial in trials}) == len(trials)
@@ -137,13 +139,13 @@ def test_everything_is_combined_with_everything_once(registry) -> None:
 
 def test_methods_of_one_repetition_come_together(registry) -> None:
     trials = list(plan(registry, methods=["window", "nearest", "choosy"], rates=0.3, trials=2))
-    assert [(trial.trial, trial.method) for trial in trials] == [
+    assert [(trial.number, trial.cell.method) for trial in trials] == [
         (0, "window"), (0, "nearest"), (0, "choosy"), (1, "window"), (1, "nearest"), (1, "choosy"),
     ]  # fmt: skip
 
 
 def test_a_dataset_says_what_it_is_usually_observed_with(registry) -> None:
-    assert {(t.sampler, t.rate, t.noise, t.select) for t in plan(registry)} == {
+    assert {(t.cell.sampler, t.cell.rate, t.cell.noise, t.cell.select) for t in plan(registry)} == {
         ("fibers", 0.2, "none", "final"),
         ("fibers", 0.4, "none", "final"),
     }
@@ -156,7 +158,7 @@ def test_the_same_thing_spelt_twice_counts_once(registry) -> None:
 
 def test_more_trials_and_other_machines_extend_a_plan(registry) -> None:
     few, many = plan(registry, trials=2), plan(registry, trials=5)
-    assert few.identity == many.identity
+    assert few.digest == many.digest
     assert {trial.key for trial in few} < {trial.key for trial in many}
     rest = plan(registry, trials=3, first_trial=2)
     assert {trial.key for trial in few} | {trial.key for trial in rest} == {trial.key for trial in many}
@@ -172,7 +174,7 @@ def test_more_trials_and_other_machines_extend_a_plan(registry) -> None:
     ids=str,
 )  # fmt: skip
 def test_any_other_change_is_another_plan(registry, change) -> None:
-    assert plan(registry).identity != plan(registry, **change).identity
+    assert plan(registry).digest != plan(registry, **change).digest
 
 
 def test_pairs_are_taken_as_they_are_listed(registry) -> None:
@@ -182,7 +184,10 @@ def test_pairs_are_taken_as_they_are_listed(registry) -> None:
         ("window[window=3]", Setting("waves", "fibers", "none", 0.2)),
     ]
     listed = Plan(Request(methods="window", datasets="waves", trials=1), registry, pairs)
-    assert [(t.method, t.sampler, t.rate) for t in listed] == [("window", "fibers", 0.2), ("nearest", "random", 0.4)]
+    assert [(t.cell.method, t.cell.sampler, t.cell.rate) for t in listed] == [
+        ("window", "fibers", 0.2),
+        ("nearest", "random", 0.4),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -226,23 +231,28 @@ def test_what_is_wrong_is_said_when_the_plan_is_made(registry, request_, complai
 def test_what_only_data_can_tell_is_said_before_any_trial(registry, request_, complaint) -> None:
     asked = plan(registry, **request_)
     with pytest.raises(RequestError) as raised:
-        asked.prepare()
+        examine(asked, registry)
     assert complaint in str(raised.value)
 
 
 def test_a_method_that_is_not_applicable_is_no_wrong_request(registry) -> None:
-    plan(registry, methods="choosy[window=9]").prepare()
+    examine(plan(registry, methods="choosy[window=9]"), registry)
 
 
 def test_a_method_with_a_mistake_of_its_own_is_no_wrong_request(registry) -> None:
     """Its trials will be rows that say so, and the other methods run."""
-    plan(registry, methods=["stumbles", "window"]).prepare()
+    examine(plan(registry, methods=["stumbles", "window"]), registry)
 
 
-def test_preparing_learns_the_unit(registry) -> None:
-    asked = plan(registry)
-    asked.prepare()
-    assert asked.units == {"waves": "m"}
+def test_the_look_at_the_data_learns_the_unit(registry) -> None:
+    assert examine(plan(registry), registry) == {"waves": "m"}
+
+
+def test_the_order_of_what_is_asked_for_makes_no_other_plan(registry) -> None:
+    there = plan(registry, methods=["window", "nearest"], rates=[0.2, 0.5])
+    back = plan(registry, methods=["nearest", "window"], rates=[0.5, 0.2])
+    assert there.digest == back.digest
+    assert {trial.key for trial in there} == {trial.key for trial in back}
 
 
 @pytest.mark.parametrize(

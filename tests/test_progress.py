@@ -9,8 +9,8 @@ import pytest
 
 from fieldbench.plan import Plan, Request
 from fieldbench.progress import Progress, in_words
+from fieldbench.records import Trial
 from fieldbench.registry import Registry, Sources
-from fieldbench.trial import Trial
 
 
 class Clock:
@@ -32,7 +32,7 @@ def plan() -> Plan:
 def trials(plan: Plan) -> dict[tuple[str, float], Iterator[Trial]]:
     listed = list(plan)
     return {
-        (method, rate): iter([trial for trial in listed if (trial.method, trial.rate) == (method, rate)])
+        (method, rate): iter([trial for trial in listed if (trial.cell.method, trial.cell.rate) == (method, rate)])
         for method in ("nearest", "thin-plate")
         for rate in (0.1, 0.2)
     }
@@ -41,9 +41,9 @@ def trials(plan: Plan) -> dict[tuple[str, float], Iterator[Trial]]:
 def test_counts_and_means(plan: Plan, trials: dict[tuple[str, float], Iterator[Trial]]) -> None:
     progress = Progress(plan, {"radiomap1": "slnre"})
     for score in (0.1, math.nan, 0.2, 0.6):
-        progress.add(next(trials["nearest", 0.1]), "ok", {"slnre": score, "rmse": 9.0}, 1.0)
-    progress.add(next(trials["thin-plate", 0.2]), "failed", {}, None)
-    progress.add(next(trials["thin-plate", 0.2]), "not-applicable", {}, None)
+        progress.add(next(trials["nearest", 0.1]).cell, "ok", {"slnre": score, "rmse": 9.0}, 1.0)
+    progress.add(next(trials["thin-plate", 0.2]).cell, "failed", {}, None)
+    progress.add(next(trials["thin-plate", 0.2]).cell, "not-applicable", {}, None)
     assert (progress.done, progress.failed, progress.left, progress.total) == (6, 1, 34, 40)
     ((place, average),) = progress.means().items()
     assert place == ("nearest", "final", "radiomap1")
@@ -55,9 +55,9 @@ def test_no_time_is_given_before_every_method_was_measured(
 ) -> None:
     progress = Progress(plan, {}, clock=Clock())
     assert progress.seconds_left() is None
-    progress.add(next(trials["nearest", 0.1]), "ok", {}, 1.0)
+    progress.add(next(trials["nearest", 0.1]).cell, "ok", {}, 1.0)
     assert progress.seconds_left() is None
-    progress.add(next(trials["thin-plate", 0.1]), "ok", {}, 2.0)
+    progress.add(next(trials["thin-plate", 0.1]).cell, "ok", {}, 2.0)
     assert progress.seconds_left() is not None
 
 
@@ -65,9 +65,9 @@ def test_time_to_go_is_what_remains_of_each_cell_over_the_slots(
     plan: Plan, trials: dict[tuple[str, float], Iterator[Trial]]
 ) -> None:
     progress = Progress(plan, {}, slots=2, clock=Clock())
-    progress.remember(next(trials["nearest", 0.1]), "ok", {}, 1.0)
-    progress.remember(next(trials["nearest", 0.2]), "ok", {}, 3.0)
-    progress.remember(next(trials["thin-plate", 0.1]), "ok", {}, 10.0)  # stands for its other rate, too
+    progress.remember(next(trials["nearest", 0.1]).cell, "ok", {}, 1.0)
+    progress.remember(next(trials["nearest", 0.2]).cell, "ok", {}, 3.0)
+    progress.remember(next(trials["thin-plate", 0.1]).cell, "ok", {}, 10.0)  # stands for its other rate, too
     expected = 9 * 1.0 + 9 * 3.0 + 9 * 10.0 + 10 * 10.0
     assert progress.work_left() == pytest.approx(expected)
     assert progress.seconds_left() == pytest.approx(expected / 2)
@@ -90,8 +90,8 @@ def test_the_longest_trial_bounds_the_time_however_many_slots(
     plan: Plan, trials: dict[tuple[str, float], Iterator[Trial]]
 ) -> None:
     progress = Progress(plan, {}, slots=1000, clock=Clock())
-    progress.remember(next(trials["nearest", 0.1]), "ok", {}, 1.0)
-    progress.remember(next(trials["thin-plate", 0.1]), "ok", {}, 50.0)
+    progress.remember(next(trials["nearest", 0.1]).cell, "ok", {}, 1.0)
+    progress.remember(next(trials["thin-plate", 0.1]).cell, "ok", {}, 50.0)
     assert progress.seconds_left() == pytest.approx(50.0)
 
 
@@ -99,8 +99,8 @@ def test_a_method_that_never_applies_costs_nothing(
     plan: Plan, trials: dict[tuple[str, float], Iterator[Trial]]
 ) -> None:
     progress = Progress(plan, {}, clock=Clock())
-    progress.remember(next(trials["nearest", 0.1]), "ok", {}, 1.0)
-    progress.remember(next(trials["thin-plate", 0.1]), "not-applicable", {}, None)
+    progress.remember(next(trials["nearest", 0.1]).cell, "ok", {}, 1.0)
+    progress.remember(next(trials["thin-plate", 0.1]).cell, "not-applicable", {}, None)
     assert progress.work_left() == pytest.approx(19.0)
 
 

@@ -18,9 +18,9 @@ import pytest
 
 from fieldbench.errors import RequestError
 from fieldbench.plan import Plan, Request
+from fieldbench.records import FAILED, OK, Record
 from fieldbench.registry import Registry
 from fieldbench.store import RunStore, StorageError, encode_row, read_manifest, read_rows, write_whole, writer
-from fieldbench.trial import FAILED, OK, Record
 
 PLUGIN = '''
 import numpy as np, fieldbench
@@ -68,7 +68,7 @@ def plan(make_plan: Any) -> Plan:
 
 
 def record(trial: Any, status: str = OK, **rest: Any) -> Record:
-    return Record(trial, status, **{"metrics": {"rmse": 0.5 + trial.trial} if status == OK else {}, **rest})
+    return Record(trial, status, **{"metrics": {"rmse": 0.5 + trial.number} if status == OK else {}, **rest})
 
 
 def test_rows_come_back_as_written(tmp_path: Path, plan: Plan) -> None:
@@ -178,7 +178,7 @@ def test_more_trials_extend_a_run(tmp_path: Path, plan: Plan, make_plan: Any) ->
             store.append(record(trial))
     more = make_plan(trials=5)
     with RunStore.open(tmp_path / "run", more) as store:
-        assert [trial.trial for trial in more if trial.key not in store.finished()] == [3, 4]
+        assert [trial.number for trial in more if trial.key not in store.finished()] == [3, 4]
     assert [entry["request"]["trials"] for entry in read_manifest(tmp_path / "run")["plans"]] == [3, 5]
 
 

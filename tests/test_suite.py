@@ -148,7 +148,7 @@ def test_comparison_takes_means_ratios_and_joint_uncertainty(own: tuple[suite.Su
     table, plan = own
     trials = list(plan)
     assert len(trials) == 4
-    first = [trial for trial in trials if trial.rate == 0.1]
+    first = [trial for trial in trials if trial.cell.rate == 0.1]
     rows = [stored(first[0], 1.0, [3.0, 0.5]), stored(first[1], 2.0, [0.25, 4.0])]
     a, b = reproduction.compare(table, plan, rows)
     assert (a.mean, a.ratio, a.done, a.planned) == (1.5, 1.5, 2, 2)
@@ -215,7 +215,7 @@ def test_estimates_that_are_no_numbers_are_never_the_best(own: tuple[suite.Suite
 def test_where_more_is_better_the_best_is_the_largest(tmp_path: Path) -> None:
     table, plan = with_published(tmp_path, "[0.5, 0.5]", ("trials = 2", "trials = 1"))
     by_rate = {0.1: (0.43, [0.2, 0.95]), 0.2: (0.42, [0.3])}  # 0.425 is 15 % worse than 0.5
-    rows = [stored(trial, *by_rate[trial.rate]) for trial in plan]
+    rows = [stored(trial, *by_rate[trial.cell.rate]) for trial in plan]
     a, b = cells = reproduction.compare(table, plan, rows, lower_is_better=False)
     assert (a.oracle, b.oracle) == (0.95, 0.42)
     assert reproduction.within(cells) == (1, 1, 2)
@@ -287,7 +287,7 @@ def test_a_ratio_further_off_than_the_joint_uncertainty_has_a_mark(
     table, plan = own
     # 1.5 is 0.5 from 1, and 5 is 3 from 2, where means of {1, 2} and {4.5, 5.5} are uncertain by sqrt(2)
     by_rate = {0.1: [1.0, 2.0], 0.2: [4.5, 5.5]}
-    rows = [stored(trial, by_rate[trial.rate][trial.trial]) for trial in plan]
+    rows = [stored(trial, by_rate[trial.cell.rate][trial.number]) for trial in plan]
     text = reproduction.written(table, reproduction.compare(table, plan, rows), format)
     assert re.search(ratios, text, re.MULTILINE)
     assert "≠: further off than the joint uncertainty" in text
@@ -295,7 +295,7 @@ def test_a_ratio_further_off_than_the_joint_uncertainty_has_a_mark(
 
 def test_csv_has_nothing_but_numbers_where_numbers_are_meant(own: tuple[suite.Suite, Plan]) -> None:
     table, plan = own
-    rows = [stored(trial, 9.0 + trial.trial) for trial in plan]
+    rows = [stored(trial, 9.0 + trial.number) for trial in plan]
     lines = list(
         csv.DictReader(reproduction.written(table, reproduction.compare(table, plan, rows), "csv").splitlines())
     )

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from fieldbench.progress import in_words
-from fieldbench.trial import FAILURES
+from fieldbench.records import FAILURES
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from fieldbench.execution import Stop
     from fieldbench.progress import Average, Progress
+    from fieldbench.records import Record
     from fieldbench.session import Watch
-    from fieldbench.trial import Record
 
 
 class Failures:
@@ -31,11 +31,11 @@ class Failures:
     def line(self, record: Record) -> str:
         """A line about the record, or an empty text."""
         trial = record.trial
-        kind = (trial.method, record.status, record.error)
+        kind = (trial.cell.method, record.status, record.error)
         if record.status not in FAILURES or kind in self._seen:
             return ""
         self._seen.add(kind)
-        place = f"{trial.method} on {trial.dataset}, rate {trial.rate:g}, trial {trial.trial}"
+        place = f"{trial.cell.method} on {trial.cell.dataset}, rate {trial.cell.rate:g}, trial {trial.number}"
         return f"{record.status}: {place}: {record.error}"
 
 

@@ -347,7 +347,7 @@ def preview(session: Session, progress: Progress) -> None:
         noise = "" if setting.noise == "none" else f", noise {setting.noise}"
         line("on", f"{setting.dataset}, {setting.sampler} {100 * setting.rate:.6g} %{noise}")
     listed("select", plan.selections)
-    line("trials", f"{progress.total} = {plan.cells} cells x {plan.request.trials}, base seed {plan.request.seed}")
+    line("trials", f"{progress.total} = {len(plan.cells)} cells x {plan.request.trials}, base seed {plan.request.seed}")
     failed = f" ({progress.failed} failed)" if progress.failed else ""
     line("done", f"{progress.done}{failed}")
     left = progress.seconds_left() if progress.left else 0.0

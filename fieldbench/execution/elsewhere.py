@@ -17,8 +17,9 @@ from fieldbench.execution.scheduling import Task, close, parallel
 from fieldbench.execution.seat import Outcome
 from fieldbench.execution.slots import Lane, cores
 from fieldbench.execution.stop import Stop
+from fieldbench.records import CRASHED, Record, Trial
 from fieldbench.registry import Registry, Sources
-from fieldbench.trial import CRASHED, Record, Records, Trial
+from fieldbench.trial import Records
 
 #: How often a trial is sent out before it counts as the cause of its processes' end.
 ATTEMPTS = 4

@@ -9,8 +9,8 @@ from typing import Any
 
 from fieldbench.execution.slots import Lane
 from fieldbench.method import Method
+from fieldbench.records import Trial
 from fieldbench.registry import Registry
-from fieldbench.trial import Trial
 
 #: Trials read ahead. It bounds memory, and is what batches and idle lanes can choose from.
 WINDOW = 1024
@@ -25,7 +25,7 @@ class Group:
 
 
 @dataclass
-class _Cell:
+class _Series:
     """Trials of one cell that wait, each with its place in the order of the plan."""
 
     lane: Lane
@@ -48,7 +48,7 @@ class Feed:
         """
         self._source = iter(trials)
         self._registry, self._slots, self._batching = registry, slots, batching
-        self._cells: dict[tuple[Any, ...], _Cell] = {}
+        self._cells: dict[tuple[Any, ...], _Series] = {}
         self._methods: dict[str, tuple[Lane, bool]] = {}
         self._sizes: dict[tuple[str, str], int] = {}
         self._waiting = self._read = 0
@@ -90,13 +90,13 @@ class Feed:
 
         A worker tells after the first trial, when it knows the field's shape; until then trials go singly.
         """
-        self._sizes[trial.method, trial.dataset] = max(1, size)
+        self._sizes[trial.cell.method, trial.cell.dataset] = max(1, size)
 
-    def _group_size(self, cell: _Cell) -> int:
+    def _group_size(self, cell: _Series) -> int:
         first = cell.waiting[0][1]
         if not (self._batching and cell.batchable):
             return 1
-        size = self._sizes.get((first.method, first.dataset), 1)
+        size = self._sizes.get((first.cell.method, first.cell.dataset), 1)
         # What waits is shared evenly, so that no slot of the lane is idle while another has a long batch.
         share = -(-len(cell.waiting) // self._slots[cell.lane])
         return min(size, share)
@@ -111,10 +111,10 @@ class Feed:
             self._read += 1
             self._waiting += 1
 
-    def _cell(self, trial: Trial) -> _Cell:
-        if trial.cell not in self._cells:
-            self._cells[trial.cell] = _Cell(*self._traits(trial.method))
-        return self._cells[trial.cell]
+    def _cell(self, trial: Trial) -> _Series:
+        if trial.series not in self._cells:
+            self._cells[trial.series] = _Series(*self._traits(trial.cell.method))
+        return self._cells[trial.series]
 
     def _traits(self, text: str) -> tuple[Lane, bool]:
         """The lane of a method, and whether it has a batch size of its own."""

@@ -21,8 +21,8 @@ from fieldbench.execution.allowance import Lender
 from fieldbench.execution.options import Options
 from fieldbench.execution.slots import Slot
 from fieldbench.execution.worker import Answer, Setup
+from fieldbench.records import CRASHED, OUT_OF_MEMORY, TIMEOUT, Trial
 from fieldbench.registry import Sources
-from fieldbench.trial import CRASHED, OUT_OF_MEMORY, TIMEOUT, Trial
 
 #: Seconds between looks at a working process: for its deadline and end, and for its memory if that is limited.
 _LOOK, _LOOK_AT_MEMORY = 0.2, 0.02

@@ -14,9 +14,10 @@ from fieldbench.execution.pool import Pool
 from fieldbench.execution.seat import Outcome
 from fieldbench.execution.slots import slots
 from fieldbench.execution.stop import Stop
+from fieldbench.records import Trial
 from fieldbench.registry import Registry, Sources
 from fieldbench.sources import packed
-from fieldbench.trial import Records, Trial
+from fieldbench.trial import Records
 
 Task = Callable[[], Outcome]
 

@@ -11,8 +11,8 @@ from fieldbench.execution.process import GivenUp, Lost, Worker
 from fieldbench.execution.slots import Slot
 from fieldbench.execution.turns import turn
 from fieldbench.execution.worker import Answer
+from fieldbench.records import OUT_OF_MEMORY, Record, Trial
 from fieldbench.registry import Sources
-from fieldbench.trial import OUT_OF_MEMORY, Record, Trial
 
 
 @dataclass(frozen=True)

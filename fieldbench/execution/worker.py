@@ -23,8 +23,9 @@ from fieldbench.execution.allowance import Allowance
 from fieldbench.execution.lifeline import hold_on_to
 from fieldbench.execution.memory import peak_memory, reset_peak
 from fieldbench.plan import cell_identity
+from fieldbench.records import FAILED, Record, Trial
 from fieldbench.registry import Registry, Sources
-from fieldbench.trial import FAILED, Keep, Record, Trial, run
+from fieldbench.trial import Keep, run
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class Desk:
 
     def warm_up(self, trial: Trial) -> None:
         """Run a trial of each kind once for nothing: imports and compilers must not count as the method's time."""
-        kind = repr((trial.method, trial.dataset))
+        kind = repr((trial.cell.method, trial.cell.dataset))
         if kind not in self._warm:
             run([trial], self._registry, self._setup.device)
             self._warm.add(kind)
@@ -112,7 +113,7 @@ class Desk:
         if trial.identity in self._known or self._setup.sources.classes:
             return ""
         try:
-            here = cell_identity(self._registry, trial.method, trial.dataset, trial.sampler, trial.noise, trial.select)
+            here = cell_identity(self._registry, trial.cell)
         except Exception as error:  # a plugin that has gone, or is half written
             return one_line(error)
         if here != trial.identity:
@@ -125,7 +126,7 @@ class Desk:
         shape = records[0].diagnostics.get("shape")
         if shape is None:
             return None
-        method = self._registry.method(records[0].trial.method)
+        method = self._registry.method(records[0].trial.cell.method)
         try:
             return method.batch_size(tuple(shape), self._setup.device)
         except Exception:  # the trial is computed; the next ones go singly

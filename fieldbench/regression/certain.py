@@ -8,10 +8,10 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
+from fieldbench.records import FAILED, NOT_APPLICABLE, OK
 from fieldbench.regression.cells import SCOPES, finite, place
 from fieldbench.regression.finding import Finding, direction, relative, shown
 from fieldbench.regression.reference import CELL
-from fieldbench.trial import FAILED, NOT_APPLICABLE, OK
 
 
 def moved_exactly(pairs: pd.DataFrame) -> Iterator[Finding]:

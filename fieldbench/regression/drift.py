@@ -26,6 +26,7 @@ from dataclasses import dataclass
 import pandas as pd
 
 from fieldbench.errors import RequestError
+from fieldbench.records import FAILED, NOT_APPLICABLE, OK
 from fieldbench.regression.cells import cells_of, only
 from fieldbench.regression.certain import broken, moved_exactly, other_metric, unfounded
 from fieldbench.regression.finding import Finding
@@ -33,7 +34,6 @@ from fieldbench.regression.reference import KEY, Scores
 from fieldbench.regression.resources import MEMORY_FACTOR, MEMORY_SPARE, TIME_FACTOR, grown, told_apart, troubles
 from fieldbench.regression.shifts import ERROR_MARGIN, astray, shifts, shifts_apart
 from fieldbench.regression.significance import ALPHA, surest
-from fieldbench.trial import FAILED, NOT_APPLICABLE, OK
 
 
 @dataclass(frozen=True)

@@ -20,11 +20,11 @@ import numpy as np
 import pandas as pd
 
 from fieldbench.errors import RequestError, nearest
+from fieldbench.records import OK
 from fieldbench.report.stored import StoredRun
 from fieldbench.spec import parse
 from fieldbench.standing import standing
 from fieldbench.store import storing, write_whole
-from fieldbench.trial import OK
 
 #: What a table cell is, and with seed and trial a trial; no version is part of it.
 CELL = ("method", "dataset", "sampler", "noise", "select", "rate")

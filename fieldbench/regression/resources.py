@@ -10,10 +10,10 @@ from functools import partial
 import numpy as np
 import pandas as pd
 
+from fieldbench.records import OK
 from fieldbench.regression.cells import cells_of, only, place, slices
 from fieldbench.regression.finding import Finding
 from fieldbench.regression.significance import Suspicion, beyond, standard_error
-from fieldbench.trial import OK
 
 #: Growth up to these factors does not count however sure it is.
 MEMORY_FACTOR, TIME_FACTOR = 1.25, 1.5

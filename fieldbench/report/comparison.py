@@ -21,10 +21,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError, nearest
+from fieldbench.records import OK
 from fieldbench.report.factors import must_be_measured, ordered
 from fieldbench.report.facts import Facts
 from fieldbench.report.settings import SETTING, records_of, settings_of, title_of
-from fieldbench.trial import OK
 
 CONFIDENCE = 0.95
 

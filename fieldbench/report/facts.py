@@ -86,8 +86,14 @@ class Facts:
         return _written(parse(text))
 
 
-def gather(plan: Plan, registry: Registry) -> Facts:
-    """The facts of a plan, but for the counts: a run may have several plans."""
+def gather(plan: Plan, registry: Registry, units: Mapping[str, str] | None = None) -> Facts:
+    """The facts of a plan, but for the counts: a run may have several plans.
+
+    Args:
+        plan: the plan.
+        registry: where its plugins are.
+        units: the unit of each dataset's field, as far as it is known.
+    """
     datasets = list(dict.fromkeys(setting.dataset for setting in plan.settings))
     specs: dict[str, Mapping[str, str]] = {}
     for text in plan.methods:
@@ -107,7 +113,7 @@ def gather(plan: Plan, registry: Registry) -> Facts:
     return Facts(
         order=tuple(specs),
         headline={text: registry.dataset(text).metric for text in datasets},
-        units=dict(plan.units),
+        units=dict(units or {}),
         higher_is_better=tuple(metric.name for metric in metrics if not metric.lower_is_better),
         with_unit=tuple(metric.name for metric in metrics if metric.has_unit),
         trained=tuple(text for text in plan.methods if registry.method(text).trained),

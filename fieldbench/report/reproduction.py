@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import html
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from fieldbench import records
 from fieldbench.plan import Plan
+from fieldbench.records import OK
 from fieldbench.suite import Suite
-from fieldbench.trial import OK
 
 
 @dataclass(frozen=True)
@@ -88,20 +90,18 @@ def compare(suite: Suite, plan: Plan, rows: Iterable[Mapping[str, Any]], *, lowe
         rows: stored records (one mapping a trial), of this plan or a larger one.
         lower_is_better: direction of the suite's metric.
     """
-    wanted = {trial.key: (trial.method, trial.dataset, trial.sampler, trial.noise, trial.rate) for trial in plan}
-    found: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    wanted = {trial.key: trial.cell for trial in plan}
+    found: dict[records.Cell, list[Mapping[str, Any]]] = {}
     for stored in rows:
         if stored["key"] in wanted and stored["status"] == OK:
             found.setdefault(wanted[stored["key"]], []).append(stored)
-    planned: dict[tuple[Any, ...], int] = {}
-    for place in wanted.values():
-        planned[place] = planned.get(place, 0) + 1
+    planned = Counter(wanted.values())
 
     cells = []
     for row in suite.rows:
         for position, column in enumerate(suite.columns):
             method, setting = plan.canonical(suite.method(row, position), suite.setting(column))
-            place = (method, setting.dataset, setting.sampler, setting.noise, setting.rate)
+            place = setting.cell(method, plan.selections[0])
             kept = found.get(place, [])
             mean, std, done = _scored([stored["metrics"].get(suite.metric) for stored in kept])
             cells.append(
@@ -113,7 +113,7 @@ def compare(suite: Suite, plan: Plan, rows: Iterable[Mapping[str, Any]], *, lowe
                     mean=mean,
                     std=std,
                     done=done,
-                    planned=planned.get(place, 0),
+                    planned=planned[place],
                     oracle=None if suite.peeks else _by_oracle(kept, suite.metric, lower_is_better),
                     published=suite.published(row, position),
                     lower_is_better=lower_is_better,

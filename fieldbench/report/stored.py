@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import pandas as pd
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.fields import Reconstruction, reconstruction
+from fieldbench.records import OK, trial_of
 from fieldbench.registry import Registry, Sources
 from fieldbench.report.factors import SPECS, ordered
 from fieldbench.report.facts import Facts
@@ -20,7 +21,6 @@ from fieldbench.report.frame import read_frame
 from fieldbench.report.settings import SETTING, records_of, settings_of, title_of
 from fieldbench.spec import parse
 from fieldbench.store import existing_run, read_manifest, read_rows
-from fieldbench.trial import OK, Trial
 
 
 @dataclass(frozen=True)
@@ -163,11 +163,6 @@ class StoredRun:
     def _setting(self, levels: dict[str, Any]) -> Setting:
         metric = self.headline(levels["dataset"])
         return Setting(levels, title_of(levels, self.frame), metric, self.facts.unit(metric, levels["dataset"]))
-
-
-def trial_of(row: Mapping[str, Any]) -> Trial:
-    """The trial of a stored row."""
-    return Trial(**{item.name: row[item.name] for item in fields(Trial)})
 
 
 def _is_meant(level: object, text: str, factor: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import pandas as pd
 
 from fieldbench.errors import RequestError, nearest
+from fieldbench.records import FAILURES, NOT_APPLICABLE, OK
 from fieldbench.report.factors import (
     FACTORS,
     is_of_methods,
@@ -20,7 +21,6 @@ from fieldbench.report.factors import (
     with_parameters,
 )
 from fieldbench.report.facts import MEASURES, Facts
-from fieldbench.trial import FAILURES, NOT_APPLICABLE, OK
 
 Spread: TypeAlias = Literal["std", "stderr", "interval", "none"]
 

@@ -129,7 +129,7 @@ def test_a_trial_is_the_same_wherever_the_file_lies(file: Path, tmp_path: Path, 
     ]
     first, second = (list(plan) for plan in plans)
     assert [trial.key for trial in first] == [trial.key for trial in second]
-    assert plans[0].identity == plans[1].identity
+    assert plans[0].digest == plans[1].digest
     records = run(first[:1], registry)
     assert records[0].status == "ok", records[0].error
     assert str(tmp_path) not in str(first[0])

@@ -14,8 +14,8 @@ from fieldbench.execution.feed import Feed
 from fieldbench.execution.pool import Pool
 from fieldbench.execution.seat import Outcome
 from fieldbench.execution.slots import Slot
+from fieldbench.records import Trial
 from fieldbench.registry import Registry
-from fieldbench.trial import Trial
 from tests.execution.conftest import SOURCES, plan, records, wait_until
 
 
@@ -52,7 +52,7 @@ class Table:
                 table.allowed[self._trial] = shares
 
             def run(self, trials: Sequence[Trial], busy: int) -> Outcome:
-                self._trial = str(trials[0].trial)
+                self._trial = str(trials[0].number)
                 table.allowed[self._trial] = self._shares
                 table._ends[self._trial] = threading.Event()
                 table._ends[self._trial].wait(20)
@@ -100,7 +100,7 @@ def test_trials_are_lent_threads_in_their_midst_and_only_when_nothing_waits(monk
 
 def told(result: Sequence[Any]) -> dict[str, int]:
     assert {record.status for record in result} == {"ok"}
-    return {record.trial.method: record.diagnostics["threads"] for record in result}
+    return {record.trial.cell.method: record.diagnostics["threads"] for record in result}
 
 
 @pytest.mark.parametrize(("threads", "expected"), [(1, 2), (2, 4)])

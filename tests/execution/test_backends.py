@@ -14,8 +14,8 @@ import fieldbench
 from fieldbench.errors import RequestError
 from fieldbench.execution import Options, Stop, execute
 from fieldbench.plan import Plan
+from fieldbench.records import Record
 from fieldbench.registry import Registry, Sources
-from fieldbench.trial import Record
 from tests.execution.conftest import SOURCES, Trouble, plan, records, request
 
 

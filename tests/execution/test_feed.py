@@ -13,8 +13,8 @@ import pytest
 from fieldbench.execution import Options, Stop, slots
 from fieldbench.execution.feed import WINDOW, Feed
 from fieldbench.execution.pool import Pool
+from fieldbench.records import Cell, Trial
 from fieldbench.registry import Registry
-from fieldbench.trial import Trial
 from tests.execution.conftest import SOURCES
 
 
@@ -26,7 +26,7 @@ def registry() -> Registry:
 def trials(*methods: str, count: int = 4) -> list[Trial]:
     """Repetition by repetition, all methods of one together, as plans have it."""
     return [
-        Trial(method, "wave", "random", "none", "final", 0.3, number, 0, "identity")
+        Trial(Cell(method, "wave", "random", "none", "final", 0.3), 0, number, "identity")
         for number in range(count)
         for method in methods
     ]
@@ -43,9 +43,9 @@ def test_single_trials_come_in_the_order_of_the_plan(registry: Registry) -> None
 
 def test_a_lane_gets_only_methods_for_it(registry: Registry) -> None:
     feed = Feed(trials("probe", "steady", count=2), registry, {"gpu": 1, "cpu": 1})
-    assert [group[0].method for group in drain(feed, "cpu")] == ["steady", "steady"]
+    assert [group[0].cell.method for group in drain(feed, "cpu")] == ["steady", "steady"]
     assert not feed.empty
-    assert [group[0].method for group in drain(feed, "gpu")] == ["probe", "probe"]
+    assert [group[0].cell.method for group in drain(feed, "gpu")] == ["probe", "probe"]
     assert feed.empty
 
 
@@ -75,7 +75,7 @@ def test_no_more_is_read_ahead_than_the_window(registry: Registry) -> None:
     def endless() -> Iterator[Trial]:
         for number in itertools.count():
             next(read)
-            yield Trial("steady", "wave", "random", "none", "final", 0.3, number, 0, "identity")
+            yield Trial(Cell("steady", "wave", "random", "none", "final", 0.3), 0, number, "identity")
 
     feed = Feed(endless(), registry, {"cpu": 1})
     for _ in range(10):
@@ -85,13 +85,13 @@ def test_no_more_is_read_ahead_than_the_window(registry: Registry) -> None:
 
 def test_batches_are_formed_once_their_size_is_known_and_shared_among_slots(registry: Registry) -> None:
     given = trials("batched", "steady", count=9)
-    batched = [trial for trial in given if trial.method == "batched"]
+    batched = [trial for trial in given if trial.cell.method == "batched"]
     feed = Feed(given, registry, {"gpu": 0, "cpu": 2})
     first = feed.take(["cpu"])
     assert first is not None
     assert first.trials == (batched[0],)
     feed.learn(batched[0], 3)
-    groups = [group for group in drain(feed, "cpu") if group[0].method == "batched"]
+    groups = [group for group in drain(feed, "cpu") if group[0].cell.method == "batched"]
     assert [trial for group in groups for trial in group] == batched[1:]
     # 8 wait for two slots: at most 3 at once, and at the end as many as leave the other slot something.
     assert [len(group) for group in groups] == [3, 3, 1, 1]

@@ -9,8 +9,8 @@ import pytest
 from fieldbench.execution import Options, Stop, execute, slots
 from fieldbench.execution.devices import visible_gpus
 from fieldbench.plan import Plan, Request
+from fieldbench.records import Record
 from fieldbench.registry import Registry, Sources
-from fieldbench.trial import Record
 
 PLUGIN = '''
 import time
@@ -71,17 +71,17 @@ def test_two_slots_share_a_gpu_while_the_cpu_works(sources: Sources) -> None:
     assert [slot.name for slot in slots(options)] == ["cuda:0", "cuda:0", "cpu"]
     found = run(sources, ["on-gpu", "on-cpu"], options)
     assert {record.status for record in found} == {"ok"}
-    assert {(record.trial.method, record.device) for record in found} == {("on-gpu", "cuda:0"), ("on-cpu", "cpu")}
+    assert {(record.trial.cell.method, record.device) for record in found} == {("on-gpu", "cuda:0"), ("on-cpu", "cpu")}
     assert max(record.diagnostics["busy_slots"] for record in found) == 3
     assert all(record.diagnostics["peak_gpu_memory"] > 0 for record in found if record.device == "cuda:0")
-    scores = {method: {r.trial.trial: r.metrics["rmse"] for r in found if r.trial.method == method} for method in
+    scores = {method: {r.trial.number: r.metrics["rmse"] for r in found if r.trial.cell.method == method} for method in
               ("on-gpu", "on-cpu")}  # fmt: skip
     assert scores["on-gpu"] == pytest.approx(scores["on-cpu"], rel=1e-12)
 
 
 def test_running_out_of_gpu_memory_costs_one_method(sources: Sources) -> None:
     found = run(sources, ["on-gpu", "on-gpu[hoard=4000]"], Options(device="cuda:0", slots_per_device=2, jobs=1))
-    assert {record.trial.method: record.status for record in found} == {
+    assert {record.trial.cell.method: record.status for record in found} == {
         "on-gpu": "ok",
         "on-gpu[hoard=4000]": "out-of-memory",
     }

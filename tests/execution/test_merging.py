@@ -13,10 +13,10 @@ import pytest
 from fieldbench.errors import RequestError
 from fieldbench.execution import Options
 from fieldbench.merging import CONFLICTS, merge
+from fieldbench.records import CRASHED, FAILED, NOT_APPLICABLE, OK, Record
 from fieldbench.session import Results, Session
 from fieldbench.standing import standing
 from fieldbench.store import RunStore, read_manifest, read_rows
-from fieldbench.trial import CRASHED, FAILED, NOT_APPLICABLE, OK, Record
 from tests.execution.conftest import SOURCES, plan, request, results, run
 
 
@@ -26,10 +26,10 @@ def stored(out: Path, *, statuses: dict[int, str] | None = None, shift: float = 
     with RunStore.open(out, made) as store:
         store.begin({"host": out.name, "slots": {"cpu": 2}})
         for trial in made:
-            status = (statuses or {}).get(trial.trial, OK)
+            status = (statuses or {}).get(trial.number, OK)
             if status != "missing":
                 error = "" if status == OK else f"it is {status}"
-                store.append(Record(trial, status, error, {"rmse": trial.trial + shift} if status == OK else {}))
+                store.append(Record(trial, status, error, {"rmse": trial.number + shift} if status == OK else {}))
         store.end("complete")
     return out
 

@@ -10,15 +10,15 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from fieldbench.records import Cell, Record, Trial
 from fieldbench.report import frame as module
 from fieldbench.report.frame import read_frame
 from fieldbench.report.stored import StoredRun
 from fieldbench.store import encode_row, read_rows
-from fieldbench.trial import Record, Trial
 
 
 def record(number: int, **rest: Any) -> Record:
-    trial = Trial("tap[epochs=5]", "ssf", "random", "none", "final", 0.1 + number / 100, number, 7, "abc")
+    trial = Trial(Cell("tap[epochs=5]", "ssf", "random", "none", "final", 0.1 + number / 100), 7, number, "abc")
     return Record(trial, **{"status": "ok", "metrics": {"rmse": number / 7}, "seconds": 0.5, **rest})
 
 
@@ -109,7 +109,7 @@ def test_nothing_is_an_empty_frame_with_all_columns(tmp_path: Path) -> None:
 )
 def test_a_level_stands_for_specs_of_the_same_parts(tmp_path: Path, asked: str, found: list[str]) -> None:
     specs = ["tap", "tap[x=1]", "tap[x=1,y=2]", "tap+tv", "tap[x=1]+tv[weight=2]", "tnn"]
-    trials = [Trial(text, "ssf", "random", "none", "final", 0.1, 0, 7, "abc") for text in specs]
+    trials = [Trial(Cell(text, "ssf", "random", "none", "final", 0.1), 7, 0, "abc") for text in specs]
     write(tmp_path, *(Record(trial, "ok", metrics={"rmse": 1.0}) for trial in trials))
     (tmp_path / "manifest.json").write_text('{"format": 1, "plans": []}')
     assert StoredRun(tmp_path, only={"method": [asked]}).frame["method"].tolist() == found

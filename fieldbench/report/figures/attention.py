@@ -13,9 +13,10 @@ from numpy.typing import ArrayLike
 from fieldbench import trial
 from fieldbench.errors import RequestError
 from fieldbench.field import Observation
+from fieldbench.records import trial_of
 from fieldbench.report.figures import View, file_name
 from fieldbench.report.figures.style import grid, looks, wrapped
-from fieldbench.report.stored import StoredRun, trial_of
+from fieldbench.report.stored import StoredRun
 
 
 @runtime_checkable

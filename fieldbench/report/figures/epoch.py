@@ -8,10 +8,10 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from fieldbench.errors import RequestError
+from fieldbench.records import OK
 from fieldbench.report.figures import View, file_name
 from fieldbench.report.figures.style import PAGE, Look, error_axis, legend, looks, mean_band, not_finite, wrapped
 from fieldbench.report.stored import Setting, StoredRun
-from fieldbench.trial import OK
 
 
 def draw(run: StoredRun, view: View) -> dict[str, Figure]:

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from fieldbench import fields
 from fieldbench.fields import Reconstruction
+from fieldbench.records import OK
 from fieldbench.report.stored import Setting, StoredRun
-from fieldbench.trial import OK
 
 #: The album stops growing at this size in bytes: a page is to fit into a mail.
 LARGEST = 8_000_000
