@@ -83,7 +83,7 @@ def main() -> None:
 def cost_of_a_trial(plugin: Path, folder: Path, repeats: int, trials: int = 1000) -> None:
     """Wall-clock time of a trial that does nothing, in one warm worker, record on disk; and where it goes."""
     from fieldbench.execution import Options, Stop, execute
-    from fieldbench.store import RunStore
+    from fieldbench.store.run import RunStore
     from fieldbench.trial import run
 
     plan, sources, registry = planned(plugin, "nothing", trials + 50)
@@ -170,8 +170,8 @@ def million_records(plugin: Path, folder: Path, count: int) -> None:
 
 
 def write_run(plugin: Path, run: Path, cells: int, trials: int) -> None:
-    from fieldbench.records import Record
-    from fieldbench.store import RunStore, encode_row
+    from fieldbench.records import Record, encode
+    from fieldbench.store.run import RunStore
 
     plan, _, _ = planned(plugin, *many(cells, trials))
     RunStore.open(run, plan).close()
@@ -183,13 +183,13 @@ def write_run(plugin: Path, run: Path, cells: int, trials: int) -> None:
             curve = {"step": list(range(0, 500, 25)), "rmse": [score] * 20}
             diagnostics = {"curve": curve, "observed": 9, "batch": 1, "busy_slots": 2}
             record = Record(trial, "ok", "", metrics, score / 100, "cpu", 5 * 10**7, diagnostics=diagnostics)
-            file.write(encode_row(record.as_row()))
+            file.write(encode(record.as_row()))
 
 
 def measure(name: str, plugin: Path, run: Path, cells: int, trials: int) -> None:
     """Do one thing and print what it took; the imports, which every command pays anyway, come first."""
-    from fieldbench.session import Results
-    from fieldbench.store import RunStore
+    from fieldbench.results import Results
+    from fieldbench.store.run import RunStore
 
     plan, _, _ = planned(plugin, *many(cells, trials))
     if name == "table":

@@ -18,8 +18,9 @@ if TYPE_CHECKING:
     from fieldbench.metric import Metric
     from fieldbench.noise import Noise
     from fieldbench.plugin import Plugin, parameter
+    from fieldbench.results import Results
     from fieldbench.sensing import Sampler
-    from fieldbench.session import Results, run
+    from fieldbench.session import run
 
     __version__: str
 
@@ -56,7 +57,8 @@ _HOMES = {
     "noise": ["Noise"],
     "plugin": ["Plugin", "parameter"],
     "sensing": ["Sampler"],
-    "session": ["Results", "run"],
+    "results": ["Results"],
+    "session": ["run"],
 }
 
 

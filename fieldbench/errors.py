@@ -76,10 +76,15 @@ def as_reason(error: BaseException) -> str:
     return str(error) if isinstance(error, RequestError) else one_line(error)
 
 
+#: A value longer than this is not quoted; its place says where to look.
+_LONGEST_VALUE = 60
+
+
 def first_complaint(error: pydantic.ValidationError) -> str:
     """What pydantic found wrong, in one line: where, what was given, and why that will not do."""
     # Where several types are allowed, that a number is not finite says more than that it is no other type.
     first = min(error.errors(), key=lambda found: found["type"] != "finite_number")
-    where = ".".join(str(item) for item in first["loc"])
+    given = repr(first["input"])
+    named = [".".join(str(item) for item in first["loc"]), given if len(given) <= _LONGEST_VALUE else ""]
     message = first["msg"].removeprefix("Value error, ")
-    return f"{where}: {message[0].lower()}{message[1:]}" if where else f"{message[0].lower()}{message[1:]}"
+    return f"{' '.join(filter(None, named))}: {message[0].lower()}{message[1:]}".removeprefix(": ")

@@ -21,7 +21,7 @@ from fieldbench.field import Axis, Field, FloatArray, Observation
 from fieldbench.plan import cell_identity
 from fieldbench.records import OK, Trial
 from fieldbench.registry import Registry
-from fieldbench.store import FIELDS
+from fieldbench.store.files import FIELDS
 from fieldbench.trial import Draw, Keep, run
 
 

@@ -11,9 +11,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
+from operator import itemgetter
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
 from pydantic import Field as Limited
 from typing_extensions import TypedDict
 
@@ -175,8 +176,7 @@ def decode(line: bytes, *, diagnostics: bool = True) -> dict[str, Any]:
         row: dict[str, Any] = (_WHOLE if diagnostics else _BRIEF).validate_json(line)
     except ValidationError as error:
         raise ValueError(first_complaint(error)) from None
-    trial = _key(tuple(row[name] for name in CELL), row["seed"], row["identity"], row["trial"])
-    if row["key"] != trial:
+    if row["key"] != _key(_cell(row), row["seed"], row["identity"], row["trial"]):
         raise ValueError("its key is not that of its trial")
     return row
 
@@ -213,17 +213,24 @@ class _Brief(TypedDict):
     timed: NotRequired[Timed]
 
 
+def _object(value: object) -> object:
+    return value if isinstance(value, dict) else {}
+
+
 class _Whole(_Brief):
-    diagnostics: NotRequired[dict[str, Any]]
+    #: What is no object there is left out: scores do not rest on it.
+    diagnostics: NotRequired[Annotated[dict[str, Any], BeforeValidator(_object)]]
 
 
-_BRIEF, _WHOLE = TypeAdapter(_Brief), TypeAdapter(_Whole)
+_BRIEF: TypeAdapter[Any] = TypeAdapter(_Brief)
+_WHOLE: TypeAdapter[Any] = TypeAdapter(_Whole)
+_cell = itemgetter(*CELL)
 
 
 def _key(cell: tuple[Any, ...], seed: int, identity: str, number: int) -> str:
     digest = _series_digest(cell, seed, identity).copy()
     digest.update(b"%d}" % number)
-    return digest.hexdigest()[:24]
+    return str(digest.hexdigest()[:24])
 
 
 @lru_cache(maxsize=4096)

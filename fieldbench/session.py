@@ -8,16 +8,15 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 import pydantic
 
 from fieldbench import datafile
-from fieldbench.errors import RequestError
+from fieldbench.errors import RequestError, first_complaint
 from fieldbench.execution import Options, Stop, check_backend, execute, slots
 from fieldbench.plan import Plan, Plannable, Request
 from fieldbench.plugin import Plugin
@@ -26,17 +25,17 @@ from fieldbench.progress import Progress, in_words
 from fieldbench.records import FAILURES, Record, Trial, cell_of
 from fieldbench.registry import Registry, Sources
 from fieldbench.report.facts import Facts, gather
+from fieldbench.results import Results
 from fieldbench.spec import parse
-from fieldbench.store import MANIFEST, RunStore, check_folder, read_manifest, read_rows
+from fieldbench.store.files import MANIFEST
+from fieldbench.store.manifest import existing_run, read_manifest
+from fieldbench.store.merge import joined_facts
+from fieldbench.store.merge import reuse as take_from_others
+from fieldbench.store.run import RunStore, check_folder, read_rows
 from fieldbench.trial import Records
 
 if TYPE_CHECKING:
-    import pandas as pd
-    from matplotlib.figure import Figure
-
-    from fieldbench.report.comparison import Comparison
-    from fieldbench.report.stored import StoredRun
-    from fieldbench.report.tables import Table
+    pass
 
 #: What a method, dataset, ... can be given as: a spec, an object, or a class (its default parameters).
 Named: TypeAlias = str | Plugin | type[Plugin]
@@ -50,6 +49,9 @@ class Watch(Protocol):
 
     def update(self, progress: Progress, record: Record) -> None:
         """A trial has ended."""
+
+    def say(self, text: str) -> None:
+        """Something about the run that is worth a line."""
 
     def stopping(self) -> None:
         """Somebody asked for an end; what is running is finished."""
@@ -65,6 +67,9 @@ class Unwatched:
         return None
 
     def update(self, progress: Progress, record: Record) -> None:
+        return None
+
+    def say(self, text: str) -> None:
         return None
 
     def stopping(self) -> None:
@@ -85,6 +90,7 @@ class Session:
         options: Options | None = None,
         out: str | Path | None = None,
         save_fields: bool = False,
+        reuse: Sequence[str | Path] = (),
     ) -> None:
         """Validate the request and the devices; nothing is read or written yet.
 
@@ -95,10 +101,12 @@ class Session:
             out: the run's folder; by default one in ``runs/`` that the plan alone determines, so that the
                 same request goes on where it stopped.
             save_fields: keep truth, observation and estimate of every trial that is run.
+            reuse: folders of other runs; what they have finished is taken from there.
 
         Raises:
             RequestError: for anything wrong in it.
         """
+        self._reuse = tuple(existing_run(folder) for folder in reuse)
         self.sources = Sources.from_environment() if sources is None else sources
         self.options = options or Options()
         self.registry = Registry(self.sources)
@@ -115,7 +123,7 @@ class Session:
     def facts(self) -> Facts:
         """What tables must know of the plan; units as far as its data has been looked at, now or before."""
         facts = gather(self.plan, self.registry, self._units)
-        known = read_facts(self.path).units if (self.path / MANIFEST).is_file() else {}
+        known = Facts.of_run(read_manifest(self.path)).units if (self.path / MANIFEST).is_file() else {}
         return replace(facts, units={**known, **facts.units})
 
     def progress(self, *, fresh: bool = False, retry_failed: bool = False) -> Progress:
@@ -124,7 +132,7 @@ class Session:
         Raises:
             RequestError: if the folder cannot be the plan's.
         """
-        check_folder(self.path, self.plan, fresh=fresh)
+        check_folder(self.path, fresh=fresh)
         if fresh or not (self.path / MANIFEST).is_file():
             return self._nothing_yet()
         return self._stored_progress(retry_failed)
@@ -137,7 +145,7 @@ class Session:
         wanted = {cell: self.plan.identity(cell) for cell in self.plan.cells}
         for row in read_rows(self.path, diagnostics=False):
             cell = cell_of(row)
-            planned = row["seed"] == self.plan.request.seed and wanted.get(cell) == row["identity"]
+            planned = row["seed"] == self.plan.request.seed and row["identity"] == wanted.get(cell) != ""
             status = row["status"]
             if row["trial"] in self.plan.numbers and planned and not (retry_failed and status in FAILURES):
                 progress.remember(cell, status, row.get("metrics") or {}, row.get("seconds"))
@@ -160,22 +168,26 @@ class Session:
             stop: lets the caller ask for an end.
 
         Raises:
-            RequestError: if the folder is of another plan or in use, data is missing, or the plan turns
-                out to be impossible on it.
+            RequestError: if the folder is no run or in use, data is missing, or the plan turns out to be
+                impossible on it.
+            StorageError: if a record cannot be written; what is written stays.
         """
         watch, stop = watch or Unwatched(), stop or Stop()
         self._ready(fresh, retry_failed)
         with RunStore.open(self.path, self.plan, fresh=fresh) as store:
-            store.manifest["facts"] = self.facts.as_dict()
+            taken = self._take_from_others(store, retry_failed)
+            store.manifest.facts = joined_facts([store.manifest.facts, self.facts.as_dict()])
             store.begin(self._provenance())
             progress = self._stored_progress(retry_failed)
+            if said := _growth(self.path, progress, taken, store.superseded):
+                watch.say(said)
             records = self._records(store, retry_failed, stop)
             outcome = "interrupted"
             watch.start(progress)
             try:
                 with contextlib.closing(records):  # whatever ends this, no worker goes on
                     for record in records:
-                        store.append(record)
+                        store.append(replace(record, session=store.session))
                         progress.add(record.trial.cell, record.status, record.metrics, record.seconds)
                         watch.update(progress, record)
                 outcome = "complete" if progress.left == 0 else "interrupted"
@@ -183,6 +195,12 @@ class Session:
                 watch.close()
                 store.end(outcome)
         return progress
+
+    def _take_from_others(self, store: RunStore, retry_failed: bool) -> int:
+        if not self._reuse:
+            return 0
+        done = store.finished(retry_failed)
+        return take_from_others(store, self._reuse, {trial.key for trial in self.plan if trial.key not in done})
 
     def _ready(self, fresh: bool, retry_failed: bool) -> None:
         """Look at the data before the folder is made, unless nothing is left to be done."""
@@ -198,132 +216,6 @@ class Session:
         from fieldbench.execution.provenance import provenance
 
         return {**provenance(self.slots), "plugins": self.registry.distributions}
-
-
-class Results:
-    """The results of a run, for a notebook."""
-
-    def __init__(self, path: str | Path, *, sources: Sources | None = None, keep: object = None) -> None:
-        """
-        Args:
-            path: a run directory.
-            sources: plugins besides the installed ones, for fields that have to be computed again.
-            keep: anything that must live as long as the results, such as a temporary folder.
-
-        Raises:
-            RequestError: if there is no run at ``path``.
-        """
-        self.path = Path(path)
-        self._facts = read_facts(self.path)
-        self._sources = sources
-        self._keep = keep
-
-    @cached_property
-    def _frame(self) -> pd.DataFrame:
-        from fieldbench.report.frame import read_frame
-
-        return read_frame(self.path)
-
-    def frame(self) -> pd.DataFrame:
-        """The records as a pandas frame, one row a trial, metrics as columns."""
-        return self._frame.copy()
-
-    def table(
-        self,
-        *,
-        rows: str | Sequence[str] | None = None,
-        columns: str | Sequence[str] = "rate",
-        metric: str | None = None,
-        spread: str = "std",
-    ) -> Table:
-        """A table of means, as :func:`fieldbench.report.tables.make_table` describes it.
-
-        Raises:
-            RequestError: for an unknown factor, metric or spread.
-        """
-        from fieldbench.report.tables import make_table
-
-        rows = [rows] if isinstance(rows, str) else rows
-        columns = [columns] if isinstance(columns, str) else columns
-        table = make_table(self._frame, self._facts, rows=rows, columns=columns, metric=metric, spread=spread)
-        here, asked = len(self._frame), self._facts.size
-        return replace(table, unfinished=f"unfinished: {here} of {asked} trials are here" if here < asked else "")
-
-    def compare(
-        self,
-        *,
-        metric: str | None = None,
-        average: str | Sequence[str] = (),
-        only: Mapping[str, Sequence[object]] | None = None,
-    ) -> Comparison:
-        """Every pair of methods, trial by trial, as :func:`fieldbench.report.comparison.compare` describes it.
-
-        Args:
-            metric: what is compared; by default the headline metric of each dataset.
-            average: factors over which each trial's scores are averaged first.
-            only: levels of factors: ``{"method": ["tap", "tnn"], "rate": [0.1]}``.
-
-        Raises:
-            RequestError: for an unknown factor or metric, or fewer than two methods.
-        """
-        from fieldbench.report.comparison import compare
-
-        stored = self._stored(only)
-        average = [average] if isinstance(average, str) else average
-        return compare(stored.frame, stored.facts, metric=metric, average=average)
-
-    def plot(
-        self,
-        kind: str,
-        *,
-        only: Mapping[str, Sequence[object]] | None = None,
-        trial: int | None = None,
-        axis: str | int | None = None,
-        at: Sequence[int] = (),
-    ) -> dict[str, Figure]:
-        """Figures of one kind, by name.
-
-        Args:
-            kind: ``rate``, ``epoch``, ``slices``, ``attention``, ``cost``, ``strips`` or ``ranks``.
-            only: levels of factors, as in :meth:`compare`.
-            trial, axis, at: for the kinds that show fields: which trial, the axis that is cut, indices along it.
-
-        Raises:
-            RequestError: if this run has nothing to show of that kind.
-        """
-        from fieldbench.report.figures import View, draw
-
-        return draw(self._stored(only), kind, View(trial=trial, axis=None if axis is None else str(axis), at=tuple(at)))
-
-    def report(self, path: str | Path | None = None, *, recompute: bool = False) -> Path:
-        """Write the run as one HTML file (``report.html`` in its folder by default), and return where it is.
-
-        Args:
-            path: the file.
-            recompute: compute fields again that were not kept, for the slice browser.
-        """
-        from fieldbench.report.page import write_page
-
-        stored = self._stored(None)
-        return write_page(stored, Path(path) if path else stored.path / "report.html", recompute=recompute)
-
-    def _stored(self, only: Mapping[str, Sequence[object]] | None) -> StoredRun:
-        from fieldbench.report.stored import StoredRun
-
-        chosen = {
-            factor: [str(level) for level in ([levels] if isinstance(levels, str) else levels)]
-            for factor, levels in (only or {}).items()
-        }
-        return StoredRun(self.path, self._sources or Sources.from_environment(), chosen)
-
-    def __repr__(self) -> str:
-        return f"Results of {self.path}\n\n{self.table()}" if len(self._frame) else f"Results of {self.path}: no trials"
-
-    def _repr_html_(self) -> str:
-        from html import escape
-
-        table = self.table().to("html") if len(self._frame) else "no trials"
-        return f"{table}\n<p><small>{escape(str(self.path))}</small></p>"
 
 
 def run(
@@ -343,6 +235,7 @@ def run(
     fresh: bool = False,
     retry_failed: bool = False,
     save_fields: bool = False,
+    reuse: Sequence[str | Path] = (),
     plugins: Iterable[str | Path] = (),
     progress: bool = True,
     **options: Any,
@@ -365,6 +258,7 @@ def run(
         fresh: start over.
         retry_failed: run failed trials again.
         save_fields: keep truth, observation and estimate of every trial that is run.
+        reuse: folders of other runs; what they have finished is taken from there.
         plugins: single-file plugins, or folders of them.
         progress: whether to print how it goes.
 
@@ -390,7 +284,7 @@ def run(
             first_trial=first_trial,
         )
     except pydantic.ValidationError as error:
-        raise RequestError(first_problem(error)) from None
+        raise RequestError(first_complaint(error)) from None
     unknown = set(options) - set(Options.__dataclass_fields__)
     if unknown:
         from fieldbench.errors import nearest
@@ -404,6 +298,7 @@ def run(
         options=Options(device=device, jobs=jobs, **options),
         out=Path(folder.name) if folder else out or None,
         save_fields=save_fields,
+        reuse=reuse,
     )
     for kind, given in (("method", methods), ("dataset", datasets), ("noise", noises), ("sampler", samplers)):
         _must_read_back(kind, given, session.registry)
@@ -425,6 +320,9 @@ class Line:
 
     def update(self, progress: Progress, record: Record) -> None:
         self._show(progress)
+
+    def say(self, text: str) -> None:
+        sys.stderr.write(f"{text}\n")
 
     def stopping(self) -> None:
         self._note = "; finishing what is running, interrupt again to stop now"
@@ -464,27 +362,22 @@ def interruptible(stop: Stop, watch: Watch) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def read_facts(path: Path) -> Facts:
-    """What a run's manifest knows of its specs and plans.
-
-    Raises:
-        RequestError: if there is no run at ``path``.
-    """
-    return Facts.of_run(read_manifest(path))
+def _growth(path: Path, progress: Progress, taken: int, superseded: int) -> str:
+    """What a run has already that goes on, in words; an empty text where there is nothing to say."""
+    said = []
+    if progress.done and progress.left:
+        said.append(f"{path} has {progress.done} of these {progress.total} trials; {progress.left} are computed now")
+    if taken:
+        said.append(f"{taken} trials were taken from other runs")
+    if superseded:
+        said.append(f"{superseded} trials of an earlier version of their plugins or data are kept and not counted")
+    return "; ".join(said)
 
 
 def default_folder(plan: Plan) -> Path:
     """``runs/tap-tnn-radiomap1-1a2b3c4d``: readable, and the same for the same plan."""
     methods, datasets = (_short(texts) for texts in (plan.methods, [setting.dataset for setting in plan.settings]))
     return Path("runs") / f"{methods}-{datasets}-{plan.digest[:8]}"
-
-
-def first_problem(error: pydantic.ValidationError) -> str:
-    """The first complaint about a request, in one line."""
-    first = error.errors()[0]
-    name = str(first["loc"][0]) if first["loc"] else "the request"
-    message = first["msg"].removeprefix("Value error, ")
-    return f"{name} {first['input']!r}: {message[0].lower()}{message[1:]}"
 
 
 def _short(texts: Iterable[str]) -> str:

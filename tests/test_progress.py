@@ -80,7 +80,7 @@ def test_time_to_go_counts_what_trials_cost_besides_the_method(
     progress = Progress(plan, {}, clock=clock)
     for key in trials:
         clock.now += 3.0  # each trial takes 3 s though its method takes 1 s
-        progress.add(next(trials[key]), "ok", {}, 1.0)
+        progress.add(next(trials[key]).cell, "ok", {}, 1.0)
     assert progress.seconds_left() == pytest.approx(36 * 3.0)
     clock.now += 0.5
     assert progress.seconds_left() == pytest.approx(36 * 3.0 - 0.5)

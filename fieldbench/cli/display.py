@@ -71,6 +71,9 @@ class LiveDisplay:
             with contextlib.suppress(OSError):
                 self._live.console.print(Text(line, style="red"))
 
+    def say(self, text: str) -> None:
+        self._console.print(text, markup=False, soft_wrap=True)
+
     def stopping(self) -> None:
         return None  # the display says so by itself
 
@@ -134,6 +137,9 @@ class Lines:
         now = time.monotonic()
         if progress.left == 0 or now - self._said >= max(self._every, (now - self._started) / 50):
             self._state(progress)
+
+    def say(self, text: str) -> None:
+        _say(text)
 
     def stopping(self) -> None:
         _say("finishing what is running; Ctrl-C again stops now")

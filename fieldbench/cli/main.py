@@ -25,6 +25,7 @@ from fieldbench.cli.merge import merge
 from fieldbench.cli.new_plugin import new_plugin
 from fieldbench.cli.plot import plot
 from fieldbench.cli.plugins import plugins
+from fieldbench.cli.repair import repair
 from fieldbench.cli.report import report
 from fieldbench.cli.reproduce import reproduce
 from fieldbench.cli.run import run
@@ -85,6 +86,7 @@ app.command("watch", rich_help_panel="Compare")(watch)
 app.command("reproduce", rich_help_panel="Compare")(reproduce)
 app.command("status", rich_help_panel="Compare")(status)
 app.command("merge", rich_help_panel="Compare")(merge)
+app.command("repair", rich_help_panel="Compare")(repair)
 app.command("freeze", rich_help_panel="Compare")(freeze)
 app.command("check-results", rich_help_panel="Compare")(check_results)
 app.command("train-prior", rich_help_panel="Compare")(train_prior)

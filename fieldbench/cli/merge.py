@@ -27,8 +27,8 @@ def merge(
     """
     import sys
 
-    from fieldbench.merging import CONFLICTS
-    from fieldbench.merging import merge as join
+    from fieldbench.store.files import CONFLICTS
+    from fieldbench.store.merge import merge as join
 
     merged = join(runs, out)
     print(f"{merged.trials} trials from {len(runs)} runs are in {out}")

@@ -154,6 +154,15 @@ def run(
         Path | None,
         typer.Option(metavar="FOLDER", help="Folder of the run.", rich_help_panel=WHERE, show_default="runs/..."),
     ] = None,
+    reuse: Annotated[
+        list[Path],
+        typer.Option(
+            metavar="RUN",
+            help="Take what another run has finished from there. May be repeated.",
+            rich_help_panel=WHERE,
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Delete what the folder holds and start over.", rich_help_panel=WHERE)
     ] = False,
@@ -235,7 +244,14 @@ def run(
         scheduler=scheduler,
         timing=timing,
     )
-    session = Session(request, sources=sources(plugin, no_plugin), options=options, out=out, save_fields=save_fields)
+    session = Session(
+        request,
+        sources=sources(plugin, no_plugin),
+        options=options,
+        out=out,
+        save_fields=save_fields,
+        reuse=reuse,
+    )
     if dry_run:
         preview(session, session.progress(fresh=fresh, retry_failed=retry_failed))
         return 0
@@ -247,8 +263,7 @@ def read_suite(name: str, methods: str | None, trials: int | None) -> Suite:
     import pydantic
 
     from fieldbench import suite as suites
-    from fieldbench.errors import RequestError
-    from fieldbench.session import first_problem
+    from fieldbench.errors import RequestError, first_complaint
     from fieldbench.spec import split
 
     if methods is not None:
@@ -259,7 +274,7 @@ def read_suite(name: str, methods: str | None, trials: int | None) -> Suite:
     try:
         return suites.Suite.model_validate({**dict(suite), "trials": trials})
     except pydantic.ValidationError as error:
-        raise RequestError(first_problem(error)) from None
+        raise RequestError(first_complaint(error)) from None
 
 
 def must_name_something(option: str, text: str) -> None:
@@ -318,8 +333,8 @@ def _table(session: Session, suite: Suite | None, format: str) -> str:
 
     from fieldbench.cli.table import styled
     from fieldbench.report import reproduction
-    from fieldbench.session import Results
-    from fieldbench.store import read_rows
+    from fieldbench.results import Results
+    from fieldbench.store.run import read_rows
 
     if suite is None:
         return Results(session.path).table().to(format, styled=styled(sys.stdout.isatty()))
@@ -363,10 +378,9 @@ def _read_request(
     """The request that the options describe; what is not given has the request's own default."""
     import pydantic
 
-    from fieldbench.errors import RequestError
+    from fieldbench.errors import RequestError, first_complaint
     from fieldbench.grid import expand, read_assignment
     from fieldbench.plan import Request
-    from fieldbench.session import first_problem
     from fieldbench.spec import split
 
     specs = expand(
@@ -379,7 +393,7 @@ def _read_request(
     try:
         return Request.model_validate({**specs, **rest})
     except pydantic.ValidationError as error:
-        raise RequestError(first_problem(error)) from None
+        raise RequestError(first_complaint(error)) from None
 
 
 def _number(text: str) -> float:

@@ -27,18 +27,20 @@ def status(
     from rich.console import Console
     from rich.table import Table
 
-    from fieldbench.standing import standing
+    from fieldbench.store.status import run_status
 
-    found = standing(run)
+    found = run_status(run)
     console = Console(highlight=False)
     console.print(f"{run}: {found.done} of {found.planned} trials are done", markup=False, soft_wrap=True)
+    if found.damage:
+        console.print(found.damage, markup=False, soft_wrap=True)
     if found.writer:
         console.print(f"It is being written by {found.writer}.", markup=False, soft_wrap=True)
     for line in found.sessions:
         console.print(f"  {line}", markup=False, soft_wrap=True)
     console.print()
 
-    columns = ["ok", "not applicable", "failed", "missing"]
+    columns = ["ok", "not applicable", "failed", "missing", "superseded"]
     used = [name for name in columns if name == "ok" or any(counts[name] for counts in found.methods.values())]
     grid = Table.grid(padding=(0, 2))
     grid.add_column()

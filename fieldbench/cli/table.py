@@ -45,7 +45,7 @@ def table(
     """
     import sys
 
-    from fieldbench.session import Results
+    from fieldbench.results import Results
     from fieldbench.spec import split
 
     made = Results(run).table(

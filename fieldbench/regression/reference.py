@@ -11,7 +11,7 @@ import io
 import itertools
 import math
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 from typing import Any
@@ -23,8 +23,9 @@ from fieldbench.errors import RequestError, nearest
 from fieldbench.records import OK
 from fieldbench.report.stored import StoredRun
 from fieldbench.spec import parse
-from fieldbench.standing import standing
-from fieldbench.store import storing, write_whole
+from fieldbench.store.files import storing, write_whole
+from fieldbench.store.manifest import SessionEntry
+from fieldbench.store.status import run_status
 
 #: What a table cell is, and with seed and trial a trial; no version is part of it.
 CELL = ("method", "dataset", "sampler", "noise", "select", "rate")
@@ -84,10 +85,10 @@ def from_run(path: Path, exact: Mapping[str, float] | None = None) -> Scores:
     """
     stored = StoredRun(Path(path))
     frame, facts = stored.frame, stored.facts
-    stands = standing(path)
-    if stands.done < stands.planned:
+    status = run_status(path)
+    if status.done < status.planned:
         raise RequestError(
-            f"{path} is unfinished: {stands.done} of {stands.planned} trials are here; run it to its end"
+            f"{path} is unfinished: {status.done} of {status.planned} trials are here; run it to its end"
         )
     if frame.empty:
         raise RequestError(f"{path} holds no trial; run something first")
@@ -104,7 +105,7 @@ def from_run(path: Path, exact: Mapping[str, float] | None = None) -> Scores:
         device=[name.partition(":")[0] for name in plain["device"]],
     )
     kept = rows[~_is_calibration(rows)]
-    origin = {**_origin(stored.manifest), "higher is better": ", ".join(facts.higher_is_better)}
+    origin = {**_origin(stored.manifest.sessions), "higher is better": ", ".join(facts.higher_is_better)}
     return Scores(_ordered(kept), {name: text for name, text in origin.items() if text})
 
 
@@ -315,29 +316,28 @@ def _tolerance(method: str, exact: Mapping[str, float]) -> float:
     return exact.get(method, exact.get(_bare(method), math.nan))
 
 
-def _origin(manifest: Mapping[str, Any]) -> dict[str, str]:
+def _origin(sessions: Sequence[SessionEntry]) -> dict[str, str]:
     """The sessions' machines and versions, a line each; several where the run was made in several places."""
-    sessions = manifest.get("sessions", [])
 
     def each(texts: list[str]) -> str:
         return "; ".join(dict.fromkeys(text for text in texts if text))
 
-    def versions(session: Mapping[str, Any]) -> str:
-        python = {"python": session.get("python", ""), "fieldbench": session.get("fieldbench", "")}
-        return ", ".join(f"{name} {version}" for name, version in {**python, **session.get("libraries", {})}.items())
+    def versions(session: SessionEntry) -> str:
+        python = {"python": session.python, "fieldbench": session.fieldbench}
+        return ", ".join(f"{name} {version}" for name, version in {**python, **session.libraries}.items())
 
     plugins = [
-        ", ".join(f"{PurePath(name).name} {version}" for name, version in session.get("plugins", {}).items())
+        ", ".join(f"{PurePath(name).name} {version}" for name, version in session.plugins.items())
         for session in sessions
     ]
     return {
-        "made": each([str(session.get("started", ""))[:10] for session in sessions]),
-        "command": each([_command(session.get("command", [])) for session in sessions]),
+        "made": each([session.started[:10] for session in sessions]),
+        "command": each([_command(session.command) for session in sessions]),
         "versions": each([versions(session) for session in sessions]),
         "plugins": each(plugins),
-        "machine": each([f"{session.get('cpu', '')}, {session.get('cores', '?')} cores" for session in sessions]),
-        "gpus": each([", ".join(gpu["name"] for gpu in session.get("gpus", [])) for session in sessions]),
-        "slots": each([str(sum(session.get("slots", {}).values())) for session in sessions]),
+        "machine": each([f"{session.cpu}, {session.cores or '?'} cores" for session in sessions]),
+        "gpus": each([", ".join(str(gpu.get("name", "")) for gpu in session.gpus) for session in sessions]),
+        "slots": each([str(sum((session.slots or {}).values())) for session in sessions]),
     }
 
 

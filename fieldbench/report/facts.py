@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
+from fieldbench.errors import RequestError, first_complaint
 from fieldbench.plan import Plan
 from fieldbench.plugin import Plugin
 from fieldbench.registry import Registry
 from fieldbench.spec import Part, format_value, parse
-from fieldbench.standing import wanted_trials
+from fieldbench.store.files import MANIFEST
+from fieldbench.store.manifest import Manifest
 
 #: Columns of a record that are no metric but can be tabled like one, each with its unit.
 MEASURES: dict[str, str] = {"seconds": "s", "peak_memory": "bytes"}
@@ -52,22 +56,23 @@ class Facts:
         return {key: value for key, value in asdict(self).items() if key not in ("trials", "size")}
 
     @classmethod
-    def of_run(cls, manifest: Mapping[str, Any]) -> Facts:
-        """The facts of a stored run: what :meth:`as_dict` gave its manifest, and what all its plans ask for.
+    def of_run(cls, manifest: Manifest) -> Facts:
+        """The facts of a stored run: what :meth:`as_dict` gave its manifest, and what was asked for in all.
 
         What is missing or unknown is left out.
+
+        Raises:
+            RequestError: if the manifest has facts that are none.
         """
-        tuples = ("order", "higher_is_better", "with_unit", "trained")
-        known: dict[str, Any] = {
-            key: tuple(value) if key in tuples else value
-            for key, value in manifest.get("facts", {}).items()
-            if key in cls.__dataclass_fields__
-        }
-        wanted = wanted_trials(manifest["plans"])
+        try:
+            known = _FACTS.validate_python(manifest.facts)
+        except ValidationError as error:
+            raise RequestError(f"the facts in {MANIFEST} are damaged: {first_complaint(error)}") from None
         trials: Counter[int] = Counter()
-        for numbers in wanted.values():
-            trials |= Counter(seed for seed, _ in numbers)  # the larger count of each seed
-        return cls(**{**known, "trials": trials, "size": sum(map(len, wanted.values()))})
+        for planned in manifest.cells:
+            for seed, spans in planned.trials.items():
+                trials[seed] = max(trials[seed], sum(count for _, count in spans))
+        return replace(known, trials=trials, size=sum(planned.count() for planned in manifest.cells))
 
     def unit(self, metric: str, dataset: str) -> str:
         """The unit of a metric (or of seconds and memory) on a dataset, or an empty text."""
@@ -84,6 +89,9 @@ class Facts:
         if text in self.parameters:
             return self.parameters[text]
         return _written(parse(text))
+
+
+_FACTS = TypeAdapter(Facts)
 
 
 def gather(plan: Plan, registry: Registry, units: Mapping[str, str] | None = None) -> Facts:

@@ -4,50 +4,64 @@ from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic_core import from_json
+from numpy.typing import NDArray
 
-from fieldbench.store import TRIALS, without_diagnostics
+from fieldbench.records import CELL, Cell
+from fieldbench.store.files import TRIALS
+from fieldbench.store.manifest import read_manifest
+from fieldbench.store.rows import Rows
 
 #: Columns with few distinct texts: kept as categories.
-TEXTS = ("method", "dataset", "sampler", "noise", "select", "status", "device")
+TEXTS = ("status", "device", "machine", "session", "timed")
 
 #: Columns of numbers, each with its type and the value that stands for a missing one.
 NUMBERS: dict[str, tuple[type, float]] = {
-    "rate": (float, np.nan),
     "trial": (np.int64, -1),
     "seed": (np.int64, -1),
     "seconds": (float, np.nan),
     "peak_memory": (float, np.nan),
+    "slots": (np.int64, 0),
 }
 
-_BLOCK = 8 * 2**20  # bytes read and parsed at once
+_CHUNK = 20_000  # rows made into arrays at once
 
 
 def read_frame(path: Path) -> pd.DataFrame:
-    """The records of a run directory, one row a trial, metrics as columns; diagnostics are left out.
+    """The records of a run that count, one row a trial, metrics as columns; diagnostics are left out.
 
-    A trial that was run again (``--retry-failed``) counts once, as it ended last. A last line that does not end
-    was cut short and does not count. Text columns are categories, so that memory grows by tens of bytes a row.
+    A trial that was run again (``--retry-failed``) counts once, as it ended last; rows of an earlier version of a
+    cell's plugins or data do not count. Text columns are categories, so that memory grows by tens of bytes a row.
 
     Returns:
         A frame with columns key, method, dataset, sampler, noise, select, rate, trial, seed, status, error,
-        seconds, device, peak_memory and one for each metric (NaN where a trial has no such score).
+        seconds, device, peak_memory, machine, slots, session, timed and one for each metric (NaN where a trial has
+        no such score).
+
+    Raises:
+        RequestError: if there is no run at ``path``.
     """
+    identities = read_manifest(path).identities
     columns = _Columns()
     with _uncollected():
-        for rows in _parsed(Path(path) / TRIALS):
-            columns.extend(rows)
+        rows = iter(Rows(Path(path) / TRIALS))
+        while chunk := list(islice(rows, _CHUNK)):
+            columns.extend(chunk)
     frame = columns.frame()
-    if frame["key"].duplicated().any():
-        frame = frame.drop_duplicates("key", keep="last")
+    last = ~frame["key"].duplicated(keep="last").to_numpy()
+    frame = frame[last & columns.current(identities)]
     # Trials end in another order in every run, and sums depend on the order of their terms.
-    return frame.sort_values(["seed", "trial"], kind="stable", ignore_index=True)
+    ordered = frame.sort_values(["seed", "trial"], kind="stable", ignore_index=True)
+    specs = {name: ordered[name].cat.remove_unused_categories() for name in CELL if name != "rate"}
+    whole: pd.DataFrame = ordered.assign(**specs)
+    return whole
 
 
 class _Columns:
@@ -60,16 +74,17 @@ class _Columns:
         self._names: dict[str, dict[str, int]] = {name: {} for name in TEXTS}
         self._numbers: dict[str, list[np.ndarray]] = {name: [] for name in NUMBERS}
         self._metrics: dict[str, list[tuple[int, np.ndarray]]] = {}
+        #: Rows of one cell and identity have one number, from which all columns of the cell are made.
+        self._series: dict[tuple[Any, ...], int] = {}
+        self._series_of: list[np.ndarray] = []
 
     def extend(self, rows: list[dict[str, Any]]) -> None:
         for name, values in self._objects.items():
             values.extend(row.get(name, "") for row in rows)
         for name in TEXTS:
-            names = self._names[name]
             texts = [row.get(name, "") for row in rows]
-            for text in set(texts).difference(names):
-                names[text] = len(names)
-            self._codes[name].append(np.fromiter(map(names.__getitem__, texts), np.int32, len(rows)))
+            self._codes[name].append(_numbered(texts, self._names[name]))
+        self._series_of.append(_numbered([(*_cell(row), row["identity"]) for row in rows], self._series))
         for name, (kind, missing) in NUMBERS.items():
             # A missing number is None in a row that says so; numpy makes NaN of it.
             self._numbers[name].append(np.array([row.get(name, missing) for row in rows], kind))
@@ -79,22 +94,63 @@ class _Columns:
             self._metrics.setdefault(name, []).append((self._size, numbers))
         self._size += len(rows)
 
+    @property
+    def series(self) -> NDArray[np.int32]:
+        """The number of each row's cell and identity."""
+        return np.concatenate([np.empty(0, np.int32), *self._series_of])
+
+    def current(self, identities: Mapping[Cell, str]) -> np.ndarray:
+        """Which rows have the identity of their cell that counts: the one given, or that of the cell's last row."""
+        kinds, series = list(self._series), self.series
+        counts = {Cell(*kinds[number][:-1]): kinds[number][-1] for number in _in_order_of_their_last(series)}
+        counts |= identities
+        fine = [counts.get(Cell(*cell)) == identity for *cell, identity in kinds]
+        return np.asarray(fine, dtype=bool)[series]
+
     def frame(self) -> pd.DataFrame:
+        series = self.series
         data: dict[str, Any] = {"key": pd.Series(self._objects["key"], dtype=object)}
+        for place, name in enumerate(CELL):
+            levels = [kind[place] for kind in self._series]
+            if name == "rate":
+                data[name] = np.array(levels, float)[series]
+            else:
+                names: dict[Any, int] = {}
+                data[name] = _categories(_numbered(levels, names)[series], names)
         for name in TEXTS:
             codes = np.concatenate(self._codes[name]) if self._size else np.empty(0, np.int32)
-            data[name] = pd.Categorical.from_codes(codes, categories=pd.Index(list(self._names[name]), dtype=object))
+            data[name] = _categories(codes, self._names[name])
         for name, (kind, _) in NUMBERS.items():
             data[name] = np.concatenate(self._numbers[name]) if self._size else np.empty(0, kind)
         data["error"] = pd.Series(self._objects["error"], dtype=object)
-        first = ["key", "method", "dataset", "sampler", "noise", "select", "rate", "trial", "seed"]
-        order = [*first, "status", "error", "seconds", "device", "peak_memory"]
-        columns = {name: data[name] for name in order}
+        order = ["key", *CELL, "trial", "seed", "status", "error", "seconds", "device", "peak_memory"]
+        columns = {name: data[name] for name in [*order, "machine", "slots", "session", "timed"]}
         for name in self._metrics:
             columns[name] = np.full(self._size, np.nan)
             for start, values in self._metrics[name]:
                 columns[name][start : start + len(values)] = values
         return pd.DataFrame(columns)
+
+
+#: The cell of a row as a tuple, quickly: a million of them are read at once.
+_cell = itemgetter(*CELL)
+
+
+def _numbered(values: Sequence[Any], numbers: dict[Any, int]) -> np.ndarray:
+    """The number of each value; new ones are added to ``numbers``."""
+    for value in dict.fromkeys(values):
+        numbers.setdefault(value, len(numbers))
+    return np.fromiter(map(numbers.__getitem__, values), np.int32, len(values))
+
+
+def _categories(codes: np.ndarray, names: Mapping[str, int]) -> pd.Categorical:
+    return pd.Categorical.from_codes(codes, categories=pd.Index(list(names), dtype=object))
+
+
+def _in_order_of_their_last(series: np.ndarray) -> list[int]:
+    """Distinct numbers, that of the last row last."""
+    distinct, from_the_end = np.unique(series[::-1], return_index=True)
+    return [int(number) for number in distinct[np.argsort(-from_the_end)]]
 
 
 @contextlib.contextmanager
@@ -107,32 +163,3 @@ def _uncollected() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def _parsed(file: Path) -> Iterator[list[dict[str, Any]]]:
-    """The rows of the file in blocks of lines that end, without their diagnostics."""
-    if not file.is_file():
-        return
-    rest = b""
-    with file.open("rb") as stream:
-        while block := stream.read(_BLOCK):
-            *lines, rest = (rest + block).split(b"\n")
-            if rows := _rows(lines):
-                yield rows
-
-
-def _rows(lines: list[bytes]) -> list[dict[str, Any]]:
-    heads = [without_diagnostics(line) for line in lines if line.strip()]
-    try:
-        parsed = from_json(b"[" + b",".join(heads) + b"]")
-    except ValueError:
-        parsed = [row for line in lines if (row := _row(line)) is not None]
-    return [row for row in parsed if isinstance(row, dict) and "key" in row]
-
-
-def _row(line: bytes) -> dict[str, Any] | None:
-    try:
-        row = from_json(line)
-    except ValueError:
-        return None
-    return row if isinstance(row, dict) else None

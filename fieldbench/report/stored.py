@@ -20,7 +20,8 @@ from fieldbench.report.facts import Facts
 from fieldbench.report.frame import read_frame
 from fieldbench.report.settings import SETTING, records_of, settings_of, title_of
 from fieldbench.spec import parse
-from fieldbench.store import existing_run, read_manifest, read_rows
+from fieldbench.store.manifest import Manifest, existing_run, read_manifest
+from fieldbench.store.run import read_rows
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ class StoredRun:
         object.__setattr__(self, "path", existing_run(self.path))
 
     @cached_property
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> Manifest:
         return read_manifest(self.path)
 
     @cached_property

@@ -17,7 +17,8 @@ from fieldbench.errors import RequestError
 from fieldbench.report.page import main, page
 from fieldbench.report.page.drawings import Drawing, drawings
 from fieldbench.report.stored import StoredRun
-from fieldbench.store import MANIFEST, TRIALS, existing_run
+from fieldbench.store.files import MANIFEST, TRIALS
+from fieldbench.store.manifest import existing_run
 
 LOOPBACK = "127.0.0.1"
 

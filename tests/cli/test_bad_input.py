@@ -114,19 +114,6 @@ def test_a_wrong_request_gets_one_line_and_code_2(fieldbench, tmp_path: Path, li
     assert not Path("runs").exists()
 
 
-def test_a_folder_of_another_plan_is_refused_and_left_alone(run) -> None:
-    assert run("mean").code == 0
-    before = Path("kept/trials.jsonl").read_bytes()
-    for option in ((), ("--dry-run",)):
-        outcome = run("mean", "--seed", "1", *option)
-        assert outcome.code == 2
-        (complaint,) = outcome.err.splitlines()
-        assert "kept" in complaint
-        assert "seed" in complaint
-        assert "--out" in complaint
-        assert Path("kept/trials.jsonl").read_bytes() == before
-
-
 def test_what_starts_over_needs_no_manifest_that_can_be_read(run) -> None:
     assert run("mean", "--trials", "1").code == 0
     Path("kept/manifest.json").write_text("{")

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy
 import pytest
 
-from fieldbench.store import read_rows
+from fieldbench.store.run import read_rows
 from tests.cli.conftest import TOYS, Command
 
 

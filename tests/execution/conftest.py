@@ -18,8 +18,9 @@ from fieldbench.execution import Options, Stop, execute
 from fieldbench.plan import Plan, Request
 from fieldbench.records import Record
 from fieldbench.registry import Registry, Sources
-from fieldbench.session import Results, Session
-from fieldbench.store import read_rows
+from fieldbench.results import Results
+from fieldbench.session import Session
+from fieldbench.store.run import read_rows
 
 TOYS = Path(__file__).with_name("toys.py")
 SOURCES = Sources(files=(str(TOYS),))

@@ -72,7 +72,7 @@ def test_killing_the_parent_in_the_middle_of_a_line_loses_only_that(
     """The third record is cut at half its length by a real kill."""
     script = """
 import os, signal
-from fieldbench import store
+from fieldbench.store import run as store
 write, count = store._write_all, []
 def cut(file, data, position):
     count.append(1)
@@ -185,7 +185,7 @@ def test_a_file_that_may_not_grow_ends_the_run_with_one_line(
     """The same without special rights: a limit on the size of files takes the place of the disk's end."""
     script = """
 import resource, signal
-from fieldbench.store import RunStore
+from fieldbench.store.run import RunStore
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 append = RunStore.append
 def filling(self, record):

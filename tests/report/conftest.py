@@ -15,11 +15,11 @@ import fieldbench
 from fieldbench import fields
 from fieldbench.plan import Plan, Request
 from fieldbench.preflight import examine
-from fieldbench.records import trial_of
+from fieldbench.records import encode, trial_of
 from fieldbench.registry import Registry, Sources
 from fieldbench.report.facts import gather
 from fieldbench.report.stored import StoredRun
-from fieldbench.store import RunStore, encode_row
+from fieldbench.store.run import RunStore
 from fieldbench.trial import run
 
 NASTY = "</script><b>too sparse</b> & 'quoted'"
@@ -116,7 +116,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plan = Plan(Request(methods=["learner", "flat", "half", "fussy"], datasets="sea", trials=4), registry)
     units = examine(plan, registry)
     with RunStore.open(folder, plan) as store:
-        store.manifest["facts"] = gather(plan, registry, units).as_dict()
+        store.manifest.facts = gather(plan, registry, units).as_dict()
         store.begin({"command": ["/somewhere/bin/fieldbench", "run", "--methods", "learner,flat,half,fussy"]})
         for trial in plan:
             keep = fields.keeping(folder) if trial.number == 0 else None
@@ -139,11 +139,11 @@ def write_run(tmp_path: Path) -> Callable[..., StoredRun]:
         folder = tmp_path / "written"
         folder.mkdir()
         (folder / "manifest.json").write_text(
-            json.dumps({"format": 1, "plans": [], "facts": facts, **(manifest or {})})
+            json.dumps({"format": 2, "cells": [], "facts": facts, **(manifest or {})})
         )
         rows = [{**PLAIN, **row} for row in given]
         keyed = ({"key": trial_of(row).key, "status": "ok", **row} for row in rows)
-        (folder / "trials.jsonl").write_bytes(b"".join(map(encode_row, keyed)))
+        (folder / "trials.jsonl").write_bytes(b"".join(map(encode, keyed)))
         return StoredRun(folder)
 
     return write

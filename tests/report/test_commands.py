@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from fieldbench.cli.main import main
-from fieldbench.session import Results
+from fieldbench.results import Results
 
 
 @pytest.fixture

@@ -10,11 +10,15 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from fieldbench.records import Cell, Record, Trial
-from fieldbench.report import frame as module
+from fieldbench.records import Cell, Record, Trial, encode
 from fieldbench.report.frame import read_frame
 from fieldbench.report.stored import StoredRun
-from fieldbench.store import encode_row, read_rows
+from fieldbench.store.run import read_rows
+
+
+@pytest.fixture(autouse=True)
+def manifest(tmp_path: Path) -> None:
+    (tmp_path / "manifest.json").write_text('{"format": 2, "cells": []}')
 
 
 def record(number: int, **rest: Any) -> Record:
@@ -23,7 +27,7 @@ def record(number: int, **rest: Any) -> Record:
 
 
 def write(folder: Path, *records: Record, end: bytes = b"") -> Path:
-    (folder / "trials.jsonl").write_bytes(b"".join(encode_row(item.as_row()) for item in records) + end)
+    (folder / "trials.jsonl").write_bytes(b"".join(encode(item.as_row()) for item in records) + end)
     return folder
 
 
@@ -48,14 +52,13 @@ def test_a_trial_that_was_run_again_counts_once_as_it_ended_last(tmp_path: Path)
 @pytest.mark.parametrize("cut", [1, 2, 8, 40, 200])
 def test_a_torn_last_line_does_not_count_here_nor_there(tmp_path: Path, cut: int) -> None:
     """Wherever it ends: within its diagnostics, which are not read, or before."""
-    torn = encode_row(record(2, diagnostics={"curve": {"step": [1, 2]}}).as_row())[:-cut]
-    (tmp_path / "manifest.json").touch()
+    torn = encode(record(2, diagnostics={"curve": {"step": [1, 2]}}).as_row())[:-cut]
     assert read_frame(write(tmp_path, record(0), record(1), end=torn))["trial"].tolist() == [0, 1]
     assert [row["trial"] for row in read_rows(tmp_path)] == [0, 1]
 
 
 def test_a_line_of_rubbish_in_the_middle_costs_itself_alone(tmp_path: Path) -> None:
-    lines = [encode_row(record(0).as_row()), b'{"key": nonsense\n', encode_row(record(1).as_row())]
+    lines = [encode(record(0).as_row()), b'{"key": nonsense\n', encode(record(1).as_row())]
     (tmp_path / "trials.jsonl").write_bytes(b"".join(lines))
     assert read_frame(tmp_path)["trial"].tolist() == [0, 1]
 
@@ -68,13 +71,15 @@ def test_what_looks_like_diagnostics_in_a_message_is_a_message(tmp_path: Path) -
 
 
 def test_rows_of_other_versions_are_read(tmp_path: Path) -> None:
-    old = {"key": "k", "method": "tap", "status": "ok", "rate": 0.1, "trial": 3, "metrics": {"rmse": 1.0}}
+    later = ("seconds", "peak_memory", "machine", "slots", "session", "timed", "diagnostics", "error")
+    old = {name: value for name, value in record(3).as_row().items() if name not in later}
     new = {**record(4).as_row(), "mood": "fine"}
     (tmp_path / "trials.jsonl").write_text(f"{json.dumps(old)}\n{json.dumps(new)}\n")
-    frame = read_frame(tmp_path)
-    assert sorted(frame["trial"]) == [3, 4]
-    assert frame.set_index("trial").loc[3, "rmse"] == 1.0
-    assert math.isnan(frame.set_index("trial").loc[3, "seconds"])
+    frame = read_frame(tmp_path).set_index("trial")
+    assert sorted(frame.index) == [3, 4]
+    assert frame.loc[3, "rmse"] == 3 / 7
+    assert math.isnan(frame.loc[3, "seconds"])
+    assert (frame.loc[3, "machine"], frame.loc[3, "slots"]) == ("", 0)
 
 
 def test_scores_that_are_not_finite_are_read(tmp_path: Path) -> None:
@@ -83,12 +88,13 @@ def test_scores_that_are_not_finite_are_read(tmp_path: Path) -> None:
     assert math.isnan(frame["rmse"].iloc[1])
 
 
-def test_blocks_may_end_anywhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = write(tmp_path, *(record(number) for number in range(20)))
-    whole = read_frame(folder)
-    for size in (1, 7, 100, 1000):
-        monkeypatch.setattr(module, "_BLOCK", size)
-        pd.testing.assert_frame_equal(read_frame(folder), whole)
+def test_no_row_is_lost_between_the_parts_in_which_a_long_file_is_read(tmp_path: Path) -> None:
+    cell = Cell("tap", "ssf", "random", "none", "final", 0.1)
+    numbers = range(40_003)
+    write(tmp_path, *(Record(Trial(cell, 7, number, "abc"), "ok", metrics={"rmse": number / 7}) for number in numbers))
+    frame = read_frame(tmp_path)
+    assert frame["trial"].tolist() == list(numbers)
+    assert frame["rmse"].tolist() == [number / 7 for number in numbers]
 
 
 def test_nothing_is_an_empty_frame_with_all_columns(tmp_path: Path) -> None:

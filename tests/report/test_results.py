@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fieldbench.session import Results
+from fieldbench.results import Results
 
 pytest.importorskip("matplotlib", reason="figures come with the extra plots")
 

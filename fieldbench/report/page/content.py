@@ -18,8 +18,8 @@ from fieldbench.report.page.drawings import MOST, Drawing
 from fieldbench.report.settings import SETTING
 from fieldbench.report.stored import StoredRun
 from fieldbench.report.tables import SPREADS, Table, make_table
-from fieldbench.standing import Standing, standing
-from fieldbench.store import read_rows
+from fieldbench.store.run import read_rows
+from fieldbench.store.status import RunStatus, run_status
 
 _NO_FIGURES = (
     f"<p class='quiet'>Figures and slices need matplotlib; {html.escape(how_to_install('plots'))}, then write "
@@ -32,9 +32,9 @@ MOST_TRIALS = 2000
 
 def sections(run: StoredRun, figures: Sequence[Drawing], album: Album | None) -> str:
     """Everything between a page's head and foot."""
-    stands = standing(run.path)
+    status = run_status(run.path)
     if run.frame.empty:
-        return f"<h1>{_text(_name(run))}</h1>\n<p class='lead'>No trial has ended yet.</p>\n{_state(stands)}"
+        return f"<h1>{_text(_name(run))}</h1>\n<p class='lead'>No trial has ended yet.</p>\n{_state(status)}"
     table = make_table(run.frame, run.facts, spread="interval")
     comparison = _comparison(run)
     parts = [
@@ -42,7 +42,7 @@ def sections(run: StoredRun, figures: Sequence[Drawing], album: Album | None) ->
         ("comparison", "Comparison", _compared(comparison) if comparison else ""),
         ("figures", "Figures", _figures(figures, len(run.settings))),
         ("slices", "Slices", _slices(album)),
-        ("failures", "Failures", _failures(run, stands)),
+        ("failures", "Failures", _failures(run, status)),
         ("trials", "Trials", _trials(run)),
         ("provenance", "Provenance", _provenance(run)),
     ]
@@ -52,7 +52,7 @@ def sections(run: StoredRun, figures: Sequence[Drawing], album: Album | None) ->
     head = [
         f"<h1>{_text(_name(run))}</h1>",
         f'<p class="lead">{_text(sentence)}</p>',
-        _state(stands),
+        _state(status),
         f'<nav aria-label="Sections"><ul>{links}</ul></nav>',
     ]
     body = [
@@ -114,11 +114,12 @@ def _scrolling(table: str, label: str) -> str:
     return f'<div class="scroll" tabindex="0" role="region" aria-label="{_text(label)}">{table}</div>'
 
 
-def _state(stands: Standing) -> str:
-    failed = sum(len(rows) for rows in stands.failures.values())
-    text = f"{stands.done} of {stands.planned} trials are done"
+def _state(status: RunStatus) -> str:
+    failed = sum(len(rows) for rows in status.failures.values())
+    text = f"{status.done} of {status.planned} trials are done"
     text += f"; {failed} failed (<a href='#failures'>which</a>)" if failed else ", none failed"
-    running = f' <span class="live quiet">Being written by {_text(stands.writer)}.</span>' if stands.writer else ""
+    text += f". {_text(status.damage)}" if status.damage else ""
+    running = f' <span class="live quiet">Being written by {_text(status.writer)}.</span>' if status.writer else ""
     return f'<p class="{"alert" if failed else "quiet"}">{text}.{running}</p>'
 
 
@@ -294,13 +295,13 @@ def _slices(album: Album | None) -> str:
 <div class="pictures">{pictures}</div><div class="scales">{scales}</div>{note}</div>"""
 
 
-def _failures(run: StoredRun, stands: Standing) -> str:
-    if not stands.failures:
+def _failures(run: StoredRun, status: RunStatus) -> str:
+    if not status.failures:
         return ""
     pieces = []
-    shown = read_rows(run.path, keys={rows[0]["key"] for rows in stands.failures.values()})
+    shown = read_rows(run.path, keys={rows[0]["key"] for rows in status.failures.values()})
     diagnostics = {row["key"]: row.get("diagnostics", {}) for row in shown}
-    for (method, status, error), rows in stands.failures.items():
+    for (method, outcome, error), rows in status.failures.items():
         trace = str(diagnostics.get(rows[0]["key"], {}).get("traceback", ""))
         where = ", ".join(
             f"{row['dataset']} rate {row['rate']:g} {run.draw_name(row['trial'], row['seed'])}" for row in rows[:5]
@@ -308,7 +309,7 @@ def _failures(run: StoredRun, stands: Standing) -> str:
         more = f" and {len(rows) - 5} more" if len(rows) > 5 else ""
         details = f"<pre>{_text(trace)}</pre>" if trace else ""
         pieces.append(
-            f"<details><summary><strong>{_text(method)}</strong>: {len(rows)} {_text(status)}: {_text(error)}</summary>"
+            f"<details><summary><strong>{_text(method)}</strong>: {len(rows)} {outcome}: {_text(error)}</summary>"
             f"<p class='quiet'>{_text(where + more)}</p>{details}</details>"
         )
     return "\n".join(pieces)
@@ -351,18 +352,15 @@ def _trials(run: StoredRun) -> str:
 
 def _provenance(run: StoredRun) -> str:
     manifest = run.manifest
-    sessions = manifest.get("sessions", [])
+    sessions = manifest.sessions
     pieces = []
-    commands = list(dict.fromkeys(_again(session["command"]) for session in sessions if session.get("command")))
+    commands = list(dict.fromkeys(_again(session.command) for session in sessions if session.command))
     if commands:
         which = "This command repeats it" if len(commands) == 1 else "Each of these commands repeats its part"
         lines = _text("\n".join(commands))
         pieces.append(f"<p>{which}, or goes on where it stopped:</p><pre>{lines}</pre>")
-    for plan in manifest.get("plans", []):
-        request = {key: value for key, value in plan["request"].items() if value not in ([], None)}
-        pieces.append(f"<h3>Plan {_text(plan['identity'][:8])}</h3>{_listed(request)}")
     for number, session in enumerate(sessions, 1):
-        shown = {key: value for key, value in session.items() if key != "command"}
+        shown = {key: value for key, value in session.model_dump().items() if key != "command"}
         pieces.append(
             f"<details><summary>Session {number} of {len(sessions)}: machine and versions</summary>"
             f"{_listed(shown)}</details>"

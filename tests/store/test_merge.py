@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import resource
 from math import inf, nan
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,14 @@ import pytest
 
 from fieldbench.errors import RequestError
 from fieldbench.execution import Options
-from fieldbench.merging import CONFLICTS, merge
-from fieldbench.records import CRASHED, FAILED, NOT_APPLICABLE, OK, Record
-from fieldbench.session import Results, Session
-from fieldbench.standing import standing
-from fieldbench.store import RunStore, read_manifest, read_rows
+from fieldbench.records import CRASHED, FAILED, NOT_APPLICABLE, OK, Record, encode, trial_of
+from fieldbench.results import Results
+from fieldbench.session import Session
+from fieldbench.store.files import CONFLICTS, StorageError
+from fieldbench.store.manifest import read_manifest
+from fieldbench.store.merge import merge
+from fieldbench.store.run import RunStore, read_rows
+from fieldbench.store.status import run_status
 from tests.execution.conftest import SOURCES, plan, request, results, run
 
 
@@ -43,8 +47,8 @@ def test_trials_of_two_machines_join_to_the_run_of_one(tmp_path: Path) -> None:
     merged = merge([tmp_path / "here", tmp_path / "there"], tmp_path / "both")
     assert (merged.trials, merged.alike, merged.conflicts) == (10, 0, ())
     assert results(tmp_path / "both") == results(tmp_path / "one")
-    assert len(read_manifest(tmp_path / "both")["sessions"]) == 2
-    assert standing(tmp_path / "both").planned == 10
+    assert len(read_manifest(tmp_path / "both").sessions) == 2
+    assert run_status(tmp_path / "both").planned == 10
     table = Results(tmp_path / "both").table()
     assert {cell["planned"] for cell in table.cells()} == {5}
     assert table.unfinished == ""
@@ -53,7 +57,7 @@ def test_trials_of_two_machines_join_to_the_run_of_one(tmp_path: Path) -> None:
 def test_a_run_that_was_extended_lacks_what_any_of_its_plans_asks_for(tmp_path: Path) -> None:
     stored(tmp_path / "run", trials=2)
     stored(tmp_path / "run", trials=2, first_trial=2, statuses={3: "missing"})
-    assert (standing(tmp_path / "run").done, standing(tmp_path / "run").planned) == (3, 4)
+    assert (run_status(tmp_path / "run").done, run_status(tmp_path / "run").planned) == (3, 4)
     table = Results(tmp_path / "run").table()
     assert table.unfinished == "unfinished: 3 of 4 trials are here"
     assert [(cell["count"], cell["planned"]) for cell in table.cells()] == [(3, 4)]
@@ -116,27 +120,114 @@ def test_a_merge_that_cannot_read_its_runs_leaves_nothing_behind(tmp_path: Path)
     first, second = stored(tmp_path / "first"), stored(tmp_path / "second", seed=1)
     file = second / "trials.jsonl"
     whole = file.read_bytes()
-    file.write_bytes(whole.replace(b'"diagnostics":{', b'"diagnostics":{"loss":[1,,2]', 1))
-    with pytest.raises(RequestError, match=r"line 1 of .* is damaged"):
+    file.unlink()
+    file.mkdir()
+    with pytest.raises(RequestError, match=r"trials\.jsonl is no file"):
         merge([first, second], tmp_path / "both")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "second"]
+    file.rmdir()
     file.write_bytes(whole)
     assert merge([first, second], tmp_path / "both").trials == 6
 
 
-def test_runs_that_compare_something_else_are_refused(tmp_path: Path) -> None:
-    first, other = stored(tmp_path / "first"), stored(tmp_path / "other", rates=[0.5])
-    with pytest.raises(RequestError, match=r"do not compare the same: only .* has .*steady"):
-        merge([first, other], tmp_path / "both")
-    assert not (tmp_path / "both").exists()
+@pytest.mark.parametrize(
+    ("change", "trials"),
+    [
+        ({"rates": [0.5]}, 6), ({"rates": [0.3, 0.5]}, 6), ({"methods": ["troubled"]}, 6),
+        ({"noises": ["gaussian"]}, 6), ({"samplers": ["fibers"]}, 6), ({"trials": 5}, 5),
+    ],
+    ids=str,
+)  # fmt: skip
+def test_runs_of_other_methods_or_rates_are_joined(tmp_path: Path, change: dict[str, Any], trials: int) -> None:
+    first, other = stored(tmp_path / "first"), stored(tmp_path / "other", **change)
+    assert merge([first, other], tmp_path / "both").trials == trials
+    status = run_status(tmp_path / "both")
+    assert (status.planned, status.done) == (trials, trials)
+    assert len(Results(tmp_path / "both").frame()) == trials
 
 
-def test_runs_of_other_versions_are_refused(tmp_path: Path) -> None:
-    first, other = stored(tmp_path / "first"), stored(tmp_path / "other")
-    file = other / "trials.jsonl"
-    identity = next(iter(plan())).identity
-    file.write_text(file.read_text().replace(identity, "0" * 16))
-    with pytest.raises(RequestError, match="different versions of plugins or data"):
+def with_identity(out: Path, identity: str) -> Path:
+    """A run whose plugins were of another version."""
+    rows = [{**row, "identity": identity} for row in read_rows(out)]
+    (out / "trials.jsonl").write_bytes(b"".join(encode({**row, "key": trial_of(row).key}) for row in rows))
+    manifest = read_manifest(out)
+    for cell in manifest.cells:
+        cell.identity = identity
+    manifest.write(out)
+    return out
+
+
+def test_versions_that_contradict_each_other_are_refused_by_name(tmp_path: Path) -> None:
+    first, other = stored(tmp_path / "first"), with_identity(stored(tmp_path / "other", trials=5), "0" * 16)
+    with pytest.raises(
+        RequestError, match=r"first and .*other contradict each other: steady on wave, random 30 % was made with diff"
+    ):
         merge([first, other], tmp_path / "both")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "other"]
+
+
+def test_superseded_rows_are_left_behind(tmp_path: Path) -> None:
+    """An earlier version of a method is in both files, but counts in neither."""
+    folders = [with_identity(stored(tmp_path / name, seed=seed), "0" * 16) for seed, name in enumerate("ab")]
+    for seed, folder in enumerate(folders):
+        stored(folder, seed=seed, shift=0.5)
+    assert merge(folders, tmp_path / "both").trials == 6
+    assert {row["metrics"]["rmse"] for row in read_rows(tmp_path / "both")} == {0.5, 1.5, 2.5}
+
+
+def test_a_row_can_name_no_file_of_this_machine(tmp_path: Path) -> None:
+    """A key that is a path would have been copied from there."""
+    secret = tmp_path / "secret.npz"
+    secret.write_text("secret")
+    first, second = stored(tmp_path / "first"), stored(tmp_path / "second", seed=1)
+    (second / "fields").mkdir()
+    file = second / "trials.jsonl"
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    rows[0]["key"] = str(secret.with_suffix(""))
+    rows[1]["key"] = "../../secret"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    assert merge([first, second], tmp_path / "both").trials == 4
+    assert not (tmp_path / "both" / "fields").exists()
+
+
+@pytest.mark.parametrize("what", ["file", "folder", "trials.jsonl", "manifest.json", "pipe"])
+def test_no_link_of_another_run_is_followed(tmp_path: Path, what: str) -> None:
+    secret = tmp_path / "secret"
+    first, second = stored(tmp_path / "first"), stored(tmp_path / "second", seed=1)
+    key = next(iter(read_rows(second)))["key"]
+    if what == "folder":
+        secret.mkdir()
+        (secret / f"{key}.npz").write_text("secret")
+        (second / "fields").symlink_to(secret)
+    elif what in ("file", "pipe"):
+        (second / "fields").mkdir()
+        if what == "file":
+            secret.write_text("secret")
+            (second / "fields" / f"{key}.npz").symlink_to(secret)
+        else:
+            os.mkfifo(second / "fields" / f"{key}.npz")
+    else:
+        (second / what).rename(secret)
+        (second / what).symlink_to(secret)
+    if what in ("file", "pipe"):
+        assert merge([first, second], tmp_path / "both").trials == 6
+        assert not list((tmp_path / "both").glob("fields/*"))
+    else:
+        with pytest.raises(RequestError, match="is a link"):
+            merge([first, second], tmp_path / "both")
+        assert not (tmp_path / "both").exists()
+
+
+def test_a_merge_that_finds_no_room_leaves_no_folder(tmp_path: Path) -> None:
+    folders = [stored(tmp_path / str(seed), seed=seed, trials=20) for seed in (0, 1)]
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, hard))
+    try:
+        with pytest.raises(StorageError, match="cannot be written"):
+            merge(folders, tmp_path / "both")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0", "1"]
 
 
 def test_a_merged_run_never_overwrites_anything(tmp_path: Path) -> None:
@@ -167,11 +258,11 @@ def test_kept_fields_are_those_of_the_rows_that_are_taken(tmp_path: Path) -> Non
     assert (found, kept) == (expected, {})
 
 
-def test_standing_counts_done_failed_and_missing(tmp_path: Path) -> None:
+def test_status_counts_done_failed_and_missing(tmp_path: Path) -> None:
     out = tmp_path / "run"
     statuses = {0: OK, 1: CRASHED, 2: FAILED, 3: NOT_APPLICABLE, 4: "missing"}
     stored(out, trials=5, statuses=statuses)
-    found = standing(out)
+    found = run_status(out)
     assert (found.planned, found.done) == (5, 4)
     assert dict(found.methods["steady"]) == {"ok": 1, "failed": 2, "not applicable": 1, "missing": 1}
     assert list(found.failures) == [("steady", CRASHED, "it is crashed"), ("steady", FAILED, "it is failed")]
@@ -180,10 +271,10 @@ def test_standing_counts_done_failed_and_missing(tmp_path: Path) -> None:
     assert "on run (2 x cpu); complete 20" in found.sessions[0]
 
 
-def test_standing_names_who_is_writing_and_what_did_not_end(tmp_path: Path) -> None:
+def test_status_names_who_is_writing_and_what_did_not_end(tmp_path: Path) -> None:
     with RunStore.open(tmp_path / "run", plan()) as store:
         store.begin({})
-        found = standing(tmp_path / "run")
+        found = run_status(tmp_path / "run")
     assert found.writer == f"process {os.getpid()} on {os.uname().nodename}"
     assert found.sessions[0].endswith("not ended properly")
     assert (found.planned, found.done) == (4, 0)

@@ -1,0 +1,147 @@
+"""The results of a run, for a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fieldbench.registry import Sources
+from fieldbench.report.facts import Facts
+from fieldbench.store.manifest import read_manifest
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
+    from fieldbench.report.comparison import Comparison
+    from fieldbench.report.stored import StoredRun
+    from fieldbench.report.tables import Table
+
+
+class Results:
+    """The results of a run, for a notebook."""
+
+    def __init__(self, path: str | Path, *, sources: Sources | None = None, keep: object = None) -> None:
+        """
+        Args:
+            path: a run directory.
+            sources: plugins besides the installed ones, for fields that have to be computed again.
+            keep: anything that must live as long as the results, such as a temporary folder.
+
+        Raises:
+            RequestError: if there is no run at ``path``.
+        """
+        self.path = Path(path)
+        self._facts = Facts.of_run(read_manifest(self.path))
+        self._sources = sources
+        self._keep = keep
+
+    @cached_property
+    def _frame(self) -> pd.DataFrame:
+        from fieldbench.report.frame import read_frame
+
+        return read_frame(self.path)
+
+    def frame(self) -> pd.DataFrame:
+        """The records as a pandas frame, one row a trial, metrics as columns."""
+        return self._frame.copy()
+
+    def table(
+        self,
+        *,
+        rows: str | Sequence[str] | None = None,
+        columns: str | Sequence[str] = "rate",
+        metric: str | None = None,
+        spread: str = "std",
+    ) -> Table:
+        """A table of means, as :func:`fieldbench.report.tables.make_table` describes it.
+
+        Raises:
+            RequestError: for an unknown factor, metric or spread.
+        """
+        from fieldbench.report.tables import make_table
+
+        rows = [rows] if isinstance(rows, str) else rows
+        columns = [columns] if isinstance(columns, str) else columns
+        table = make_table(self._frame, self._facts, rows=rows, columns=columns, metric=metric, spread=spread)
+        here, asked = len(self._frame), self._facts.size
+        return replace(table, unfinished=f"unfinished: {here} of {asked} trials are here" if here < asked else "")
+
+    def compare(
+        self,
+        *,
+        metric: str | None = None,
+        average: str | Sequence[str] = (),
+        only: Mapping[str, Sequence[object]] | None = None,
+    ) -> Comparison:
+        """Every pair of methods, trial by trial, as :func:`fieldbench.report.comparison.compare` describes it.
+
+        Args:
+            metric: what is compared; by default the headline metric of each dataset.
+            average: factors over which each trial's scores are averaged first.
+            only: levels of factors: ``{"method": ["tap", "tnn"], "rate": [0.1]}``.
+
+        Raises:
+            RequestError: for an unknown factor or metric, or fewer than two methods.
+        """
+        from fieldbench.report.comparison import compare
+
+        stored = self._stored(only)
+        average = [average] if isinstance(average, str) else average
+        return compare(stored.frame, stored.facts, metric=metric, average=average)
+
+    def plot(
+        self,
+        kind: str,
+        *,
+        only: Mapping[str, Sequence[object]] | None = None,
+        trial: int | None = None,
+        axis: str | int | None = None,
+        at: Sequence[int] = (),
+    ) -> dict[str, Figure]:
+        """Figures of one kind, by name.
+
+        Args:
+            kind: ``rate``, ``epoch``, ``slices``, ``attention``, ``cost``, ``strips`` or ``ranks``.
+            only: levels of factors, as in :meth:`compare`.
+            trial, axis, at: for the kinds that show fields: which trial, the axis that is cut, indices along it.
+
+        Raises:
+            RequestError: if this run has nothing to show of that kind.
+        """
+        from fieldbench.report.figures import View, draw
+
+        return draw(self._stored(only), kind, View(trial=trial, axis=None if axis is None else str(axis), at=tuple(at)))
+
+    def report(self, path: str | Path | None = None, *, recompute: bool = False) -> Path:
+        """Write the run as one HTML file (``report.html`` in its folder by default), and return where it is.
+
+        Args:
+            path: the file.
+            recompute: compute fields again that were not kept, for the slice browser.
+        """
+        from fieldbench.report.page import write_page
+
+        stored = self._stored(None)
+        return write_page(stored, Path(path) if path else stored.path / "report.html", recompute=recompute)
+
+    def _stored(self, only: Mapping[str, Sequence[object]] | None) -> StoredRun:
+        from fieldbench.report.stored import StoredRun
+
+        chosen = {
+            factor: [str(level) for level in ([levels] if isinstance(levels, str) else levels)]
+            for factor, levels in (only or {}).items()
+        }
+        return StoredRun(self.path, self._sources or Sources.from_environment(), chosen)
+
+    def __repr__(self) -> str:
+        return f"Results of {self.path}\n\n{self.table()}" if len(self._frame) else f"Results of {self.path}: no trials"
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        table = self.table().to("html") if len(self._frame) else "no trials"
+        return f"{table}\n<p><small>{escape(str(self.path))}</small></p>"

@@ -1,0 +1,47 @@
+"""Files of a run: how they are called, and how one is replaced as a whole."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from fieldbench.errors import FieldbenchError
+
+MANIFEST, TRIALS, LOCK, FIELDS, CONFLICTS = "manifest.json", "trials.jsonl", "lock", "fields", "conflicts.jsonl"
+
+
+class StorageError(FieldbenchError):
+    """Something could not be written. What was written before is whole; a record's trial stays to be done."""
+
+
+@contextlib.contextmanager
+def storing(path: Path) -> Iterator[None]:
+    """Turn what the system says about a file into a :class:`StorageError`."""
+    try:
+        yield
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror}") from error
+
+
+def write_whole(file: Path, text: str) -> None:
+    """Replace a file as a whole, so that no reader ever sees half of one.
+
+    Raises:
+        StorageError: if it cannot be written; what was there before is untouched.
+    """
+    with storing(file):
+        if file.exists() and not file.is_file():  # a pipe or device has nothing to lose, and must stay what it is
+            file.write_text(text, encoding="utf-8")
+            return
+        target = file.resolve()  # of a link, what it points to
+        draft = target.with_name(f"{target.name}.new")
+        try:
+            with draft.open("w", encoding="utf-8") as stream:
+                stream.write(text)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.replace(draft, target)
+        finally:
+            draft.unlink(missing_ok=True)
