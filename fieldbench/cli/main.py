@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import logging
 import os
 import sys
 from collections.abc import Sequence
@@ -107,6 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> None:
     """Run a command line called ``name`` and exit as :func:`main` does."""
     _make_streams_usable()
+    _show_what_is_logged()
     code = _code_of(app, name, arguments)
     for stream in (sys.stdout, sys.stderr):
         _empty(stream)
@@ -139,6 +141,19 @@ def _code_of(app: typer.Typer, name: str, arguments: Sequence[str] | None) -> in
 def _complain(message: str) -> None:
     with contextlib.suppress(OSError):  # nobody is there to be told
         print(f"fieldbench: {' '.join(message.split())}", file=sys.stderr, flush=True)
+
+
+class _Stderr(logging.Handler):
+    """What the library logs is for whoever reads the terminal."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        _complain(record.getMessage())
+
+
+def _show_what_is_logged() -> None:
+    log = logging.getLogger("fieldbench")
+    if not any(isinstance(handler, _Stderr) for handler in log.handlers):
+        log.addHandler(_Stderr())
 
 
 def _make_streams_usable() -> None:

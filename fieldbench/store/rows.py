@@ -69,8 +69,9 @@ class Rows:
     def tell(self) -> None:
         """Say once what is damaged."""
         text = damage(self._file, self.damaged)
-        if text and text not in _SAID:
-            _SAID.add(text)
+        which = f"{self._file.resolve()} {self.damaged}"
+        if text and which not in _SAID:
+            _SAID.add(which)
             _LOG.warning(text)
 
 

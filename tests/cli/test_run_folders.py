@@ -81,3 +81,76 @@ def test_info_prints_what_a_bug_report_needs(
     assert "broken (" in shown.out
     assert "nonsense_that_is_not_there" in shown.out
     assert str(tmp_path / "data" / "ssf" / "data.mat") in shown.out
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("status", "kept"), ("table", "kept"), ("table", "kept", "--format", "csv"), ("compare", "kept"),
+        ("plot", "kept", "--kind", "strips", "--out", "figures"), ("report", "kept"),
+        ("freeze", "kept", "--out", "f.csv"),
+        ("merge", "kept", "there", "--out", "both"),
+        ("run", "--methods", "mean,walk", "--datasets", "wave", "--trials", "3", "--jobs", "1", "--out", "kept"),
+    ],
+    ids=lambda command: command[0],
+)  # fmt: skip
+def test_every_command_names_a_damaged_line_alike(fieldbench: Command, run: Command, command: tuple[str, ...]) -> None:
+    run("mean,walk", "--trials", "3")
+    run("mean", "--trials", "1", "--first-trial", "7", "--out", "there")
+    file = Path("kept/trials.jsonl")
+    lines = file.read_bytes().splitlines(True)
+    file.write_bytes(b"".join([lines[0], lines[1].replace(b'"ok"', b"null"), *lines[2:]]))
+    shown = fieldbench(*command)
+    said = (
+        "fieldbench: kept/trials.jsonl: line 2 is damaged and counts for nothing; the same run computes its trial again"
+    )
+    assert shown.err.count(said) == 1
+    assert "Traceback" not in shown.err
+    if command[0] == "run":
+        assert shown.code == 0
+        assert len(file.read_bytes().splitlines()) == 7
+        assert "6 of 6 trials are done" in fieldbench("status", "kept").out
+
+
+def test_repair_makes_the_manifest_anew(fieldbench: Command, run: Command) -> None:
+    run("mean,walk", "--trials", "2")
+    Path("kept/manifest.json").write_text('{"format": 2, "cel')
+    for command in (("status", "kept"), ("table", "kept"), ("repair", "nowhere")):
+        shown = fieldbench(*command)
+        assert (shown.code, shown.err.count("\n")) == (2, 1)
+    repaired = fieldbench("repair", "kept")
+    assert (repaired.code, repaired.out) == (0, "kept: the manifest is made anew from 4 trials in 2 cells\n")
+    assert "4 of 4 trials are done" in fieldbench("status", "kept").out
+    again = run("mean,walk", "--trials", "3")
+    assert (again.code, "kept has 4 of these 6 trials; 2 are computed now" in again.err) == (0, True)
+    assert "rmse (m/s)" in fieldbench("table", "kept").out
+
+
+def test_reuse_takes_trials_of_another_run(fieldbench: Command, run: Command) -> None:
+    run("mean", "--trials", "2")
+    Path("kept").rename("before")
+    shown = run("mean,walk", "--trials", "2", "--reuse", "before")
+    assert "2 trials were taken from other runs" in shown.err
+    wrong = run("mean", "--reuse", "nowhere")
+    assert (wrong.code, wrong.err.count("\n")) == (2, 1)
+
+
+def test_a_run_whose_folder_is_deleted_stops_and_says_so(fieldbench: Command, tmp_path: Path) -> None:
+    plugin = tmp_path / "vandal.py"
+    plugin.write_text(
+        "import fieldbench, shutil, numpy as np\n"
+        "class Vandal(fieldbench.Method):\n"
+        '    """Deletes the folder of its run."""\n'
+        '    name = "vandal"\n'
+        "    def complete(self, observation, *, seed, device, report):\n"
+        f"        shutil.rmtree({str(tmp_path / 'kept')!r}, ignore_errors=True)\n"
+        "        return np.zeros(observation.shape)\n"
+        "@fieldbench.hookimpl\n"
+        "def fieldbench_register_methods():\n"
+        "    return [Vandal]\n"
+    )
+    arguments = ("--methods", "vandal", "--datasets", "wave", "--trials", "50", "--jobs", "1", "--device", "cpu")
+    shown = fieldbench("run", *arguments, "--out", "kept", "--plugin", str(plugin))
+    assert shown.code == 1
+    assert "kept/trials.jsonl was deleted or replaced while the run went on" in shown.err
+    assert "Traceback" not in shown.err
