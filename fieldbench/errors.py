@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import pydantic
@@ -76,10 +76,29 @@ def as_reason(error: BaseException) -> str:
     return str(error) if isinstance(error, RequestError) else one_line(error)
 
 
-def first_complaint(error: pydantic.ValidationError) -> str:
-    """What pydantic found wrong, in one line: where, what was given, and why that will not do."""
+class Complaint(NamedTuple):
+    """What pydantic found wrong first: where (outermost name first), what was given, and why it will not do."""
+
+    place: tuple[str, ...]
+    given: object
+    message: str
+
+
+def complaint(error: pydantic.ValidationError) -> Complaint:
+    """The first complaint in its parts."""
     # Where several types are allowed, that a number is not finite says more than that it is no other type.
     first = min(error.errors(), key=lambda found: found["type"] != "finite_number")
-    where = ".".join(str(item) for item in first["loc"])
     message = first["msg"].removeprefix("Value error, ")
-    return f"{where}: {message[0].lower()}{message[1:]}" if where else f"{message[0].lower()}{message[1:]}"
+    return Complaint(tuple(map(str, first["loc"])), first["input"], message[0].lower() + message[1:])
+
+
+def first_complaint(error: pydantic.ValidationError, *, quoted: bool = False) -> str:
+    """The first complaint in one line, such as ``metrics.rmse: input should be a valid number``.
+
+    Args:
+        error: what pydantic raised.
+        quoted: name the outermost place alone, and what was given: ``rates 2.0: input should be ...``.
+    """
+    place, given, message = complaint(error)
+    where = f"{place[0]} {given!r}" if quoted and place else ".".join(place)
+    return f"{where}: {message}" if where else message

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import pydantic
 
 from fieldbench import datafile
-from fieldbench.errors import RequestError
+from fieldbench.errors import RequestError, first_complaint, nearest
 from fieldbench.execution import Options, Stop, check_backend, execute, slots
 from fieldbench.plan import Plan, Plannable, Request
 from fieldbench.plugin import Plugin
@@ -390,11 +390,9 @@ def run(
             first_trial=first_trial,
         )
     except pydantic.ValidationError as error:
-        raise RequestError(first_problem(error)) from None
+        raise RequestError(first_complaint(error, quoted=True)) from None
     unknown = set(options) - set(Options.__dataclass_fields__)
     if unknown:
-        from fieldbench.errors import nearest
-
         name = min(unknown)
         raise RequestError(f"unknown option {name!r}{nearest(name, Options.__dataclass_fields__)}")
     folder = tempfile.TemporaryDirectory(prefix="fieldbench-") if out is False else None
@@ -477,14 +475,6 @@ def default_folder(plan: Plan) -> Path:
     """``runs/tap-tnn-radiomap1-1a2b3c4d``: readable, and the same for the same plan."""
     methods, datasets = (_short(texts) for texts in (plan.methods, [setting.dataset for setting in plan.settings]))
     return Path("runs") / f"{methods}-{datasets}-{plan.digest[:8]}"
-
-
-def first_problem(error: pydantic.ValidationError) -> str:
-    """The first complaint about a request, in one line."""
-    first = error.errors()[0]
-    name = str(first["loc"][0]) if first["loc"] else "the request"
-    message = first["msg"].removeprefix("Value error, ")
-    return f"{name} {first['input']!r}: {message[0].lower()}{message[1:]}"
 
 
 def _short(texts: Iterable[str]) -> str:

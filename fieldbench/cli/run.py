@@ -247,8 +247,7 @@ def read_suite(name: str, methods: str | None, trials: int | None) -> Suite:
     import pydantic
 
     from fieldbench import suite as suites
-    from fieldbench.errors import RequestError
-    from fieldbench.session import first_problem
+    from fieldbench.errors import RequestError, first_complaint
     from fieldbench.spec import split
 
     if methods is not None:
@@ -259,7 +258,7 @@ def read_suite(name: str, methods: str | None, trials: int | None) -> Suite:
     try:
         return suites.Suite.model_validate({**dict(suite), "trials": trials})
     except pydantic.ValidationError as error:
-        raise RequestError(first_problem(error)) from None
+        raise RequestError(first_complaint(error, quoted=True)) from None
 
 
 def must_name_something(option: str, text: str) -> None:
@@ -363,10 +362,9 @@ def _read_request(
     """The request that the options describe; what is not given has the request's own default."""
     import pydantic
 
-    from fieldbench.errors import RequestError
+    from fieldbench.errors import RequestError, first_complaint
     from fieldbench.grid import expand, read_assignment
     from fieldbench.plan import Request
-    from fieldbench.session import first_problem
     from fieldbench.spec import split
 
     specs = expand(
@@ -379,7 +377,7 @@ def _read_request(
     try:
         return Request.model_validate({**specs, **rest})
     except pydantic.ValidationError as error:
-        raise RequestError(first_problem(error)) from None
+        raise RequestError(first_complaint(error, quoted=True)) from None
 
 
 def _number(text: str) -> float:
