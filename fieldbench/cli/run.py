@@ -332,6 +332,7 @@ def preview(session: Session, progress: Progress) -> None:
     from collections import Counter
 
     from fieldbench.progress import in_words
+    from fieldbench.records import percent
 
     plan = session.plan
 
@@ -344,7 +345,7 @@ def preview(session: Session, progress: Progress) -> None:
     listed("methods", plan.methods)
     for setting in plan.settings:
         noise = "" if setting.noise == "none" else f", noise {setting.noise}"
-        line("on", f"{setting.dataset}, {setting.sampler} {100 * setting.rate:.6g} %{noise}")
+        line("on", f"{setting.dataset}, {setting.sampler} {percent(setting.rate)}{noise}")
     listed("select", plan.selections)
     line("trials", f"{progress.total} = {len(plan.cells)} cells x {plan.request.trials}, base seed {plan.request.seed}")
     failed = f" ({progress.failed} failed)" if progress.failed else ""

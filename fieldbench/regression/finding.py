@@ -42,7 +42,3 @@ def direction(change: float) -> str:
 
 def relative(before: float, after: float) -> str:
     return f"{after / before - 1:+.2g}" if before and math.isfinite(before) and math.isfinite(after / before) else "-"
-
-
-def shown(value: float) -> str:
-    return f"{value:.4g}"

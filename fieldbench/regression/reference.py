@@ -21,6 +21,8 @@ import pandas as pd
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.records import OK
+from fieldbench.report.formats import csv_text
+from fieldbench.report.numbers import significant
 from fieldbench.report.stored import StoredRun
 from fieldbench.spec import parse
 from fieldbench.standing import standing
@@ -110,26 +112,24 @@ def from_run(path: Path, exact: Mapping[str, float] | None = None) -> Scores:
 
 def write(scores: Scores) -> str:
     """The text of a reference file."""
-    stream = io.StringIO()
-    stream.write(f"# {_TITLE}\n")
     # A command may hold line breaks, and each text has one line.
-    stream.writelines(f"# {name}: {' '.join(text.split())}\n" for name, text in scores.origin.items())
-    writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for values in scores.frame.itertuples(index=False, name=None):
-        row = dict(zip(COLUMNS, values, strict=True))
-        digits = _DIGITS if math.isnan(row["rtol"]) else max(_DIGITS, 2 - math.floor(math.log10(row["rtol"])))
-        shown = {
-            **row,
-            "score": _number(row["score"], digits),
-            "unobserved": _number(row["unobserved"], digits),
-            "rtol": _number(row["rtol"], _RTOL_DIGITS),
-            "memory_mib": "" if math.isnan(row["memory_mib"]) else f"{row['memory_mib']:.0f}",
-            "cost": _number(row["cost"], 2),
-            "rate": repr(float(row["rate"])),
-        }
-        writer.writerow(shown)
-    return stream.getvalue()
+    above = [f"# {_TITLE}", *(f"# {name}: {' '.join(text.split())}" for name, text in scores.origin.items())]
+    rows = (_shown(dict(zip(COLUMNS, values, strict=True))) for values in scores.frame.itertuples(index=False))
+    return "\n".join([*above, csv_text(rows, COLUMNS), ""])
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with the digits of each number that its file keeps."""
+    digits = _DIGITS if math.isnan(row["rtol"]) else max(_DIGITS, 2 - math.floor(math.log10(row["rtol"])))
+    return {
+        **row,
+        "score": significant(row["score"], digits, ""),
+        "unobserved": significant(row["unobserved"], digits, ""),
+        "rtol": significant(row["rtol"], _RTOL_DIGITS, ""),
+        "memory_mib": "" if math.isnan(row["memory_mib"]) else f"{row['memory_mib']:.0f}",
+        "cost": significant(row["cost"], 2, ""),
+        "rate": repr(float(row["rate"])),
+    }
 
 
 def ready(file: Path) -> None:
@@ -269,7 +269,7 @@ def must_be_frozen_with(exact: Mapping[str, float], known: Scores) -> None:
     must_name_methods(exact, frozen.index)
     for method, rtol in frozen.items():
         asked = _tolerance(str(method), exact)
-        if not math.isnan(asked) and _number(asked, _RTOL_DIGITS) != _number(rtol, _RTOL_DIGITS):
+        if not math.isnan(asked) and significant(asked, _RTOL_DIGITS) != significant(rtol, _RTOL_DIGITS):
             has = "no tolerance" if math.isnan(rtol) else f"{rtol:g}"
             raise RequestError(
                 f"--exact {method}={asked:g} is not what the reference was frozen with ({has}); "
@@ -348,7 +348,3 @@ def _command(arguments: list[str]) -> str:
         package = PurePath(arguments[0]).parent.name
         named[:1] = ["python", "-m", "fieldbench.regression" if package == "regression" else package]
     return shlex.join(named)
-
-
-def _number(value: float, digits: int) -> str:
-    return "" if math.isnan(value) else f"{value:.{digits}g}"

@@ -24,9 +24,10 @@ from fieldbench.errors import RequestError, nearest
 from fieldbench.records import OK
 from fieldbench.report.factors import must_be_measured, ordered
 from fieldbench.report.facts import Facts
+from fieldbench.report.formats import Text
+from fieldbench.report.numbers import decimals, p_text, with_unit
 from fieldbench.report.settings import SETTING, records_of, settings_of, title_of
-
-CONFIDENCE = 0.95
+from fieldbench.report.statistics import CONFIDENCE, interval
 
 Vector: TypeAlias = NDArray[np.float64]
 
@@ -137,6 +138,11 @@ class Ranks:
     settings: int
     friedman: float
 
+    @property
+    def test(self) -> str:
+        """What Friedman's test adds to a sentence, or nothing."""
+        return "" if math.isnan(self.friedman) else f"; Friedman's test that all are alike: p = {p_text(self.friedman)}"
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -193,23 +199,12 @@ class Comparison:
     def to_text(self) -> str:
         """The comparison for a terminal: a sentence, a table of pairs for each setting, ranks, notes."""
         pieces = [self.sentence]
-        pieces += [f"{group.title}: {_measure(group)}\n{_pair_table(group)}" for group in self.groups if group.pairs]
+        pieces += [_pair_table(group) for group in self.groups if group.pairs]
         ranks = self.ranks()
         if len(self.groups) > 1 and ranks.settings:
-            from tabulate import tabulate
-
-            table = tabulate(
-                [[name, f"{mean:.2f}"] for name, mean in zip(ranks.methods, ranks.means, strict=True)],
-                ["method", "mean rank"],
-                colalign=("left", "right"),
-                disable_numparse=True,
-            )
-            note = (
-                ""
-                if math.isnan(ranks.friedman)
-                else f"; Friedman's test that all are alike: p = {p_text(ranks.friedman)}"
-            )
-            pieces.append(f"Ranks over {ranks.settings} settings (1 is best){note}\n{table}")
+            means = [[name, f"{mean:.2f}"] for name, mean in zip(ranks.methods, ranks.means, strict=True)]
+            title = f"Ranks over {ranks.settings} settings (1 is best){ranks.test}"
+            pieces.append(Text().table(title, ["method", "mean rank"], means))
         pieces.append("\n".join(self.notes))
         return "\n\n".join(pieces)
 
@@ -311,13 +306,6 @@ def holm(values: Sequence[float]) -> list[float]:
     return corrected
 
 
-def p_text(p: float) -> str:
-    """A p-value as it is printed: ``0.031``, ``< 0.001``."""
-    if math.isnan(p):
-        return "-"
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
-
-
 @dataclass(frozen=True)
 class _Paired:
     """One setting's trials, a row a trial and a column a method.
@@ -372,7 +360,7 @@ def _pair(first: str, second: str, left: Vector, right: Vector, lower: bool, few
         return Pair(first, second, math.nan, math.nan, math.nan, 0, 0, 0, missing, "none", math.nan)
     if advantage.mean() < 0:  # the means over common trials may differ from those over all
         first, second, advantage = second, first, -advantage
-    low, high = _interval(advantage)
+    low, high = interval(advantage)
     test, p = _test(advantage, fewest)
     return Pair(
         first,
@@ -387,15 +375,6 @@ def _pair(first: str, second: str, left: Vector, right: Vector, lower: bool, few
         test=test,
         p=p,
     )
-
-
-def _interval(differences: Vector) -> tuple[float, float]:
-    if len(differences) < 2:
-        return math.nan, math.nan
-    from scipy import stats
-
-    half = stats.t.ppf((1 + CONFIDENCE) / 2, len(differences) - 1) * stats.sem(differences)
-    return float(differences.mean() - half), float(differences.mean() + half)
 
 
 def _test(differences: Vector, fewest: int) -> tuple[str, float]:
@@ -416,21 +395,15 @@ def _test(differences: Vector, fewest: int) -> tuple[str, float]:
 def _digits(low: float, high: float, difference: float) -> int:
     """Decimals that show two figures of the interval's half width, or of the difference itself."""
     width = (high - low) / 2 if not math.isnan(low) and high > low else abs(difference)
-    return max(0, min(12, 1 - math.floor(math.log10(width)))) if width > 0 else 3
-
-
-def _measure(group: Group) -> str:
-    return f"{group.metric} ({group.unit})" if group.unit else group.metric
+    return min(12, decimals(width, figures=2)) if width > 0 else 3
 
 
 def _pair_table(group: Group) -> str:
-    from tabulate import tabulate
-
     heads = ["better", "worse", "difference", "95 % interval", "wins", "p (Holm)"]
     missing = any(pair.missing for pair in group.pairs)
     body = [[*pair_cells(pair), *([str(pair.missing)] if missing else [])] for pair in group.pairs]
-    aligned = ("left", "left", *("right",) * (4 + missing))
-    return tabulate(body, [*heads, *(["missing"] if missing else [])], colalign=aligned, disable_numparse=True)
+    title = f"{group.title}: {with_unit(group.metric, group.unit)}"
+    return Text().table(title, [*heads, *(["missing"] if missing else [])], body, labels=2)
 
 
 def pair_cells(pair: Pair) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 import pandas as pd
 
 from fieldbench.errors import RequestError, nearest
+from fieldbench.records import percent
 from fieldbench.report.facts import Facts
 from fieldbench.spec import format_part, parse
 
@@ -96,7 +97,7 @@ def ordered(values: Sequence[object], factor: str, facts: Facts) -> list[object]
 def label(value: object, factor: str) -> str:
     """How a level is written as the head of a row or column."""
     if factor == "rate":
-        return f"{100 * float(str(value)):.6g} %"
+        return percent(float(str(value)))
     return str(value)
 
 

@@ -11,6 +11,7 @@ import pandas as pd
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.records import FAILURES, NOT_APPLICABLE, OK
+from fieldbench.report.blocks import Block, Cell, Head
 from fieldbench.report.factors import (
     FACTORS,
     is_of_methods,
@@ -21,6 +22,10 @@ from fieldbench.report.factors import (
     with_parameters,
 )
 from fieldbench.report.facts import MEASURES, Facts
+from fieldbench.report.formats import FORMATS, STYLES, Terminal, block_table, csv_text
+from fieldbench.report.numbers import decimals
+from fieldbench.report.settings import ORDINARY
+from fieldbench.report.statistics import half_width
 
 Spread: TypeAlias = Literal["std", "stderr", "interval", "none"]
 
@@ -37,79 +42,6 @@ MEASURED = ("metric", "unit")
 #: Marks behind the head of a row or column, and what they stand for.
 ORACLE = "oracle: the estimate was chosen by looking at the truth, which no user can do; not ranked beside others"
 TRAINED = "trained on data beyond the observation"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell: the mean over the trials that ended well, and an account of all others.
-
-    Attributes:
-        mean, spread: over ``count`` trials; NaN where there are none (one, for the spread).
-        count: trials that ended well and have this metric.
-        planned: trials that the cell should have.
-        failed, not_applicable: trials of these outcomes.
-        unscored: trials that ended well without a number for this metric.
-        place: 1 for the best of those it is compared with, 2 for the second best, else 0.
-    """
-
-    mean: float = math.nan
-    spread: float = math.nan
-    count: int = 0
-    planned: int = 0
-    failed: int = 0
-    not_applicable: int = 0
-    unscored: int = 0
-    place: int = 0
-
-    @property
-    def complete(self) -> bool:
-        """Whether every planned trial is in the mean."""
-        return self.count >= self.planned
-
-    @property
-    def missing(self) -> int:
-        """Trials without any record yet."""
-        return max(0, self.planned - self.count - self.failed - self.not_applicable - self.unscored)
-
-
-@dataclass(frozen=True)
-class Head:
-    """The head of a row or column: its levels, and whether it is an oracle or trained."""
-
-    levels: tuple[object, ...]
-    text: str
-    oracle: bool = False
-    trained: bool = False
-
-
-@dataclass(frozen=True)
-class Block:
-    """A rectangle of cells that share everything but the factors of rows and columns.
-
-    Attributes:
-        levels: the factors that are fixed in this block: those that vary between blocks, and the dataset.
-        shown: those of them that the title names; one that always goes with a dataset is left out.
-        metric, unit: what the cells hold.
-        rows, columns: heads.
-        cells: the cell of each (row, column) index.
-        decimals: digits behind the point that fit all its cells.
-    """
-
-    levels: dict[str, object]
-    shown: tuple[str, ...]
-    metric: str
-    unit: str
-    rows: tuple[Head, ...]
-    columns: tuple[Head, ...]
-    cells: dict[tuple[int, int], Cell]
-    decimals: int
-
-    @property
-    def title(self) -> str:
-        """What this block shows, such as ``ssf, noise gaussian: rmse (m/s)``."""
-        fixed = ", ".join(_fixed(factor, self.levels[factor]) for factor in self.shown)
-        measure = f"{self.metric} ({self.unit})" if self.unit else self.metric
-        return f"{fixed}: {measure}" if fixed else measure
 
 
 @dataclass(frozen=True)
@@ -141,11 +73,20 @@ class Table:
         Raises:
             RequestError: for any other name.
         """
-        from fieldbench.report.formats import FORMATS
-
-        if format not in FORMATS:
+        if format == "csv":
+            return csv_text(self.cells())
+        if format not in STYLES:
             raise RequestError(f"unknown format {format!r}{nearest(format, FORMATS)}")
-        return FORMATS[format](self, styled)
+        style = Terminal() if styled and format == "text" else STYLES[format]
+        notes = [style.text(note) for note in [*self._in_common, *self.notes]]
+        return style.whole([block_table(block, style) for block in self.blocks], notes)
+
+    @property
+    def _in_common(self) -> list[str]:
+        """A line saying what the whole table has in common, as far as it is not the plainest case."""
+        plain = {**ORDINARY, "seed": 0}
+        shown = {factor: value for factor, value in self.common.items() if str(value) != str(plain.get(factor))}
+        return [", ".join(f"{factor} {value}" for factor, value in shown.items())] if shown else []
 
     def cells(self) -> Iterator[dict[str, Any]]:
         """Every cell as a flat row: its factors, metric, mean, spread and counts."""
@@ -159,7 +100,7 @@ class Table:
                     **dict(zip(self.column_factors, heads[1].levels, strict=True)),
                     "metric": block.metric,
                     "unit": block.unit,
-                    "mean": cell.mean,
+                    "mean": cell.value,
                     **({self.spread: cell.spread} if self.spread != "none" else {}),
                     "count": cell.count,
                     "planned": cell.planned,
@@ -346,12 +287,13 @@ def _block(
     return Block(
         levels={key: value for key, value in fixed.items() if key not in MEASURED},
         shown=tuple(name for name in arrangement.titles if name not in MEASURED),
+        corner=", ".join(arrangement.rows),
         metric=metric,
         unit=str(part["unit"].iloc[0]),
         rows=rows,
         columns=columns,
         cells=cells,
-        decimals=_decimals([cell.mean for cell in cells.values()]),
+        decimals=_decimals([cell.value for cell in cells.values()]),
     )
 
 
@@ -369,7 +311,7 @@ def _cell(values: Mapping[Hashable, Any], planned: int, spread: Spread) -> Cell:
     count = int(values["count"])
     deviation = float(values["std"]) if count > 1 else math.nan
     return Cell(
-        mean=float(values["mean"]) if count else math.nan,
+        value=float(values["mean"]) if count else math.nan,
         spread=_spread(deviation, count, spread),
         count=count,
         planned=planned,
@@ -384,12 +326,7 @@ def _spread(deviation: float, count: int, spread: Spread) -> float:
         return math.nan
     if spread == "std":
         return deviation
-    error = deviation / math.sqrt(count)
-    if spread == "stderr":
-        return error
-    from scipy.stats import t
-
-    return float(error * t.ppf(0.975, count - 1))
+    return deviation / math.sqrt(count) if spread == "stderr" else half_width(deviation, count)
 
 
 def _heads(part: pd.DataFrame, factors: tuple[str, ...], facts: Facts) -> tuple[Head, ...]:
@@ -431,14 +368,14 @@ def _ranked(
         return cells
     ranked = dict(cells)
     for line in lines:
-        fair = [key for key in line if cells[key].complete and not math.isnan(cells[key].mean)]
+        fair = [key for key in line if cells[key].complete and not math.isnan(cells[key].value)]
         honest = [key for key in fair if not (rows[key[0]].oracle or columns[key[1]].oracle)]
         rivals = honest or fair
-        means = sorted({cells[key].mean for key in rivals}, reverse=not lower_is_better)
+        means = sorted({cells[key].value for key in rivals}, reverse=not lower_is_better)
         if len(rivals) < 2:
             continue
         for key in rivals:
-            place = means.index(cells[key].mean) + 1
+            place = means.index(cells[key].value) + 1
             ranked[key] = replace(cells[key], place=place if place <= 2 else 0)
     return ranked
 
@@ -454,13 +391,9 @@ def _decimals(means: list[float]) -> int:
         return 3
     if max(sizes) >= 1e7 or min(sizes) < 1e-5:
         return -1
-    return max(0, 2 - math.floor(math.log10(min(sizes))))
+    return decimals(min(sizes), figures=3)
 
 
 def _goes_with_dataset(frame: pd.DataFrame, factor: str) -> bool:
     """Whether each dataset has one level of the factor alone, as the sampler usually has."""
     return bool((frame.groupby("dataset", observed=True)[factor].nunique() == 1).all())
-
-
-def _fixed(factor: str, value: object) -> str:
-    return str(value) if factor == "dataset" else f"{factor} {label(value, factor)}"

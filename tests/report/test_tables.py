@@ -204,7 +204,7 @@ def test_rows_and_columns_by_any_factor() -> None:
     block = table.blocks[0]
     assert [head.text for head in block.rows] == ["none", "gaussian"]
     assert [head.text for head in block.columns] == ["10 %", "20 %"], "rates are in order"
-    assert [[block.cells[i, j].mean for j in (0, 1)] for i in (0, 1)] == [[0.1, 0.2], [1.1, 1.2]]
+    assert [[block.cells[i, j].value for j in (0, 1)] for i in (0, 1)] == [[0.1, 0.2], [1.1, 1.2]]
     assert {cell.place for cell in block.cells.values()} == {0}, "noises are no rivals"
     across = make_table(made, Facts(), rows=["rate"], columns=["method"])
     assert {cell.place for block in across.blocks for cell in block.cells.values()} == {1}, (

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 from fieldbench.errors import RequestError
 from fieldbench.report.figures import View, file_name
 from fieldbench.report.figures.style import COLUMN, error_axis, log_axis, looks, not_finite, wrapped
+from fieldbench.report.statistics import front
 from fieldbench.report.stored import StoredRun
-from fieldbench.report.summary import front
 
 
 def draw(run: StoredRun, view: View) -> dict[str, Figure]:

@@ -12,7 +12,11 @@ from itertools import groupby
 from typing import Any
 
 from fieldbench.errors import RequestError, how_to_install
-from fieldbench.report.comparison import Comparison, compare, p_text, pair_cells
+from fieldbench.report.blocks import marks
+from fieldbench.report.comparison import Comparison, compare, pair_cells
+from fieldbench.report.factors import label
+from fieldbench.report.formats import STYLES, block_table
+from fieldbench.report.numbers import fixed, significant
 from fieldbench.report.page.browser import Album
 from fieldbench.report.page.drawings import MOST, Drawing
 from fieldbench.report.settings import SETTING
@@ -135,18 +139,18 @@ def _results(table: Table) -> str:
     ]
     body = []
     for row, (decimals, place) in zip(rows, placed, strict=True):
-        method = str(row["method"]) + " †" * row["oracle"] + " ‡" * row["trained"]
+        method = str(row["method"]) + marks(row["oracle"], row["trained"])
         levels = [_level(name, row[name]) for name in varying]
         counts = f"{row['count']}/{row['planned']}"
         unit = f" {row['unit']}" if row["unit"] and not math.isnan(row["mean"]) else ""
-        number = _text(_number(row["mean"], decimals) + unit)
+        number = _text(fixed(row["mean"], decimals) + unit)
         marked = {1: f"<strong>{number}</strong>", 2: f"<u>{number}</u>"}.get(place, number)
         body.append(
             [
                 method,
                 *levels,
                 (row["mean"], marked),
-                (row["interval"], _number(row["interval"], decimals)),
+                (row["interval"], fixed(row["interval"], decimals)),
                 (row["count"], counts if row["count"] == row["planned"] else f"<strong>{counts}</strong>"),
             ]
         )
@@ -154,33 +158,9 @@ def _results(table: Table) -> str:
     notes = "".join(f"<li>{_text(note)}</li>" for note in table.notes)
     flat = sortable("cells", f"{title}, one row a cell", columns, body)
     notes += "<li>bold: best of its setting; underlined: second best</li>"
-    return f"{_wide(table)}\n<ul class='quiet'>{notes}</ul>\n{flat}"
-
-
-def _wide(table: Table) -> str:
-    """The table as a paper has it, each block scrolling by itself."""
-    from fieldbench.report.formats import Html, write_cell
-
-    style = Html()
-    blocks = []
-    for block in table.blocks:
-        heads = "".join(f'<th scope="col">{_text(column.text)}</th>' for column in block.columns)
-        lines = [
-            f'<tr><th scope="row">{_text(row.text + " †" * row.oracle + " ‡" * row.trained)}</th>'
-            + "".join(f"<td>{write_cell(block.cells[i, j], block, style)}</td>" for j in range(len(block.columns)))
-            + "</tr>"
-            for i, row in enumerate(block.rows)
-        ]
-        corner = _text(", ".join(table.row_factors))
-        blocks.append(
-            _scrolling(
-                f"<table><caption>{_text(block.title)}</caption>"
-                f'<thead><tr><th scope="col" class="text">{corner}</th>{heads}</tr></thead>'
-                f"<tbody>{''.join(lines)}</tbody></table>",
-                block.title,
-            )
-        )
-    return "\n".join(blocks)
+    style = STYLES["html"]
+    wide = "\n".join(_scrolling(block_table(block, style), block.title) for block in table.blocks)
+    return f"{wide}\n<ul class='quiet'>{notes}</ul>\n{flat}"
 
 
 def _comparison(run: StoredRun) -> Comparison | None:
@@ -224,10 +204,7 @@ def _compared(comparison: Comparison) -> str:
     order = ""
     if several and ranks.settings:
         listed = ", ".join(f"{name} {mean:.2f}" for name, mean in zip(ranks.methods, ranks.means, strict=True))
-        test = (
-            "" if math.isnan(ranks.friedman) else f"; Friedman's test that all are alike: p = {p_text(ranks.friedman)}"
-        )
-        order = f"<p>{_text(f'Mean ranks over {ranks.settings} settings (1 is best): {listed}{test}.')}</p>"
+        order = f"<p>{_text(f'Mean ranks over {ranks.settings} settings (1 is best): {listed}{ranks.test}.')}</p>"
     notes = "".join(f"<li>{_text(note)}</li>" for note in [*comparison.notes, "bold p: below 5 %"])
     table = sortable("pairs", "Pairs of methods", columns, rows)
     return f"<ul>{sentences}</ul>{order}{table}<ul class='quiet'>{notes}</ul>"
@@ -334,8 +311,8 @@ def _trials(run: StoredRun) -> str:
             *(_level(name, row[name]) for name in varying),
             (row["trial"], str(row["trial"])),
             row["status"],
-            *((row[name], _number(row[name], None)) for name in metrics),
-            (row["seconds"], _number(row["seconds"], None)),
+            *((row[name], significant(row[name])) for name in metrics),
+            (row["seconds"], significant(row["seconds"])),
             row["error"],
         ]
         for row in frame.head(MOST_TRIALS).to_dict("records")
@@ -404,27 +381,19 @@ def _plain_sentence(table: Table) -> str:
     spread = "" if math.isnan(cell["interval"]) else f" ± {cell['interval']:.2g}"
     return (
         f"{cell['method']} has a mean {str(cell['metric']).upper()} of {cell['mean']:.3g}{spread}{unit} "
-        f"on {cell['dataset']} at rate {100 * float(cell['rate']):g} % over {cell['count']} trials "
+        f"on {cell['dataset']} at rate {label(cell['rate'], 'rate')} over {cell['count']} trials "
         f"({SPREADS['interval']})."
     )
 
 
 def _level(name: str, value: Any) -> Any:
     if name == "rate":
-        return float(value), f"{100 * float(value):.6g} %"
+        return float(value), label(value, name)
     return (float(value), str(value)) if name == "seed" else str(value)
 
 
 def _varies(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
     return len({str(row.get(name)) for row in rows}) > 1
-
-
-def _number(value: float, decimals: int | None) -> str:
-    if value is None or math.isnan(value):
-        return "-"
-    if decimals is None:
-        return f"{value:.4g}"
-    return f"{value:.2e}" if decimals < 0 else f"{value:.{decimals}f}"
 
 
 def _name(run: StoredRun) -> str:
