@@ -34,7 +34,7 @@ _NO_FIGURES = (
 MOST_TRIALS = 2000
 
 
-def sections(run: StoredRun, figures: Sequence[Drawing], album: Album | None) -> str:
+def sections(run: StoredRun, figures: Sequence[Drawing], album: Album | None = None) -> str:
     """Everything between a page's head and foot."""
     stands = standing(run.path)
     if run.frame.empty:
