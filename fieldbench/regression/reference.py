@@ -24,6 +24,7 @@ from fieldbench.records import OK
 from fieldbench.report.formats import csv_text
 from fieldbench.report.numbers import significant
 from fieldbench.report.stored import StoredRun
+from fieldbench.report.times import SECONDS, counted
 from fieldbench.spec import parse
 from fieldbench.standing import standing
 from fieldbench.store import storing, write_whole
@@ -292,15 +293,15 @@ def _scores(frame: pd.DataFrame, metrics: pd.Series, scope: str) -> pd.Series:
 
 
 def _costs(frame: pd.DataFrame) -> pd.Series:
-    """Seconds in multiples of the calibration job: of its median in the same setting."""
-    jobs = frame[_is_calibration(frame) & (frame["status"] == OK)]
-    if jobs.empty:
-        return pd.Series(np.nan, index=frame.index)
-    medians = jobs.groupby(list(SETTING))["seconds"].median()
-    places = frame[list(SETTING)].itertuples(index=False, name=None)
-    units = np.array([medians.get(place, np.nan) for place in places], float)
-    costs = frame["seconds"].to_numpy(float) / units
-    return pd.Series(costs, index=frame.index).where(frame["status"] == OK)
+    """Seconds in multiples of the calibration job: of its median in the same setting, on the same machine.
+
+    The first trial of a process has no cost where its cell has others, since its start-up is in its seconds.
+    """
+    good = frame[(frame["status"] == OK) & frame[SECONDS].notna()]
+    good = good[counted(good, CELL)]
+    place = [*SETTING, "machine", "slots"]
+    units = good[_is_calibration(good)].groupby(place, observed=True)[SECONDS].median().rename("unit")
+    return (good[SECONDS] / good.join(units, on=place)["unit"]).reindex(frame.index)
 
 
 def _is_calibration(frame: pd.DataFrame) -> pd.Series:

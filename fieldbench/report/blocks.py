@@ -7,18 +7,22 @@ from dataclasses import dataclass
 
 from fieldbench.report.numbers import with_unit
 from fieldbench.report.settings import named
+from fieldbench.report.times import MARKS, SECONDS, Timing
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell: the mean over the trials that ended well, and an account of all others.
+    """One cell: the average over the trials that ended well, and an account of all others.
 
     Attributes:
-        value, spread: mean and spread over ``count`` trials; NaN where there are none (one, for the spread).
+        value, spread: mean (of seconds: median) and spread over ``count`` trials; NaN where there are none (one,
+            for the spread).
         count: trials that ended well and have this metric.
+        left_out: more such trials, whose seconds do not count.
         planned: trials that the cell should have.
         failed, not_applicable: trials of these outcomes.
         unscored: trials that ended well without a number for this metric.
+        timing, machine: of seconds, how and where they were taken.
         place: 1 for the best of those it is compared with, 2 for the second best, else 0.
     """
 
@@ -29,17 +33,26 @@ class Cell:
     failed: int = 0
     not_applicable: int = 0
     unscored: int = 0
+    left_out: int = 0
+    timing: Timing = "alone"
+    machine: str = ""
     place: int = 0
 
     @property
     def complete(self) -> bool:
-        """Whether every planned trial is in the mean."""
-        return self.count >= self.planned
+        """Whether every planned trial is in the average, or left out of it on purpose."""
+        return self.count + self.left_out >= self.planned
 
     @property
     def missing(self) -> int:
         """Trials without any record yet."""
-        return max(0, self.planned - self.count - self.failed - self.not_applicable - self.unscored)
+        ended = self.count + self.left_out + self.failed + self.not_applicable + self.unscored
+        return max(0, self.planned - ended)
+
+    @property
+    def mark(self) -> str:
+        """What marks seconds that do not compare, or nothing."""
+        return MARKS[self.timing]
 
 
 @dataclass(frozen=True)
@@ -84,6 +97,11 @@ class Block:
     columns: tuple[Head, ...]
     cells: dict[tuple[int, int], Cell]
     decimals: int
+
+    @property
+    def average(self) -> str:
+        """What the cells hold of their trials: ``mean`` or ``median``."""
+        return "median" if self.metric == SECONDS else "mean"
 
     @property
     def title(self) -> str:

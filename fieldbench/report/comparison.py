@@ -28,6 +28,7 @@ from fieldbench.report.formats import Text
 from fieldbench.report.numbers import decimals, p_text, with_unit
 from fieldbench.report.settings import SETTING, records_of, settings_of, title_of
 from fieldbench.report.statistics import CONFIDENCE, interval
+from fieldbench.report.times import SECONDS, caution
 
 Vector: TypeAlias = NDArray[np.float64]
 
@@ -97,6 +98,7 @@ class Group:
         means: mean score of each of them over these trials.
         unranked: methods without a score on some of these trials: failed, not applicable or not finite.
         pairs: every pair of methods with any score, those of the best method first.
+        caution: of seconds, why they do not compare; else an empty text.
     """
 
     title: str
@@ -107,6 +109,7 @@ class Group:
     means: tuple[float, ...]
     unranked: tuple[str, ...]
     pairs: tuple[Pair, ...]
+    caution: str = ""
 
     @property
     def sentence(self) -> str:
@@ -177,8 +180,9 @@ class Comparison:
     def pairs(self) -> Iterator[dict[str, object]]:
         """Every pair as a flat row."""
         for group in self.groups:
+            caution = {"caution": group.caution} if group.metric == SECONDS else {}
             for pair in group.pairs:
-                yield {**group.setting, "metric": group.metric, "unit": group.unit, **vars(pair)}
+                yield {**group.setting, "metric": group.metric, "unit": group.unit, **vars(pair), **caution}
 
     def ranks(self) -> Ranks:
         """Mean ranks over the settings in which every method is ranked; equal scores share their ranks."""
@@ -213,7 +217,8 @@ class Comparison:
         """How the numbers were made."""
         tests = {pair.test for group in self.groups for pair in group.pairs}
         missing = sum(pair.missing for group in self.groups for pair in group.pairs)
-        notes = ["difference: mean over paired trials, with its 95 % interval (Student's t, uncorrected)"]
+        notes = list(dict.fromkeys(group.caution for group in self.groups if group.caution))
+        notes += ["difference: mean over paired trials, with its 95 % interval (Student's t, uncorrected)"]
         names = [
             *(["Wilcoxon's signed ranks"] if "wilcoxon" in tests else []),
             *(["paired t (too few trials for signed ranks to reach 5 %)"] if "t" in tests else []),
@@ -273,7 +278,8 @@ def compare(frame: pd.DataFrame, facts: Facts, *, metric: str | None = None, ave
         lower = facts.lower_is_better(chosen)
         unit = facts.unit(chosen, str(setting["dataset"]))
         paired = _paired(part, chosen, average, methods)
-        groups.append(_group(title_of(setting, plain), setting, chosen, unit, paired, lower))
+        warning = caution(part.dropna(subset=SECONDS)) if chosen == SECONDS else ""
+        groups.append(replace(_group(title_of(setting, plain), setting, chosen, unit, paired, lower), caution=warning))
         directions.append(not lower)
     rows = [dict(zip(group.methods, group.means, strict=True)) for group in groups]
     scores = pd.DataFrame(rows, index=[group.title for group in groups], columns=methods, dtype=float)

@@ -15,7 +15,7 @@ from fieldbench.spec import format_part, parse
 ABSENT = "-"
 
 #: The factors that every record has.
-FACTORS = ("method", "dataset", "sampler", "noise", "select", "rate", "seed", "device")
+FACTORS = ("method", "dataset", "sampler", "noise", "select", "rate", "seed", "device", "machine")
 
 #: Factors that hold specs, whose parameters are factors too.
 SPECS = ("method", "dataset", "sampler", "noise", "select")
@@ -47,7 +47,7 @@ def with_parameters(frame: pd.DataFrame, names: Sequence[str], facts: Facts) -> 
 
 def measures(frame: pd.DataFrame) -> list[str]:
     """What can be tabled and compared: the metrics of the records, ``seconds`` and ``peak_memory``."""
-    others = ("key", "trial", "status", "error", *FACTORS)
+    others = ("key", "trial", "status", "error", "slots", "session", "timed", *FACTORS)
     return [str(name) for name in frame.columns if name not in others]
 
 

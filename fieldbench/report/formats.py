@@ -118,7 +118,7 @@ class Latex(Text):
         "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
         "_": r"\_", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "†": r"$\dagger$", "‡": r"$\ddagger$",
         "±": r"$\pm$", "[": "{[}", "]": "{]}", "·": r"$\cdot$", "<": r"\textless{}", ">": r"\textgreater{}",
-        "≠": r"$\neq$",
+        "≠": r"$\neq$", "§": r"\S{}", "¶": r"\P{}",
     }  # fmt: skip
 
     def text(self, text: str) -> str:
@@ -167,7 +167,7 @@ def block_table(block: Block, style: Text) -> str:
 
 
 def cell_text(cell: Cell, decimals: int, style: Text) -> str:
-    """One cell: mean and spread, marked if it is best or second best, or why there is no number."""
+    """One cell: average and spread with their marks, or why there is no number."""
     if cell.count == 0:
         if cell.failed:
             return style.text("failed")
@@ -176,7 +176,8 @@ def cell_text(cell: Cell, decimals: int, style: Text) -> str:
     shown = {1: style.best, 2: style.second}.get(cell.place, str)(shown)
     if not math.isnan(cell.spread):
         shown += style.plus_minus + style.number(cell.spread, decimals)
-    return shown if cell.complete else f"{shown} ({cell.count}/{cell.planned})"
+    mark = f" {style.text(cell.mark)}" if cell.mark else ""
+    return shown + mark if cell.complete else f"{shown}{mark} ({cell.count}/{cell.planned})"
 
 
 def csv_text(rows: Iterable[Mapping[str, Any]], names: Sequence[str] = ()) -> str:

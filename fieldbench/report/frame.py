@@ -15,7 +15,7 @@ from pydantic_core import from_json
 from fieldbench.store import TRIALS, without_diagnostics
 
 #: Columns with few distinct texts: kept as categories.
-TEXTS = ("method", "dataset", "sampler", "noise", "select", "status", "device")
+TEXTS = ("method", "dataset", "sampler", "noise", "select", "status", "device", "machine", "session", "timed")
 
 #: Columns of numbers, each with its type and the value that stands for a missing one.
 NUMBERS: dict[str, tuple[type, float]] = {
@@ -24,6 +24,7 @@ NUMBERS: dict[str, tuple[type, float]] = {
     "seed": (np.int64, -1),
     "seconds": (float, np.nan),
     "peak_memory": (float, np.nan),
+    "slots": (np.int64, 0),
 }
 
 _BLOCK = 8 * 2**20  # bytes read and parsed at once
@@ -37,7 +38,8 @@ def read_frame(path: Path) -> pd.DataFrame:
 
     Returns:
         A frame with columns key, method, dataset, sampler, noise, select, rate, trial, seed, status, error,
-        seconds, device, peak_memory and one for each metric (NaN where a trial has no such score).
+        seconds, device, peak_memory, machine, slots, session, timed and one for each metric (NaN where a trial
+        has no such score). An older record says nothing of the four before the metrics: "" and, for slots, 0.
     """
     columns = _Columns()
     with _uncollected():
@@ -89,6 +91,7 @@ class _Columns:
         data["error"] = pd.Series(self._objects["error"], dtype=object)
         first = ["key", "method", "dataset", "sampler", "noise", "select", "rate", "trial", "seed"]
         order = [*first, "status", "error", "seconds", "device", "peak_memory"]
+        order += ["machine", "slots", "session", "timed"]
         columns = {name: data[name] for name in order}
         for name in self._metrics:
             columns[name] = np.full(self._size, np.nan)

@@ -26,6 +26,7 @@ from fieldbench.report.formats import FORMATS, STYLES, Terminal, block_table, cs
 from fieldbench.report.numbers import decimals
 from fieldbench.report.settings import ORDINARY
 from fieldbench.report.statistics import half_width
+from fieldbench.report.times import MEANINGS, SECONDS, counted, left_out, timings
 
 Spread: TypeAlias = Literal["std", "stderr", "interval", "none"]
 
@@ -89,7 +90,7 @@ class Table:
         return [", ".join(f"{factor} {value}" for factor, value in shown.items())] if shown else []
 
     def cells(self) -> Iterator[dict[str, Any]]:
-        """Every cell as a flat row: its factors, metric, mean, spread and counts."""
+        """Every cell as a flat row: its factors, metric, mean (of seconds: median), spread and counts."""
         for block in self.blocks:
             for (row, column), cell in block.cells.items():
                 heads = block.rows[row], block.columns[column]
@@ -100,13 +101,14 @@ class Table:
                     **dict(zip(self.column_factors, heads[1].levels, strict=True)),
                     "metric": block.metric,
                     "unit": block.unit,
-                    "mean": cell.value,
+                    block.average: cell.value,
                     **({self.spread: cell.spread} if self.spread != "none" else {}),
                     "count": cell.count,
                     "planned": cell.planned,
                     "failed": cell.failed,
                     "not_applicable": cell.not_applicable,
                     "unscored": cell.unscored,
+                    **({"left_out": cell.left_out, "timing": cell.timing} if block.metric == SECONDS else {}),
                     "oracle": any(head.oracle for head in heads),
                     "trained": any(head.trained for head in heads),
                 }
@@ -117,7 +119,8 @@ class Table:
         cells = [cell for block in self.blocks for cell in block.cells.values()]
         planned = sorted({cell.planned for cell in cells if cell.planned} or {0})
         trials = " or ".join(map(str, planned))
-        shown = f"mean ± {SPREADS[self.spread]}" if self.spread != "none" and planned[-1] > 1 else "mean"
+        averages = " or ".join(dict.fromkeys(block.average for block in self.blocks))
+        shown = f"{averages} ± {SPREADS[self.spread]}" if self.spread != "none" and planned[-1] > 1 else averages
         notes = [f"{shown} over {trials} trial{'' if trials == '1' else 's'}"]
         if self.unfinished:
             notes.append(self.unfinished)
@@ -132,15 +135,29 @@ class Table:
         }
         counts = ", ".join(f"{count} {name}" for name, count in lost.items() if count)
         if counts:
-            notes.append(f"(k/n): only k of n trials are in the mean ({counts}); such cells are not ranked")
+            notes.append(f"(k/n): only k of n trials are in the {averages} ({counts}); such cells are not ranked")
         if any(cell.not_applicable for cell in cells):
             notes.append("n/a: the method does not work on such a field")
+        notes += self._of_seconds(cells)
         heads = [head for block in self.blocks for head in (*block.rows, *block.columns)]
         if any(head.oracle for head in heads):
             notes.append(f"† {ORACLE}")
         if any(head.trained for head in heads):
             notes.append(f"‡ {TRAINED}")
         return notes
+
+    def _of_seconds(self, cells: list[Cell]) -> list[str]:
+        """What a reader of seconds must know; nothing in a table of anything else."""
+        notes = []
+        if first := sum(cell.left_out for cell in cells):
+            notes.append(f"{left_out(first)}: start-up is in its seconds")
+        machines = {cell.machine for cell in cells if cell.timing == "alone" and cell.machine}
+        if len(machines) > 1:
+            notes.append(
+                "seconds of several machines are not ranked with one another; --columns machine tells them apart"
+            )
+        used = {cell.mark for cell in cells if cell.count}
+        return notes + [f"{mark} {meaning}; not ranked" for mark, meaning in MEANINGS.items() if mark in used]
 
     def __str__(self) -> str:
         return self.to("text")
@@ -165,7 +182,8 @@ def make_table(
         facts: what is known of its specs and metrics.
         rows, columns: factors; rows are methods by default, with their selection where that varies.
         metric: a metric, ``seconds`` or ``peak_memory``; by default the headline metric of each dataset.
-        spread: ``std``, ``stderr``, ``interval`` (95 %, Student's t) or ``none``.
+        spread: ``std``, ``stderr``, ``interval`` (95 %, Student's t) or ``none``; for seconds, which are shown by
+            their median, the first or the last.
 
     Returns:
         A table of one block for each combination of the other factors that vary, and for each metric and unit.
@@ -175,6 +193,8 @@ def make_table(
     """
     if spread not in get_args(Spread):
         raise RequestError(f"unknown spread {spread!r}{nearest(spread, get_args(Spread))}")
+    if metric == SECONDS and spread not in ("std", "none"):
+        raise RequestError(f"spread {spread!r} is of a mean, and seconds are shown as medians; use std or none")
     if frame.empty:
         raise RequestError("there are no records to tabulate; run some trials first")
     row_factors, column_factors = _arrangement(frame, rows, columns)
@@ -183,7 +203,7 @@ def make_table(
     rivals = {"method", "select", *(name for name in parameters if is_of_methods(name, frame, facts))}
     frame = _scored(frame, metric, facts).assign(trained=frame["method"].isin(facts.trained))
     frame = with_parameters(frame, parameters, facts)  # last, since the facts are those of whole specs
-    others = [name for name in (*FACTORS, *MEASURED) if name not in used and name != "device"]
+    others = [name for name in (*FACTORS, *MEASURED) if name not in used and name not in ("device", "machine")]
     varying = [name for name in others if frame[name].nunique() > 1]
     if "dataset" in others and "dataset" not in varying:
         varying.insert(0, "dataset")
@@ -251,20 +271,8 @@ def _block(
     arrangement: _Arrangement,
 ) -> Block:
     by = [*arrangement.rows, *arrangement.columns]
-    status = part["status"].astype(str)
-    good = (status == OK) & part["score"].notna()
-    tally = pd.DataFrame(
-        {
-            "count": good,
-            "failed": status.isin(FAILURES),
-            "not_applicable": status == NOT_APPLICABLE,
-            "unscored": (status == OK) & part["score"].isna(),
-        }
-    ).astype(int)
-    tally = pd.concat([part[by], tally], axis=1).groupby(by, observed=True).sum()
-    scores = part.loc[good, [*by, "score"]].groupby(by, observed=True)["score"].agg(["mean", "std"])
-    summary = tally.join(scores)
-
+    metric = str(part["metric"].iloc[0])
+    summary = _summary(part, by, metric)
     rows = _heads(part, arrangement.rows, facts)
     columns = _heads(part, arrangement.columns, facts)
     planned = _planned(part, by, facts)
@@ -282,7 +290,6 @@ def _block(
                 cells[i, j] = _cell(values, planned[seed], arrangement.spread)
             else:  # a method without the parameter that columns differ in has no trials there, and none are missing
                 cells[i, j] = Cell(planned=planned[seed] if set(by) <= set(FACTORS) else 0)
-    metric = str(part["metric"].iloc[0])
     cells = _ranked(cells, rows, columns, arrangement, facts.lower_is_better(metric))
     return Block(
         levels={key: value for key, value in fixed.items() if key not in MEASURED},
@@ -295,6 +302,31 @@ def _block(
         cells=cells,
         decimals=_decimals([cell.value for cell in cells.values()]),
     )
+
+
+def _summary(part: pd.DataFrame, by: list[str], metric: str) -> pd.DataFrame:
+    """The average of each cell (``value``), its deviation (``std``), and an account of its trials."""
+    status = part["status"].astype(str)
+    good = (status == OK) & part["score"].notna()
+    shown = good.copy()
+    if metric == SECONDS:
+        shown[good] = counted(part[good], by)
+    tally = pd.DataFrame(
+        {
+            "count": shown,
+            "left_out": good & ~shown,
+            "failed": status.isin(FAILURES),
+            "not_applicable": status == NOT_APPLICABLE,
+            "unscored": (status == OK) & part["score"].isna(),
+        }
+    ).astype(int)
+    tally = pd.concat([part[by], tally], axis=1).groupby(by, observed=True).sum()
+    part = part[shown]
+    cells = part.groupby(by, observed=True)
+    if metric != SECONDS:
+        return tally.join(cells["score"].agg(value="mean", std="std"))
+    taken = pd.DataFrame({"timing": timings(part, by), "machine": cells["machine"].first()})
+    return tally.join(cells["score"].agg(value="median", std="std")).join(taken)
 
 
 def _planned(part: pd.DataFrame, by: Sequence[str], facts: Facts) -> dict[object, int]:
@@ -311,13 +343,15 @@ def _cell(values: Mapping[Hashable, Any], planned: int, spread: Spread) -> Cell:
     count = int(values["count"])
     deviation = float(values["std"]) if count > 1 else math.nan
     return Cell(
-        value=float(values["mean"]) if count else math.nan,
+        value=float(values["value"]) if count else math.nan,
         spread=_spread(deviation, count, spread),
         count=count,
         planned=planned,
         failed=int(values["failed"]),
         not_applicable=int(values["not_applicable"]),
         unscored=int(values["unscored"]),
+        left_out=int(values["left_out"]),
+        **({"timing": values["timing"], "machine": str(values["machine"])} if count and "timing" in values else {}),
     )
 
 
@@ -357,8 +391,8 @@ def _ranked(
 ) -> dict[tuple[int, int], Cell]:
     """Mark best and second best among the cells that differ in the method and in nothing observed.
 
-    Incomplete cells are left out, since the trials that a method lost may be the hard ones; so are oracles,
-    unless there is nothing else.
+    Incomplete cells are left out, since the trials that a method lost may be the hard ones; so are seconds that
+    were not taken alone, and oracles, unless there is nothing else. Seconds of several machines are not ranked.
     """
     if arrangement.rivals.issuperset(arrangement.rows):
         lines = [[(i, j) for i in range(len(rows))] for j in range(len(columns))]
@@ -368,11 +402,11 @@ def _ranked(
         return cells
     ranked = dict(cells)
     for line in lines:
-        fair = [key for key in line if cells[key].complete and not math.isnan(cells[key].value)]
+        fair = [key for key in line if cells[key].complete and not (math.isnan(cells[key].value) or cells[key].mark)]
         honest = [key for key in fair if not (rows[key[0]].oracle or columns[key[1]].oracle)]
         rivals = honest or fair
         means = sorted({cells[key].value for key in rivals}, reverse=not lower_is_better)
-        if len(rivals) < 2:
+        if len(rivals) < 2 or len({cells[key].machine for key in rivals}) > 1:
             continue
         for key in rivals:
             place = means.index(cells[key].value) + 1

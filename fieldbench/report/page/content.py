@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import groupby
@@ -22,6 +22,7 @@ from fieldbench.report.page.drawings import MOST, Drawing
 from fieldbench.report.settings import SETTING
 from fieldbench.report.stored import StoredRun
 from fieldbench.report.tables import SPREADS, Table, make_table
+from fieldbench.report.times import MARKS, MEANINGS, SECONDS
 from fieldbench.standing import Standing, standing
 from fieldbench.store import read_rows
 
@@ -305,6 +306,7 @@ def _trials(run: StoredRun) -> str:
         Column("seconds", True),
         Column("error", long=True),
     ]
+    shown = frame.head(MOST_TRIALS).to_dict("records")
     rows = [
         [
             row["method"],
@@ -312,10 +314,10 @@ def _trials(run: StoredRun) -> str:
             (row["trial"], str(row["trial"])),
             row["status"],
             *((row[name], significant(row[name])) for name in metrics),
-            (row["seconds"], significant(row["seconds"])),
+            (row[SECONDS], f"{significant(row[SECONDS])} {_mark(row)}".strip()),
             row["error"],
         ]
-        for row in frame.head(MOST_TRIALS).to_dict("records")
+        for row in shown
     ]
     cut = (
         ""
@@ -323,7 +325,15 @@ def _trials(run: StoredRun) -> str:
         else f"<p>The first {MOST_TRIALS} of {len(frame)}; trials.jsonl has them all.</p>"
     )
     table = sortable("trials-table", "Single trials", columns, rows)
-    return f"{cut}<details><summary>All {len(frame)} trials</summary>{table}</details>"
+    used = {_mark(row) for row in shown}
+    notes = "".join(f"<li>{_text(f'{mark} {meaning}')}</li>" for mark, meaning in MEANINGS.items() if mark in used)
+    notes = f"<ul class='quiet'>{notes}</ul>" if notes else ""
+    return f"{cut}<details><summary>All {len(frame)} trials</summary>{table}{notes}</details>"
+
+
+def _mark(row: Mapping[Hashable, Any]) -> str:
+    """What marks the seconds of a trial, if it has any."""
+    return "" if math.isnan(row[SECONDS]) else MARKS[row["timed"] or "unknown"]
 
 
 def _provenance(run: StoredRun) -> str:
