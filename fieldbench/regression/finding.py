@@ -15,7 +15,7 @@ class Finding:
         method: whose.
         where: the slice of its trials.
         direction: ``worse``, ``better`` or, for what cannot be told, ``changed``.
-        before, after: mean of the measure, or a count.
+        before, after: mean of the measure (median of memory and time), or a count.
         change: by how much, in words.
         trials: over how many trials.
         sure: why this is no chance.

@@ -69,11 +69,9 @@ def caution(frame: pd.DataFrame) -> str:
     """
     taken = timings(frame, ["method"])
     reasons = {
-        "taken on several machines, on several devices by one method, or with several numbers of trials at once": (
-            _ways(frame).nunique() > 1 or (taken == "mixed").any()
-        ),
-        "a process's start-up is in some": (frame["timed"] == "first").any(),
-        "taken beside other trials, or not known how": (~frame["timed"].isin(["alone", "first"])).any(),
+        "several machines, devices or slots": _ways(frame).nunique() > 1 or (taken == "mixed").any(),
+        "start-up in some": (frame["timed"] == "first").any(),
+        "not all taken alone": (~frame["timed"].isin(["alone", "first"])).any(),
     }
     found = [reason for reason, holds in reasons.items() if holds]
     return f"these seconds do not compare: {'; '.join(found)} (run with --timing)" if found else ""

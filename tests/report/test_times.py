@@ -172,7 +172,7 @@ def test_methods_of_different_machines_are_not_ranked(write: Callable[..., Store
 def test_every_format_has_the_mark_and_its_note(write: Callable[..., StoredRun], format: str) -> None:
     run = write(took("a", [1.0], SHARED), took("b", [1.0], FIRST), took("c", [1.0, 3.0], [ALONE, SHARED]))
     text = seconds(run, spread="none").to(format)
-    marks = {"latex": ("*", r"\S{}", r"\P{}"), "markdown": (r"\*", "§", "¶")}.get(format, ("*", "§", "¶"))
+    marks = {"latex": ("{*}", r"\S{}", r"\P{}"), "markdown": (r"\*", "§", "¶")}.get(format, ("*", "§", "¶"))
     assert [text.count(mark) for mark in marks] == [2, 2, 2], "in a cell and in a note"
     if format == "latex":
         assert text.isascii()

@@ -39,22 +39,21 @@ def _figure(run: StoredRun, setting: Setting, styles: dict[str, Look]) -> Figure
         mine, scores = timed[timed["method"] == method], part.loc[part["method"] == method, "score"]
         if mine.empty:
             continue
-        ax.plot(
-            mine[SECONDS], mine["score"], look.marker, color=look.colour, alpha=0.3, markersize=2.5, mew=0, zorder=1
-        )
+        seconds = mine[SECONDS]
+        ax.plot(seconds, mine["score"], look.marker, color=look.colour, alpha=0.3, markersize=2.5, mew=0, zorder=1)
         if np.isfinite(scores).all():
-            centres[method] = (float(mine[SECONDS].median()), float(scores.mean()))
+            centres[method] = (float(seconds.median()), float(scores.mean()))
             ax.plot(*centres[method], look.marker, color=look.colour, markersize=6.5, mec="white", mew=0.6, zorder=3)
         ax.plot([], [], look.marker, color=look.colour, markersize=5, label=look.name)
     sign = 1 if run.facts.lower_is_better(setting.metric) else -1
-    best = front({name: (seconds, sign * score) for name, (seconds, score) in centres.items()})
+    best = front({name: (time, sign * score) for name, (time, score) in centres.items()})
     ax.plot(*np.array([centres[name] for name in best]).T, color="#999999", linewidth=0.8, zorder=2, label="front")
     log_axis(ax, "x")
     error_axis(ax, list(timed["score"]))
     devices = " and ".join(sorted({str(name) for name in part["device"]}))
     ax.set_xlabel(f"seconds a trial, median ({devices})")
     ax.set_ylabel(setting.measure)
-    ax.set_title(wrapped(setting.title, COLUMN) + not_finite(part["score"]) + _of_seconds(timed, len(part)))
+    ax.set_title(wrapped(setting.title, COLUMN) + _of_seconds(timed, len(part)) + not_finite(part["score"]))
     figure.legend(loc="outside right center")
     figure.set_label(setting.title)
     return figure
@@ -64,4 +63,4 @@ def _of_seconds(timed: pd.DataFrame, count: int) -> str:
     """What the title adds about seconds: why they do not compare, and how many of the ``count`` do not count."""
     lost = count - len(timed)
     said = [caution(timed), left_out(lost) if lost else ""]
-    return "".join(f"\n{textwrap.fill(line, 60)}" for line in said if line)
+    return "".join(f"\n{textwrap.fill(line, 66)}" for line in said if line)
