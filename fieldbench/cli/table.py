@@ -34,7 +34,8 @@ def table(
     """Print the table of a run: mean and spread of every cell, the best bold, the second best underlined.
 
     A cell with failed or missing trials says how many count. Rows chosen by looking at the truth (oracle)
-    are marked and not ranked. Seconds are shown by their median, and marked where they do not compare. Factors that vary and are neither rows nor columns make one block each.
+    are marked and not ranked. Seconds are shown by their median, and marked where they do not compare.
+    Factors that vary and are neither rows nor columns make one block each.
 
     **Examples**
 

@@ -48,3 +48,8 @@ def with_unit(name: str, unit: str) -> str:
     ('rmse (m/s)', 'slnre')
     """
     return f"{name} ({unit})" if unit else name
+
+
+def is_number(value: float | None) -> bool:
+    """Whether there is a value, and it is not NaN."""
+    return value is not None and not math.isnan(value)

@@ -14,7 +14,7 @@ from fieldbench import records
 from fieldbench.plan import Plan
 from fieldbench.records import OK
 from fieldbench.report.formats import STYLES, csv_text
-from fieldbench.report.numbers import decimals, fixed
+from fieldbench.report.numbers import decimals, fixed, is_number
 from fieldbench.suite import Suite
 
 
@@ -140,7 +140,7 @@ def _scored(scores: Iterable[float | None]) -> tuple[float | None, float, int]:
 
     The deviation is NaN for a single score, and where it is beyond all numbers, as with an infinite score.
     """
-    values = np.array([score for score in scores if _is_number(score)], float)
+    values = np.array([score for score in scores if is_number(score)], float)
     if not values.size:
         return None, math.nan, 0
     with np.errstate(over="ignore", invalid="ignore"):
@@ -153,17 +153,13 @@ def _by_oracle(rows: list[Mapping[str, Any]], metric: str, lower_is_better: bool
     best = min if lower_is_better else max
     chosen = []
     for row in rows:
-        if not _is_number(final := row["metrics"].get(metric)):
+        if not is_number(final := row["metrics"].get(metric)):
             continue
         curve = row.get("diagnostics", {}).get("curve", {}).get(metric)
         if not curve:
             return None
-        chosen.append(best([final, *filter(_is_number, curve)]))
+        chosen.append(best([final, *filter(is_number, curve)]))
     return _scored(chosen)[0]
-
-
-def _is_number(score: float | None) -> bool:
-    return score is not None and not math.isnan(score)
 
 
 #: Behind a ratio: ours and the published number differ by more than their joint uncertainty.

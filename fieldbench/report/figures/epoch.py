@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from fieldbench.records import OK
 from fieldbench.report.figures import View, of_settings
 from fieldbench.report.figures.style import PAGE, Look, error_axis, legend, looks, mean_band, not_finite, wrapped
+from fieldbench.report.numbers import is_number
 from fieldbench.report.stored import Setting, StoredRun
 
 
@@ -89,9 +90,5 @@ def _sparsity(curve: dict[str, Any]) -> dict[str, Any]:
     support = curve.get("support", ())
     if len(support) != len(curve["step"]):  # runs of older versions do not say at which of the steps
         return {}
-    told = {step: 100 * share for step, share in zip(curve["step"], support, strict=True) if _is_number(share)}
+    told = {step: 100 * share for step, share in zip(curve["step"], support, strict=True) if is_number(share)}
     return {"step": list(told), "support": list(told.values())} if told else {}
-
-
-def _is_number(value: float | None) -> bool:
-    return value is not None and not math.isnan(value)
