@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import pydantic
@@ -76,15 +76,29 @@ def as_reason(error: BaseException) -> str:
     return str(error) if isinstance(error, RequestError) else one_line(error)
 
 
-#: A value longer than this is not quoted; its place says where to look.
-_LONGEST_VALUE = 60
+class Complaint(NamedTuple):
+    """What pydantic found wrong first: where (outermost name first), what was given, and why it will not do."""
+
+    place: tuple[str, ...]
+    given: object
+    message: str
 
 
-def first_complaint(error: pydantic.ValidationError) -> str:
-    """What pydantic found wrong, in one line: where, what was given, and why that will not do."""
+def complaint(error: pydantic.ValidationError) -> Complaint:
+    """The first complaint in its parts."""
     # Where several types are allowed, that a number is not finite says more than that it is no other type.
     first = min(error.errors(), key=lambda found: found["type"] != "finite_number")
-    given = repr(first["input"])
-    named = [".".join(str(item) for item in first["loc"]), given if len(given) <= _LONGEST_VALUE else ""]
     message = first["msg"].removeprefix("Value error, ")
-    return f"{' '.join(filter(None, named))}: {message[0].lower()}{message[1:]}".removeprefix(": ")
+    return Complaint(tuple(map(str, first["loc"])), first["input"], message[0].lower() + message[1:])
+
+
+def first_complaint(error: pydantic.ValidationError, *, quoted: bool = False) -> str:
+    """The first complaint in one line, such as ``metrics.rmse: input should be a valid number``.
+
+    Args:
+        error: what pydantic raised.
+        quoted: name the outermost place alone, and what was given: ``rates 2.0: input should be ...``.
+    """
+    place, given, message = complaint(error)
+    where = f"{place[0]} {given!r}" if quoted and place else ".".join(place)
+    return f"{where}: {message}" if where else message

@@ -64,7 +64,7 @@ class Cell:
         'tap on ssf, random 10 %'
         """
         rest = [f"noise {self.noise}"] * (self.noise != "none") + [f"select {self.select}"] * (self.select != "final")
-        return ", ".join([f"{self.method} on {self.dataset}", f"{self.sampler} {100 * self.rate:.6g} %", *rest])
+        return ", ".join([f"{self.method} on {self.dataset}", f"{self.sampler} {percent(self.rate)}", *rest])
 
 
 CELL = tuple(item.name for item in fields(Cell))
@@ -144,6 +144,14 @@ class Record:
         """The record of a stored row; what an older fieldbench did not store has its default."""
         known = {item.name for item in fields(cls)} - {"trial"}
         return cls(trial_of(row), **{name: value for name, value in row.items() if name in known})
+
+
+def percent(rate: float) -> str:
+    """
+    >>> percent(0.125)
+    '12.5 %'
+    """
+    return f"{100 * rate:.6g} %"
 
 
 def cell_of(row: Mapping[str, Any]) -> Cell:

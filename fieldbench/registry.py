@@ -21,7 +21,7 @@ import pydantic
 
 from fieldbench import datafile, hookspecs
 from fieldbench.dataset import Dataset
-from fieldbench.errors import FieldbenchError, RequestError, nearest, one_line
+from fieldbench.errors import FieldbenchError, RequestError, complaint, nearest, one_line
 from fieldbench.method import Method, Modifier
 from fieldbench.metric import Metric
 from fieldbench.noise import Noise
@@ -423,12 +423,10 @@ def validated(cls: type[P], part: Part, text: str) -> P:
     try:
         return cls(**part.parameters)
     except pydantic.ValidationError as error:
-        # Where a parameter may be of several types, that a number is not finite says more than that it is no other.
-        first = min(error.errors(), key=lambda found: found["type"] != "finite_number")
-        key = ".".join(str(item) for item in first["loc"][:1]) or "its parameters"
+        place, _, message = complaint(error)
+        key = place[0] if place else "its parameters"
         given = f" = {part.parameters[key]!r}" if key in part.parameters else ""
-        message = first["msg"].removeprefix("Value error, ")
-        raise RequestError(f"{text!r}: {key}{given} of {part.name}: {message[0].lower()}{message[1:]}") from None
+        raise RequestError(f"{text!r}: {key}{given} of {part.name}: {message}") from None
     except Exception as error:  # what the class itself does when it is made
         raise RequestError(f"{text!r}: {part.name} cannot be made: {one_line(error)}") from error
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 import pydantic
 
 from fieldbench import datafile
-from fieldbench.errors import RequestError, first_complaint
+from fieldbench.errors import RequestError, first_complaint, nearest
 from fieldbench.execution import Options, Stop, check_backend, execute, slots
 from fieldbench.plan import Plan, Plannable, Request
 from fieldbench.plugin import Plugin
@@ -284,11 +284,9 @@ def run(
             first_trial=first_trial,
         )
     except pydantic.ValidationError as error:
-        raise RequestError(first_complaint(error)) from None
+        raise RequestError(first_complaint(error, quoted=True)) from None
     unknown = set(options) - set(Options.__dataclass_fields__)
     if unknown:
-        from fieldbench.errors import nearest
-
         name = min(unknown)
         raise RequestError(f"unknown option {name!r}{nearest(name, Options.__dataclass_fields__)}")
     folder = tempfile.TemporaryDirectory(prefix="fieldbench-") if out is False else None

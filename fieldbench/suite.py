@@ -30,7 +30,7 @@ from pathlib import Path
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from fieldbench.errors import RequestError, nearest
+from fieldbench.errors import RequestError, first_complaint, nearest
 from fieldbench.metric import Metric
 from fieldbench.plan import Plan, Request, Setting, Texts
 from fieldbench.records import LARGEST
@@ -212,7 +212,4 @@ def load(name: str) -> Suite:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise RequestError(f"{name}: not a TOML file: {error}") from None
     except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(item) for item in first["loc"])
-        message = first["msg"].removeprefix("Value error, ")
-        raise RequestError(f"{name}: {place + ': ' if place else ''}{message}") from None
+        raise RequestError(f"{name}: {first_complaint(error)}") from None

@@ -46,12 +46,10 @@ def compare(
         fieldbench compare RUN --average rate --only method=tap,tnn
         fieldbench compare RUN --metric seconds --format csv
     """
-    import csv
-    import sys
-
     from fieldbench.cli.choices import levels
     from fieldbench.errors import RequestError, nearest
     from fieldbench.report.comparison import compare
+    from fieldbench.report.formats import csv_text
     from fieldbench.report.stored import StoredRun
     from fieldbench.spec import split
 
@@ -62,8 +60,5 @@ def compare(
     if format == "text":
         print(made)
         return
-    rows = list(made.pairs())
-    if rows:
-        writer = csv.DictWriter(sys.stdout, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    if rows := list(made.pairs()):
+        print(csv_text(rows))

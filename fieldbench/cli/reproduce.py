@@ -52,7 +52,7 @@ def reproduce(
     from fieldbench.cli.run import perform, preview, read_suite
     from fieldbench.errors import RequestError, nearest
     from fieldbench.execution import Options
-    from fieldbench.report.reproduction import FORMATS
+    from fieldbench.report.formats import FORMATS
     from fieldbench.session import Session
 
     if list_:

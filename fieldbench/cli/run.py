@@ -274,7 +274,7 @@ def read_suite(name: str, methods: str | None, trials: int | None) -> Suite:
     try:
         return suites.Suite.model_validate({**dict(suite), "trials": trials})
     except pydantic.ValidationError as error:
-        raise RequestError(first_complaint(error)) from None
+        raise RequestError(first_complaint(error, quoted=True)) from None
 
 
 def must_name_something(option: str, text: str) -> None:
@@ -348,6 +348,7 @@ def preview(session: Session, progress: Progress) -> None:
     from collections import Counter
 
     from fieldbench.progress import in_words
+    from fieldbench.records import percent
 
     plan = session.plan
 
@@ -360,7 +361,7 @@ def preview(session: Session, progress: Progress) -> None:
     listed("methods", plan.methods)
     for setting in plan.settings:
         noise = "" if setting.noise == "none" else f", noise {setting.noise}"
-        line("on", f"{setting.dataset}, {setting.sampler} {100 * setting.rate:.6g} %{noise}")
+        line("on", f"{setting.dataset}, {setting.sampler} {percent(setting.rate)}{noise}")
     listed("select", plan.selections)
     line("trials", f"{progress.total} = {len(plan.cells)} cells x {plan.request.trials}, base seed {plan.request.seed}")
     failed = f" ({progress.failed} failed)" if progress.failed else ""
@@ -393,7 +394,7 @@ def _read_request(
     try:
         return Request.model_validate({**specs, **rest})
     except pydantic.ValidationError as error:
-        raise RequestError(first_complaint(error)) from None
+        raise RequestError(first_complaint(error, quoted=True)) from None
 
 
 def _number(text: str) -> float:

@@ -14,8 +14,8 @@ def table(
         str | None,
         typer.Option(
             metavar="FACTOR",
-            help="What the rows are: method, dataset, rate, noise, sampler, select, seed, or a parameter such as "
-            "epochs or tap.epochs; several joined by commas.",
+            help="What the rows are: method, dataset, rate, noise, sampler, select, seed, device, machine, or a "
+            "parameter such as epochs or tap.epochs; several joined by commas.",
             show_default="method",
         ),
     ] = None,
@@ -34,7 +34,8 @@ def table(
     """Print the table of a run: mean and spread of every cell, the best bold, the second best underlined.
 
     A cell with failed or missing trials says how many count. Rows chosen by looking at the truth (oracle)
-    are marked and not ranked. Factors that vary and are neither rows nor columns make one block each.
+    are marked and not ranked. Seconds are shown by their median, and marked where they do not compare.
+    Factors that vary and are neither rows nor columns make one block each.
 
     **Examples**
 

@@ -10,7 +10,7 @@ import cloudpickle
 import pydantic
 
 from fieldbench.conformance.check import fail
-from fieldbench.errors import nearest, one_line
+from fieldbench.errors import first_complaint, nearest, one_line
 from fieldbench.plugin import Plugin
 from fieldbench.spec import Part, Value, format_part, parse, split
 
@@ -110,9 +110,8 @@ def _rebuilt(plugin: Plugin, part: Part, text: str) -> Plugin:
     try:
         return type(plugin)(**part.parameters)
     except pydantic.ValidationError as error:
-        first = error.errors()[0]
         fail(
             f"writing the plugin as {text!r} and reading it back",
-            f"{'.'.join(map(str, first['loc']))}: {first['msg']}",
+            first_complaint(error),
             "accepts the values that its own text form shows",
         )

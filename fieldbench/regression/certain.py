@@ -10,8 +10,9 @@ import pandas as pd
 
 from fieldbench.records import FAILED, NOT_APPLICABLE, OK
 from fieldbench.regression.cells import SCOPES, finite, place
-from fieldbench.regression.finding import Finding, direction, relative, shown
+from fieldbench.regression.finding import Finding, direction, relative
 from fieldbench.regression.reference import CELL
+from fieldbench.report.numbers import significant
 
 
 def moved_exactly(pairs: pd.DataFrame) -> Iterator[Finding]:
@@ -37,7 +38,7 @@ def _sure_finding(part: pd.DataFrame, name: str, scope: str, why: str) -> Findin
     before, after = (part[f"{name}_{when}"].mean(skipna=False) for when in ("old", "new"))
     return Finding(
         f"{part['metric_old'].iloc[0]}{scope}", str(part["method"].iloc[0]), place(part),
-        direction((after - before) * part["sense_old"].iloc[0]), shown(before), shown(after),
+        direction((after - before) * part["sense_old"].iloc[0]), significant(before), significant(after),
         relative(before, after), len(part), f"certain ({why})",
     )  # fmt: skip
 

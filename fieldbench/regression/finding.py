@@ -15,7 +15,7 @@ class Finding:
         method: whose.
         where: the slice of its trials.
         direction: ``worse``, ``better`` or, for what cannot be told, ``changed``.
-        before, after: mean of the measure, or a count.
+        before, after: mean of the measure (median of memory and time), or a count.
         change: by how much, in words.
         trials: over how many trials.
         sure: why this is no chance.
@@ -42,7 +42,3 @@ def direction(change: float) -> str:
 
 def relative(before: float, after: float) -> str:
     return f"{after / before - 1:+.2g}" if before and math.isfinite(before) and math.isfinite(after / before) else "-"
-
-
-def shown(value: float) -> str:
-    return f"{value:.4g}"

@@ -21,7 +21,10 @@ import pandas as pd
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.records import OK
+from fieldbench.report.formats import csv_text
+from fieldbench.report.numbers import significant
 from fieldbench.report.stored import StoredRun
+from fieldbench.report.times import SECONDS, counted
 from fieldbench.spec import parse
 from fieldbench.store.files import storing, write_whole
 from fieldbench.store.manifest import SessionEntry
@@ -111,26 +114,24 @@ def from_run(path: Path, exact: Mapping[str, float] | None = None) -> Scores:
 
 def write(scores: Scores) -> str:
     """The text of a reference file."""
-    stream = io.StringIO()
-    stream.write(f"# {_TITLE}\n")
     # A command may hold line breaks, and each text has one line.
-    stream.writelines(f"# {name}: {' '.join(text.split())}\n" for name, text in scores.origin.items())
-    writer = csv.DictWriter(stream, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    for values in scores.frame.itertuples(index=False, name=None):
-        row = dict(zip(COLUMNS, values, strict=True))
-        digits = _DIGITS if math.isnan(row["rtol"]) else max(_DIGITS, 2 - math.floor(math.log10(row["rtol"])))
-        shown = {
-            **row,
-            "score": _number(row["score"], digits),
-            "unobserved": _number(row["unobserved"], digits),
-            "rtol": _number(row["rtol"], _RTOL_DIGITS),
-            "memory_mib": "" if math.isnan(row["memory_mib"]) else f"{row['memory_mib']:.0f}",
-            "cost": _number(row["cost"], 2),
-            "rate": repr(float(row["rate"])),
-        }
-        writer.writerow(shown)
-    return stream.getvalue()
+    above = [f"# {_TITLE}", *(f"# {name}: {' '.join(text.split())}" for name, text in scores.origin.items())]
+    rows = (_shown(dict(zip(COLUMNS, values, strict=True))) for values in scores.frame.itertuples(index=False))
+    return "\n".join([*above, csv_text(rows, COLUMNS), ""])
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    """A row with the digits of each number that its file keeps."""
+    digits = _DIGITS if math.isnan(row["rtol"]) else max(_DIGITS, 2 - math.floor(math.log10(row["rtol"])))
+    return {
+        **row,
+        "score": significant(row["score"], digits, ""),
+        "unobserved": significant(row["unobserved"], digits, ""),
+        "rtol": significant(row["rtol"], _RTOL_DIGITS, ""),
+        "memory_mib": "" if math.isnan(row["memory_mib"]) else f"{row['memory_mib']:.0f}",
+        "cost": significant(row["cost"], 2, ""),
+        "rate": repr(float(row["rate"])),
+    }
 
 
 def ready(file: Path) -> None:
@@ -270,7 +271,7 @@ def must_be_frozen_with(exact: Mapping[str, float], known: Scores) -> None:
     must_name_methods(exact, frozen.index)
     for method, rtol in frozen.items():
         asked = _tolerance(str(method), exact)
-        if not math.isnan(asked) and _number(asked, _RTOL_DIGITS) != _number(rtol, _RTOL_DIGITS):
+        if not math.isnan(asked) and significant(asked, _RTOL_DIGITS) != significant(rtol, _RTOL_DIGITS):
             has = "no tolerance" if math.isnan(rtol) else f"{rtol:g}"
             raise RequestError(
                 f"--exact {method}={asked:g} is not what the reference was frozen with ({has}); "
@@ -293,15 +294,15 @@ def _scores(frame: pd.DataFrame, metrics: pd.Series, scope: str) -> pd.Series:
 
 
 def _costs(frame: pd.DataFrame) -> pd.Series:
-    """Seconds in multiples of the calibration job: of its median in the same setting."""
-    jobs = frame[_is_calibration(frame) & (frame["status"] == OK)]
-    if jobs.empty:
-        return pd.Series(np.nan, index=frame.index)
-    medians = jobs.groupby(list(SETTING))["seconds"].median()
-    places = frame[list(SETTING)].itertuples(index=False, name=None)
-    units = np.array([medians.get(place, np.nan) for place in places], float)
-    costs = frame["seconds"].to_numpy(float) / units
-    return pd.Series(costs, index=frame.index).where(frame["status"] == OK)
+    """Seconds in multiples of the calibration job: of its median in the same setting, on the same machine.
+
+    The first trial of a process has no cost where its cell has others, since its start-up is in its seconds.
+    """
+    good = frame[(frame["status"] == OK) & frame[SECONDS].notna()]
+    good = good[counted(good, CELL)]
+    place = [*SETTING, "machine", "slots"]
+    units = good[_is_calibration(good)].groupby(place, observed=True)[SECONDS].median().rename("unit")
+    return (good[SECONDS] / good.join(units, on=place)["unit"]).reindex(frame.index)
 
 
 def _is_calibration(frame: pd.DataFrame) -> pd.Series:
@@ -348,7 +349,3 @@ def _command(arguments: list[str]) -> str:
         package = PurePath(arguments[0]).parent.name
         named[:1] = ["python", "-m", "fieldbench.regression" if package == "regression" else package]
     return shlex.join(named)
-
-
-def _number(value: float, digits: int) -> str:
-    return "" if math.isnan(value) else f"{value:.{digits}g}"

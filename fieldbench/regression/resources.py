@@ -80,7 +80,7 @@ def grown(
         p = beyond(mean, standard_error(excess), len(excess) - 1, 0.0) if mean > 0 else 1.0
         unit = " MiB" if measure == "memory" else " x"
         finding = Finding(
-            measure, str(method), "all", "worse", f"{old.mean():.3g}{unit}", f"{new.mean():.3g}{unit}",
+            measure, str(method), "all", "worse", f"{np.median(old):.3g}{unit}", f"{np.median(new):.3g}{unit}",
             f"x {math.exp(np.log(new / old).mean()):.2f}", len(part), "paired t", counts,
         )  # fmt: skip
         yield Suspicion((finding.method, measure), p, frozenset(part.index), partial(replace, finding))

@@ -11,10 +11,11 @@ import numpy as np
 import pandas as pd
 
 from fieldbench.regression.cells import SCOPES, cells_of, finite, only, place, slices
-from fieldbench.regression.finding import Finding, direction, shown
+from fieldbench.regression.finding import Finding, direction
 from fieldbench.regression.reference import CELL
 from fieldbench.regression.significance import Suspicion, beyond, outside, standard_error
 from fieldbench.regression.spread import moderated
+from fieldbench.report.numbers import significant
 
 #: Relative shifts up to this do not count however sure they are.
 ERROR_MARGIN = 0.01
@@ -124,7 +125,7 @@ def _error_finding(
     sense = 1.0 if mixed else float(part["sense_old" if "sense_old" in part else "sense"].iloc[0])
     return Finding(
         measure, str(part["method"].iloc[0]), place(part), direction(worse),
-        "-" if mixed else shown(float(before.mean())), "-" if mixed else shown(float(after.mean())),
+        "-" if mixed else significant(float(before.mean())), "-" if mixed else significant(float(after.mean())),
         f"{sense * worse:+.1%}", len(part), test,
     )  # fmt: skip
 

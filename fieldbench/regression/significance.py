@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldbench.regression.finding import Finding
-from fieldbench.report.comparison import holm, p_text
+from fieldbench.report.comparison import holm
+from fieldbench.report.numbers import p_text
 
 #: Chance of any false alarm in a check, shared equally among the families of tests.
 ALPHA = 0.01

@@ -24,9 +24,11 @@ from fieldbench.errors import RequestError, nearest
 from fieldbench.records import OK
 from fieldbench.report.factors import must_be_measured, ordered
 from fieldbench.report.facts import Facts
+from fieldbench.report.formats import Text
+from fieldbench.report.numbers import decimals, p_text, with_unit
 from fieldbench.report.settings import SETTING, records_of, settings_of, title_of
-
-CONFIDENCE = 0.95
+from fieldbench.report.statistics import CONFIDENCE, interval
+from fieldbench.report.times import SECONDS, caution
 
 Vector: TypeAlias = NDArray[np.float64]
 
@@ -96,6 +98,7 @@ class Group:
         means: mean score of each of them over these trials.
         unranked: methods without a score on some of these trials: failed, not applicable or not finite.
         pairs: every pair of methods with any score, those of the best method first.
+        caution: of seconds, why they do not compare; else an empty text.
     """
 
     title: str
@@ -106,6 +109,7 @@ class Group:
     means: tuple[float, ...]
     unranked: tuple[str, ...]
     pairs: tuple[Pair, ...]
+    caution: str = ""
 
     @property
     def sentence(self) -> str:
@@ -136,6 +140,11 @@ class Ranks:
     means: tuple[float, ...]
     settings: int
     friedman: float
+
+    @property
+    def test(self) -> str:
+        """What Friedman's test adds to a sentence, or nothing."""
+        return "" if math.isnan(self.friedman) else f"; Friedman's test that all are alike: p = {p_text(self.friedman)}"
 
 
 @dataclass(frozen=True)
@@ -171,8 +180,9 @@ class Comparison:
     def pairs(self) -> Iterator[dict[str, object]]:
         """Every pair as a flat row."""
         for group in self.groups:
+            caution = {"caution": group.caution} if group.metric == SECONDS else {}
             for pair in group.pairs:
-                yield {**group.setting, "metric": group.metric, "unit": group.unit, **vars(pair)}
+                yield {**group.setting, "metric": group.metric, "unit": group.unit, **vars(pair), **caution}
 
     def ranks(self) -> Ranks:
         """Mean ranks over the settings in which every method is ranked; equal scores share their ranks."""
@@ -193,23 +203,12 @@ class Comparison:
     def to_text(self) -> str:
         """The comparison for a terminal: a sentence, a table of pairs for each setting, ranks, notes."""
         pieces = [self.sentence]
-        pieces += [f"{group.title}: {_measure(group)}\n{_pair_table(group)}" for group in self.groups if group.pairs]
+        pieces += [_pair_table(group) for group in self.groups if group.pairs]
         ranks = self.ranks()
         if len(self.groups) > 1 and ranks.settings:
-            from tabulate import tabulate
-
-            table = tabulate(
-                [[name, f"{mean:.2f}"] for name, mean in zip(ranks.methods, ranks.means, strict=True)],
-                ["method", "mean rank"],
-                colalign=("left", "right"),
-                disable_numparse=True,
-            )
-            note = (
-                ""
-                if math.isnan(ranks.friedman)
-                else f"; Friedman's test that all are alike: p = {p_text(ranks.friedman)}"
-            )
-            pieces.append(f"Ranks over {ranks.settings} settings (1 is best){note}\n{table}")
+            means = [[name, f"{mean:.2f}"] for name, mean in zip(ranks.methods, ranks.means, strict=True)]
+            title = f"Ranks over {ranks.settings} settings (1 is best){ranks.test}"
+            pieces.append(Text().table(title, ["method", "mean rank"], means))
         pieces.append("\n".join(self.notes))
         return "\n\n".join(pieces)
 
@@ -218,7 +217,8 @@ class Comparison:
         """How the numbers were made."""
         tests = {pair.test for group in self.groups for pair in group.pairs}
         missing = sum(pair.missing for group in self.groups for pair in group.pairs)
-        notes = ["difference: mean over paired trials, with its 95 % interval (Student's t, uncorrected)"]
+        notes = list(dict.fromkeys(group.caution for group in self.groups if group.caution))
+        notes += ["difference: mean over paired trials, with its 95 % interval (Student's t, uncorrected)"]
         names = [
             *(["Wilcoxon's signed ranks"] if "wilcoxon" in tests else []),
             *(["paired t (too few trials for signed ranks to reach 5 %)"] if "t" in tests else []),
@@ -278,7 +278,8 @@ def compare(frame: pd.DataFrame, facts: Facts, *, metric: str | None = None, ave
         lower = facts.lower_is_better(chosen)
         unit = facts.unit(chosen, str(setting["dataset"]))
         paired = _paired(part, chosen, average, methods)
-        groups.append(_group(title_of(setting, plain), setting, chosen, unit, paired, lower))
+        warning = caution(part.dropna(subset=SECONDS)) if chosen == SECONDS else ""
+        groups.append(replace(_group(title_of(setting, plain), setting, chosen, unit, paired, lower), caution=warning))
         directions.append(not lower)
     rows = [dict(zip(group.methods, group.means, strict=True)) for group in groups]
     scores = pd.DataFrame(rows, index=[group.title for group in groups], columns=methods, dtype=float)
@@ -309,13 +310,6 @@ def holm(values: Sequence[float]) -> list[float]:
         largest = max(largest, min(1.0, value * (len(tested) - step)))
         corrected[index] = largest
     return corrected
-
-
-def p_text(p: float) -> str:
-    """A p-value as it is printed: ``0.031``, ``< 0.001``."""
-    if math.isnan(p):
-        return "-"
-    return "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 @dataclass(frozen=True)
@@ -372,7 +366,7 @@ def _pair(first: str, second: str, left: Vector, right: Vector, lower: bool, few
         return Pair(first, second, math.nan, math.nan, math.nan, 0, 0, 0, missing, "none", math.nan)
     if advantage.mean() < 0:  # the means over common trials may differ from those over all
         first, second, advantage = second, first, -advantage
-    low, high = _interval(advantage)
+    low, high = interval(advantage)
     test, p = _test(advantage, fewest)
     return Pair(
         first,
@@ -387,15 +381,6 @@ def _pair(first: str, second: str, left: Vector, right: Vector, lower: bool, few
         test=test,
         p=p,
     )
-
-
-def _interval(differences: Vector) -> tuple[float, float]:
-    if len(differences) < 2:
-        return math.nan, math.nan
-    from scipy import stats
-
-    half = stats.t.ppf((1 + CONFIDENCE) / 2, len(differences) - 1) * stats.sem(differences)
-    return float(differences.mean() - half), float(differences.mean() + half)
 
 
 def _test(differences: Vector, fewest: int) -> tuple[str, float]:
@@ -416,21 +401,15 @@ def _test(differences: Vector, fewest: int) -> tuple[str, float]:
 def _digits(low: float, high: float, difference: float) -> int:
     """Decimals that show two figures of the interval's half width, or of the difference itself."""
     width = (high - low) / 2 if not math.isnan(low) and high > low else abs(difference)
-    return max(0, min(12, 1 - math.floor(math.log10(width)))) if width > 0 else 3
-
-
-def _measure(group: Group) -> str:
-    return f"{group.metric} ({group.unit})" if group.unit else group.metric
+    return min(12, decimals(width, figures=2)) if width > 0 else 3
 
 
 def _pair_table(group: Group) -> str:
-    from tabulate import tabulate
-
     heads = ["better", "worse", "difference", "95 % interval", "wins", "p (Holm)"]
     missing = any(pair.missing for pair in group.pairs)
     body = [[*pair_cells(pair), *([str(pair.missing)] if missing else [])] for pair in group.pairs]
-    aligned = ("left", "left", *("right",) * (4 + missing))
-    return tabulate(body, [*heads, *(["missing"] if missing else [])], colalign=aligned, disable_numparse=True)
+    title = f"{group.title}: {with_unit(group.metric, group.unit)}"
+    return Text().table(title, [*heads, *(["missing"] if missing else [])], body, labels=2)
 
 
 def pair_cells(pair: Pair) -> list[str]:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 import pandas as pd
 
 from fieldbench.errors import RequestError, nearest
+from fieldbench.records import percent
 from fieldbench.report.facts import Facts
 from fieldbench.spec import format_part, parse
 
@@ -14,7 +15,7 @@ from fieldbench.spec import format_part, parse
 ABSENT = "-"
 
 #: The factors that every record has.
-FACTORS = ("method", "dataset", "sampler", "noise", "select", "rate", "seed", "device")
+FACTORS = ("method", "dataset", "sampler", "noise", "select", "rate", "seed", "device", "machine")
 
 #: Factors that hold specs, whose parameters are factors too.
 SPECS = ("method", "dataset", "sampler", "noise", "select")
@@ -46,7 +47,7 @@ def with_parameters(frame: pd.DataFrame, names: Sequence[str], facts: Facts) -> 
 
 def measures(frame: pd.DataFrame) -> list[str]:
     """What can be tabled and compared: the metrics of the records, ``seconds`` and ``peak_memory``."""
-    others = ("key", "trial", "status", "error", *FACTORS)
+    others = ("key", "trial", "status", "error", "slots", "session", "timed", *FACTORS)
     return [str(name) for name in frame.columns if name not in others]
 
 
@@ -96,7 +97,7 @@ def ordered(values: Sequence[object], factor: str, facts: Facts) -> list[object]
 def label(value: object, factor: str) -> str:
     """How a level is written as the head of a row or column."""
     if factor == "rate":
-        return f"{100 * float(str(value)):.6g} %"
+        return percent(float(str(value)))
     return str(value)
 
 

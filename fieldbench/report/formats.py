@@ -1,4 +1,4 @@
-"""Writing a table as text, Markdown, CSV, LaTeX or HTML."""
+"""Writing tables as text, Markdown, LaTeX, HTML or CSV."""
 
 from __future__ import annotations
 
@@ -6,50 +6,59 @@ import csv
 import html
 import io
 import math
-from collections.abc import Callable
-from typing import ClassVar, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, TypeAlias
 
 from tabulate import tabulate
 
-from fieldbench.report.settings import ORDINARY
-from fieldbench.report.tables import Block, Cell, Head, Table
+from fieldbench.report.blocks import Block, Cell
+from fieldbench.report.numbers import fixed
+
+#: The rows of a table, each cell written in the style of its format.
+Rows: TypeAlias = Sequence[Sequence[str]]
 
 
-class Style(Protocol):
-    """How one format writes the pieces of a table."""
+class Text:
+    """Aligned columns of plain text. Each other format says how it differs."""
+
+    plus_minus, dash = " ± ", "-"
+    kind, below_title, line_break = "simple", "\n", "\n"
 
     def text(self, text: str) -> str:
         """Plain text, escaped."""
+        return text
 
     def best(self, text: str) -> str:
         """A number that is the best of its rivals."""
+        return text
 
     def second(self, text: str) -> str:
         """A number that is the second best."""
-
-    def number(self, value: float, decimals: int) -> str:
-        """A number with so many decimals, or in powers of ten for a negative number of them."""
-
-
-class Plain:
-    """Text without any styling."""
-
-    plus_minus, dash = " ± ", "-"
-
-    def text(self, text: str) -> str:
-        return text
-
-    def best(self, text: str) -> str:
-        return text
-
-    def second(self, text: str) -> str:
         return text
 
     def number(self, value: float, decimals: int) -> str:
-        return f"{value:.2e}" if decimals < 0 else f"{value:.{decimals}f}"
+        """A number with so many digits behind the point, or in powers of ten for a negative number of them."""
+        return fixed(value, decimals)
+
+    def table(self, title: str, heads: Sequence[str], rows: Rows, labels: int = 1) -> str:
+        """One table.
+
+        Args:
+            title: above it; empty for none.
+            heads: of the columns.
+            rows: the cells.
+            labels: how many columns at the left hold words.
+        """
+        aligned = ["left" if place < labels else "right" for place in range(len(heads))]
+        grid = tabulate(rows, heads, tablefmt=self.kind, colalign=aligned, disable_numparse=True)
+        return f"{title}{self.below_title}{grid}" if title else grid
+
+    def whole(self, tables: Sequence[str], notes: Sequence[str]) -> str:
+        """All tables with the notes below them."""
+        return "\n\n".join([*tables, self.line_break.join(notes)])
 
 
-class Terminal(Plain):
+class Terminal(Text):
     """Text for a terminal: best bold, second best underlined."""
 
     def best(self, text: str) -> str:
@@ -59,8 +68,10 @@ class Terminal(Plain):
         return f"\x1b[4m{text}\x1b[24m"
 
 
-class Markdown(Plain):
+class Markdown(Text):
     """GitHub's Markdown, with HTML's underline, which it lacks."""
+
+    kind, below_title, line_break = "pipe", "\n\n", "  \n"
 
     def text(self, text: str) -> str:
         return "".join(f"\\{letter}" if letter in "\\|*_[]<>`" else letter for letter in text)
@@ -72,8 +83,8 @@ class Markdown(Plain):
         return f"<u>{text}</u>"
 
 
-class Html(Plain):
-    """HTML text."""
+class Html(Text):
+    """A fragment of HTML: the tables, and the notes as a paragraph."""
 
     def text(self, text: str) -> str:
         return html.escape(text)
@@ -84,9 +95,22 @@ class Html(Plain):
     def second(self, text: str) -> str:
         return f"<u>{text}</u>"
 
+    def table(self, title: str, heads: Sequence[str], rows: Rows, labels: int = 1) -> str:
+        def line(cells: Sequence[str], scope: str = "row", heads: int = labels) -> str:
+            written = (f'<th scope="{scope}">{cell}</th>' for cell in cells[:heads])
+            return f"<tr>{''.join([*written, *(f'<td>{cell}</td>' for cell in cells[heads:])])}</tr>"
 
-class Latex(Plain):
-    """LaTeX text."""
+        caption = f"<caption>{title}</caption>" if title else ""
+        above = f"<table>{caption}\n<thead>{line(heads, 'col', len(heads))}</thead>\n<tbody>"
+        return "\n".join([above, *map(line, rows), "</tbody></table>"])
+
+    def whole(self, tables: Sequence[str], notes: Sequence[str]) -> str:
+        below = "<br>\n".join(notes)
+        return "\n".join(['<div class="fieldbench">', *tables, f"<p><small>{below}</small></p>", "</div>"])
+
+
+class Latex(Text):
+    """Tables in the manner of booktabs, ready to be ``\\input`` (needs ``\\usepackage{booktabs}``)."""
 
     plus_minus, dash = " $\\pm$ ", "--"
 
@@ -94,6 +118,7 @@ class Latex(Plain):
         "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
         "_": r"\_", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "†": r"$\dagger$", "‡": r"$\ddagger$",
         "±": r"$\pm$", "[": "{[}", "]": "{]}", "·": r"$\cdot$", "<": r"\textless{}", ">": r"\textgreater{}",
+        "≠": r"$\neq$", "*": "{*}", "§": r"\S{}", "¶": r"\P{}",
     }  # fmt: skip
 
     def text(self, text: str) -> str:
@@ -106,125 +131,67 @@ class Latex(Plain):
         return rf"\underline{{{text}}}"
 
     def number(self, value: float, decimals: int) -> str:
-        if decimals >= 0:
-            return f"{value:.{decimals}f}".replace("-", "$-$").replace("inf", r"$\infty$")
-        mantissa, _, exponent = f"{value:.2e}".partition("e")
-        return rf"${mantissa}\cdot10^{{{int(exponent)}}}$" if exponent else mantissa
+        mantissa, _, exponent = fixed(value, decimals).partition("e")
+        if exponent:
+            return rf"${mantissa}\cdot10^{{{int(exponent)}}}$"
+        return mantissa.replace("-", "$-$").replace("inf", r"$\infty$")
+
+    def table(self, title: str, heads: Sequence[str], rows: Rows, labels: int = 1) -> str:
+        def line(cells: Sequence[str]) -> str:
+            return " & ".join(cells) + r" \\"
+
+        head = [rf"\multicolumn{{{len(heads)}}}{{l}}{{{title}}} \\", r"\midrule"] if title else []
+        columns = "l" * labels + "r" * (len(heads) - labels)
+        above = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", *head, line(heads), r"\midrule"]
+        return "\n".join([*above, *map(line, rows), r"\bottomrule", r"\end{tabular}"])
+
+    def whole(self, tables: Sequence[str], notes: Sequence[str]) -> str:
+        blocks, below = "\n\\par\\bigskip\n".join(tables), "\\\\\n".join(notes)
+        return f"% needs \\usepackage{{booktabs}}\n{blocks}\n\\par\\smallskip\n{{\\footnotesize {below}\\par}}"
 
 
-def as_text(table: Table, styled: bool = False) -> str:
-    """Aligned columns; with ``styled`` the best is bold and the second best underlined."""
-    style = Terminal() if styled else Plain()
-    pieces = [f"{block.title}\n{_grid(block, table, style, 'simple')}" for block in table.blocks]
-    return "\n\n".join([*pieces, "\n".join([*_common(table), *table.notes])])
+#: Every format but CSV, which has one line a cell.
+STYLES: dict[str, Text] = {"text": Text(), "markdown": Markdown(), "latex": Latex(), "html": Html()}
+
+FORMATS = (*STYLES, "csv")
 
 
-def as_markdown(table: Table, styled: bool = False) -> str:
-    """A GitHub table for each block, its title above and the notes below."""
-    style = Markdown()
-    pieces = [f"{style.text(block.title)}\n\n{_grid(block, table, style, 'pipe')}" for block in table.blocks]
-    notes = "  \n".join(style.text(note) for note in [*_common(table), *table.notes])
-    return "\n\n".join([*pieces, notes])
-
-
-def as_csv(table: Table, styled: bool = False) -> str:
-    """One line a cell, with every factor and count in a column of its own: for programs, unrounded."""
-    cells = list(table.cells())
-    names = list(dict.fromkeys(name for cell in cells for name in cell))
-    stream = io.StringIO()
-    writer = csv.DictWriter(stream, names, restval="", lineterminator="\n")
-    writer.writeheader()
-    for cell in cells:
-        writer.writerow({key: "" if value != value else value for key, value in cell.items()})
-    return stream.getvalue().rstrip("\n")
-
-
-def as_html(table: Table, styled: bool = False) -> str:
-    """A fragment of HTML: a table for each block and the notes as a paragraph."""
-    style = Html()
-    blocks = [_html_block(block, table, style) for block in table.blocks]
-    notes = "<br>\n".join(style.text(note) for note in [*_common(table), *table.notes])
-    return "\n".join(['<div class="fieldbench">', *blocks, f"<p><small>{notes}</small></p>", "</div>"])
-
-
-def as_latex(table: Table, styled: bool = False) -> str:
-    """Tables in the manner of booktabs, ready to be ``\\input`` (needs ``\\usepackage{booktabs}``)."""
-    style = Latex()
-    blocks = "\n\\par\\bigskip\n".join(_latex_block(block, table, style) for block in table.blocks)
-    notes = "\\\\\n".join(style.text(note) for note in [*_common(table), *table.notes])
-    return f"% needs \\usepackage{{booktabs}}\n{blocks}\n\\par\\smallskip\n{{\\footnotesize {notes}\\par}}"
-
-
-def _grid(block: Block, table: Table, style: Plain, kind: str) -> str:
-    corner = style.text(", ".join(table.row_factors))
-    heads = [corner, *(style.text(_head(column)) for column in block.columns)]
-    body = [
-        [style.text(_head(row)), *(write_cell(block.cells[i, j], block, style) for j in range(len(block.columns)))]
+def block_table(block: Block, style: Text) -> str:
+    """One block of a table."""
+    heads = [style.text(text) for text in (block.corner, *map(str, block.columns))]
+    rows = [
+        [style.text(str(row)), *(cell_text(block.cells[i, j], block.decimals, style) for j in range(len(heads) - 1))]
         for i, row in enumerate(block.rows)
     ]
-    aligned = ("left", *("right" for _ in block.columns))
-    return tabulate(body, heads, tablefmt=kind, colalign=aligned, disable_numparse=True)
+    return style.table(style.text(block.title), heads, rows)
 
 
-def write_cell(cell: Cell, block: Block, style: Plain) -> str:
-    """One cell: mean and spread, marked if it is best or second best, or why there is no number."""
+def cell_text(cell: Cell, decimals: int, style: Text) -> str:
+    """One cell: average and spread with their marks, or why there is no number."""
     if cell.count == 0:
         if cell.failed:
             return style.text("failed")
         return style.text("n/a") if cell.not_applicable else style.dash
-    shown = style.number(cell.mean, block.decimals)
+    shown = style.number(cell.value, decimals)
     shown = {1: style.best, 2: style.second}.get(cell.place, str)(shown)
     if not math.isnan(cell.spread):
-        shown += style.plus_minus + style.number(cell.spread, block.decimals)
-    return shown if cell.complete else f"{shown} ({cell.count}/{cell.planned})"
+        shown += style.plus_minus + style.number(cell.spread, decimals)
+    mark = f" {style.text(cell.mark)}" if cell.mark else ""
+    return shown + mark if cell.complete else f"{shown}{mark} ({cell.count}/{cell.planned})"
 
 
-def _head(head: Head) -> str:
-    return head.text + " †" * head.oracle + " ‡" * head.trained
+def csv_text(rows: Iterable[Mapping[str, Any]], names: Sequence[str] = ()) -> str:
+    """Flat rows for programs, unrounded; NaN and None are empty.
 
-
-def _common(table: Table) -> list[str]:
-    """A line saying what the whole table has in common, as far as it is not the plainest case."""
-    plain = {**ORDINARY, "seed": 0}
-    shown = {factor: value for factor, value in table.common.items() if str(value) != str(plain.get(factor))}
-    return [", ".join(f"{factor} {value}" for factor, value in shown.items())] if shown else []
-
-
-def _html_block(block: Block, table: Table, style: Html) -> str:
-    corner = style.text(", ".join(table.row_factors))
-    heads = "".join(f'<th scope="col">{style.text(_head(column))}</th>' for column in block.columns)
-    lines = [
-        f"<table><caption>{style.text(block.title)}</caption>",
-        f'<thead><tr><th scope="col">{corner}</th>{heads}</tr></thead>',
-        "<tbody>",
-    ]
-    for i, row in enumerate(block.rows):
-        cells = "".join(f"<td>{write_cell(block.cells[i, j], block, style)}</td>" for j in range(len(block.columns)))
-        lines.append(f'<tr><th scope="row">{style.text(_head(row))}</th>{cells}</tr>')
-    return "\n".join([*lines, "</tbody></table>"])
-
-
-def _latex_block(block: Block, table: Table, style: Latex) -> str:
-    width = len(block.columns)
-    corner = style.text(", ".join(table.row_factors))
-    lines = [
-        rf"\begin{{tabular}}{{l{'r' * width}}}",
-        r"\toprule",
-        rf"\multicolumn{{{width + 1}}}{{l}}{{{style.text(block.title)}}} \\",
-        r"\midrule",
-        " & ".join([corner, *(style.text(_head(column)) for column in block.columns)]) + r" \\",
-        r"\midrule",
-    ]
-    for i, row in enumerate(block.rows):
-        cells = (write_cell(block.cells[i, j], block, style) for j in range(width))
-        lines.append(" & ".join([style.text(_head(row)), *cells]) + r" \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
-
-
-FORMATS: dict[str, Callable[[Table, bool], str]] = {
-    "text": as_text,
-    "markdown": as_markdown,
-    "csv": as_csv,
-    "latex": as_latex,
-    "html": as_html,
-}
+    Args:
+        rows: one mapping a line.
+        names: columns; by default all that any row has.
+    """
+    rows = list(rows)
+    names = names or list(dict.fromkeys(name for row in rows for name in row))
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, names, restval="", lineterminator="\n")
+    writer.writeheader()
+    for row in rows:
+        writer.writerow({key: "" if value != value else value for key, value in row.items()})
+    return stream.getvalue().rstrip("\n")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import html
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +13,8 @@ import numpy as np
 from fieldbench import records
 from fieldbench.plan import Plan
 from fieldbench.records import OK
+from fieldbench.report.formats import STYLES, csv_text
+from fieldbench.report.numbers import decimals, fixed, is_number
 from fieldbench.suite import Suite
 
 
@@ -139,7 +140,7 @@ def _scored(scores: Iterable[float | None]) -> tuple[float | None, float, int]:
 
     The deviation is NaN for a single score, and where it is beyond all numbers, as with an infinite score.
     """
-    values = np.array([score for score in scores if _is_number(score)], float)
+    values = np.array([score for score in scores if is_number(score)], float)
     if not values.size:
         return None, math.nan, 0
     with np.errstate(over="ignore", invalid="ignore"):
@@ -152,46 +153,28 @@ def _by_oracle(rows: list[Mapping[str, Any]], metric: str, lower_is_better: bool
     best = min if lower_is_better else max
     chosen = []
     for row in rows:
-        if not _is_number(final := row["metrics"].get(metric)):
+        if not is_number(final := row["metrics"].get(metric)):
             continue
         curve = row.get("diagnostics", {}).get("curve", {}).get(metric)
         if not curve:
             return None
-        chosen.append(best([final, *filter(_is_number, curve)]))
+        chosen.append(best([final, *filter(is_number, curve)]))
     return _scored(chosen)[0]
-
-
-def _is_number(score: float | None) -> bool:
-    return score is not None and not math.isnan(score)
-
-
-#: Table formats, and what tabulate calls them.
-FORMATS: dict[str, str] = {
-    "text": "simple",
-    "markdown": "pipe",
-    "csv": "csv",
-    "latex": "latex_booktabs",
-    "html": "html",
-}
 
 
 #: Behind a ratio: ours and the published number differ by more than their joint uncertainty.
 FURTHER_OFF = "≠"
 
-#: What has no letter of its own in plain LaTeX.
-_LATEX = {"±": r"$\pm$", FURTHER_OFF: r"$\neq$"}
-
 
 def written(suite: Suite, cells: list[Cell], format: str) -> str:
-    """The table in one of :data:`FORMATS`: for each row ours, by oracle stopping, the published, the ratio.
+    """The table in one of :data:`fieldbench.report.formats.FORMATS`.
 
+    Each row has lines of its own for ours, by oracle stopping, the published and the ratio.
     All formats but CSV mark ratios further off than the joint uncertainty, and close with how many published
     numbers are met and a list of those cells. CSV has one line a cell instead.
     """
     if format == "csv":
-        return _as_csv(suite, cells)
-    from tabulate import tabulate
-
+        return csv_text(_flat(suite, cells))
     head = [f"{suite.title} ({suite.metric})", "", *(column.label for column in suite.columns)]
     width = len(suite.columns)
     body: list[list[str]] = []
@@ -205,17 +188,9 @@ def written(suite: Suite, cells: list[Cell], format: str) -> str:
         if row.published:
             body.append(["", "published", *(_number(cell.published) for cell in line)])
             body.append(["", "ratio", *map(_ratio, line)])
-    if format == "markdown":
-        head, *body = [[text.replace("|", r"\|") for text in line] for line in (head, *body)]
-    table = tabulate(body, headers=head, tablefmt=FORMATS[format], disable_numparse=True, stralign="left")
-    closing = _closing(suite, cells)
-    if format == "latex":
-        for letter, command in _LATEX.items():
-            table = table.replace(letter, command)
-        return "\n".join([table, *(f"% {line}" for line in closing)])
-    if format == "html":
-        return "\n".join([table, *(f"<p>{html.escape(line.strip())}</p>" for line in closing)])
-    return "\n".join([table, "", *closing])
+    style = STYLES[format]
+    head, *body = [[style.text(text) for text in line] for line in (head, *body)]
+    return style.whole([style.table("", head, body, labels=2)], [style.text(line) for line in _closing(suite, cells)])
 
 
 def _closing(suite: Suite, cells: list[Cell]) -> list[str]:
@@ -278,26 +253,23 @@ def _number(value: float | None, beside: float | None = None) -> str:
         return ""
     size = max(abs(number) for number in (value, beside or 0))
     if not math.isfinite(value) or 0 < size < 1e-5 or abs(value) >= 1e7:
-        return f"{value:.2e}"
-    decimals = 2 if abs(value) >= 10 else 3 if size >= 0.01 or size == 0 else 2 - math.floor(math.log10(size))
-    return f"{value:.{decimals}f}"
+        return fixed(value, -1)
+    return fixed(value, 2 if abs(value) >= 10 else 3 if size >= 0.01 or size == 0 else decimals(size, figures=3))
 
 
-def _as_csv(suite: Suite, cells: list[Cell]) -> str:
-    import csv
-    import io
-
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    names = ("mean", "std", "trials", "planned", "oracle", "published", "ratio")
-    writer.writerow(["row", "column", "method", "select", *names])
+def _flat(suite: Suite, cells: list[Cell]) -> Iterator[dict[str, Any]]:
+    """A row a cell."""
     for cell in cells:
-        numbers = (cell.mean, cell.std, cell.done, cell.planned, cell.oracle, cell.published, cell.ratio)
-        writer.writerow([cell.row, cell.column, cell.method, suite.select[0], *(_plain(number) for number in numbers)])
-    return out.getvalue().rstrip("\n")
-
-
-def _plain(number: float | None) -> str:
-    if number is None or math.isnan(number):
-        return ""
-    return str(number) if isinstance(number, int) else f"{number:.6g}"
+        yield {
+            "row": cell.row,
+            "column": cell.column,
+            "method": cell.method,
+            "select": suite.select[0],
+            "mean": cell.mean,
+            "std": cell.std,
+            "trials": cell.done,
+            "planned": cell.planned,
+            "oracle": cell.oracle,
+            "published": cell.published,
+            "ratio": cell.ratio,
+        }

@@ -33,9 +33,13 @@ def records_of(setting: Mapping[str, Any], frame: pd.DataFrame) -> pd.DataFrame:
 
 def title_of(setting: Mapping[str, Any], frame: pd.DataFrame) -> str:
     """A setting in words: its dataset, its rate, and what varies in the frame or is out of the ordinary."""
-    shown = [
-        str(level) if factor == "dataset" else f"{factor} {label(level, factor)}"
+    return ", ".join(
+        named(factor, level)
         for factor, level in setting.items()
         if factor in ("dataset", "rate") or frame[factor].nunique() > 1 or ORDINARY.get(factor, level) != level
-    ]
-    return ", ".join(shown)
+    )
+
+
+def named(factor: str, level: object) -> str:
+    """A level with its factor's name, which a dataset needs not: ``ssf``, ``rate 10 %``."""
+    return str(level) if factor == "dataset" else f"{factor} {label(level, factor)}"

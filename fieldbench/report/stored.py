@@ -18,6 +18,7 @@ from fieldbench.registry import Registry, Sources
 from fieldbench.report.factors import SPECS, ordered
 from fieldbench.report.facts import Facts
 from fieldbench.report.frame import read_frame
+from fieldbench.report.numbers import with_unit
 from fieldbench.report.settings import SETTING, records_of, settings_of, title_of
 from fieldbench.spec import parse
 from fieldbench.store.manifest import Manifest, existing_run, read_manifest
@@ -43,7 +44,7 @@ class Setting:
     @property
     def measure(self) -> str:
         """The metric with its unit: an axis label."""
-        return f"{self.metric.upper()} ({self.unit})" if self.unit else self.metric.upper()
+        return with_unit(self.metric.upper(), self.unit)
 
     def holds(self, row: Mapping[str, Any]) -> bool:
         """Whether a stored row belongs to this setting."""

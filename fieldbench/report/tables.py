@@ -11,6 +11,7 @@ import pandas as pd
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.records import FAILURES, NOT_APPLICABLE, OK
+from fieldbench.report.blocks import Block, Cell, Head
 from fieldbench.report.factors import (
     FACTORS,
     is_of_methods,
@@ -21,6 +22,11 @@ from fieldbench.report.factors import (
     with_parameters,
 )
 from fieldbench.report.facts import MEASURES, Facts
+from fieldbench.report.formats import FORMATS, STYLES, Terminal, block_table, csv_text
+from fieldbench.report.numbers import decimals
+from fieldbench.report.settings import ORDINARY
+from fieldbench.report.statistics import half_width
+from fieldbench.report.times import MEANINGS, SECONDS, counted, left_out, timings
 
 Spread: TypeAlias = Literal["std", "stderr", "interval", "none"]
 
@@ -37,79 +43,6 @@ MEASURED = ("metric", "unit")
 #: Marks behind the head of a row or column, and what they stand for.
 ORACLE = "oracle: the estimate was chosen by looking at the truth, which no user can do; not ranked beside others"
 TRAINED = "trained on data beyond the observation"
-
-
-@dataclass(frozen=True)
-class Cell:
-    """One cell: the mean over the trials that ended well, and an account of all others.
-
-    Attributes:
-        mean, spread: over ``count`` trials; NaN where there are none (one, for the spread).
-        count: trials that ended well and have this metric.
-        planned: trials that the cell should have.
-        failed, not_applicable: trials of these outcomes.
-        unscored: trials that ended well without a number for this metric.
-        place: 1 for the best of those it is compared with, 2 for the second best, else 0.
-    """
-
-    mean: float = math.nan
-    spread: float = math.nan
-    count: int = 0
-    planned: int = 0
-    failed: int = 0
-    not_applicable: int = 0
-    unscored: int = 0
-    place: int = 0
-
-    @property
-    def complete(self) -> bool:
-        """Whether every planned trial is in the mean."""
-        return self.count >= self.planned
-
-    @property
-    def missing(self) -> int:
-        """Trials without any record yet."""
-        return max(0, self.planned - self.count - self.failed - self.not_applicable - self.unscored)
-
-
-@dataclass(frozen=True)
-class Head:
-    """The head of a row or column: its levels, and whether it is an oracle or trained."""
-
-    levels: tuple[object, ...]
-    text: str
-    oracle: bool = False
-    trained: bool = False
-
-
-@dataclass(frozen=True)
-class Block:
-    """A rectangle of cells that share everything but the factors of rows and columns.
-
-    Attributes:
-        levels: the factors that are fixed in this block: those that vary between blocks, and the dataset.
-        shown: those of them that the title names; one that always goes with a dataset is left out.
-        metric, unit: what the cells hold.
-        rows, columns: heads.
-        cells: the cell of each (row, column) index.
-        decimals: digits behind the point that fit all its cells.
-    """
-
-    levels: dict[str, object]
-    shown: tuple[str, ...]
-    metric: str
-    unit: str
-    rows: tuple[Head, ...]
-    columns: tuple[Head, ...]
-    cells: dict[tuple[int, int], Cell]
-    decimals: int
-
-    @property
-    def title(self) -> str:
-        """What this block shows, such as ``ssf, noise gaussian: rmse (m/s)``."""
-        fixed = ", ".join(_fixed(factor, self.levels[factor]) for factor in self.shown)
-        measure = f"{self.metric} ({self.unit})" if self.unit else self.metric
-        return f"{fixed}: {measure}" if fixed else measure
 
 
 @dataclass(frozen=True)
@@ -141,14 +74,23 @@ class Table:
         Raises:
             RequestError: for any other name.
         """
-        from fieldbench.report.formats import FORMATS
-
-        if format not in FORMATS:
+        if format == "csv":
+            return csv_text(self.cells())
+        if format not in STYLES:
             raise RequestError(f"unknown format {format!r}{nearest(format, FORMATS)}")
-        return FORMATS[format](self, styled)
+        style = Terminal() if styled and format == "text" else STYLES[format]
+        notes = [style.text(note) for note in [*self._in_common, *self.notes]]
+        return style.whole([block_table(block, style) for block in self.blocks], notes)
+
+    @property
+    def _in_common(self) -> list[str]:
+        """A line saying what the whole table has in common, as far as it is not the plainest case."""
+        plain = {**ORDINARY, "seed": 0}
+        shown = {factor: value for factor, value in self.common.items() if str(value) != str(plain.get(factor))}
+        return [", ".join(f"{factor} {value}" for factor, value in shown.items())] if shown else []
 
     def cells(self) -> Iterator[dict[str, Any]]:
-        """Every cell as a flat row: its factors, metric, mean, spread and counts."""
+        """Every cell as a flat row: its factors, metric, mean (of seconds: median), spread and counts."""
         for block in self.blocks:
             for (row, column), cell in block.cells.items():
                 heads = block.rows[row], block.columns[column]
@@ -159,13 +101,14 @@ class Table:
                     **dict(zip(self.column_factors, heads[1].levels, strict=True)),
                     "metric": block.metric,
                     "unit": block.unit,
-                    "mean": cell.mean,
+                    block.average: cell.value,
                     **({self.spread: cell.spread} if self.spread != "none" else {}),
                     "count": cell.count,
                     "planned": cell.planned,
                     "failed": cell.failed,
                     "not_applicable": cell.not_applicable,
                     "unscored": cell.unscored,
+                    **({"left_out": cell.left_out, "timing": cell.timing} if block.metric == SECONDS else {}),
                     "oracle": any(head.oracle for head in heads),
                     "trained": any(head.trained for head in heads),
                 }
@@ -176,7 +119,8 @@ class Table:
         cells = [cell for block in self.blocks for cell in block.cells.values()]
         planned = sorted({cell.planned for cell in cells if cell.planned} or {0})
         trials = " or ".join(map(str, planned))
-        shown = f"mean ± {SPREADS[self.spread]}" if self.spread != "none" and planned[-1] > 1 else "mean"
+        averages = " or ".join(dict.fromkeys(block.average for block in self.blocks))
+        shown = f"{averages} ± {SPREADS[self.spread]}" if self.spread != "none" and planned[-1] > 1 else averages
         notes = [f"{shown} over {trials} trial{'' if trials == '1' else 's'}"]
         if self.unfinished:
             notes.append(self.unfinished)
@@ -191,15 +135,29 @@ class Table:
         }
         counts = ", ".join(f"{count} {name}" for name, count in lost.items() if count)
         if counts:
-            notes.append(f"(k/n): only k of n trials are in the mean ({counts}); such cells are not ranked")
+            notes.append(f"(k/n): only k of n trials are in the {averages} ({counts}); such cells are not ranked")
         if any(cell.not_applicable for cell in cells):
             notes.append("n/a: the method does not work on such a field")
+        notes += self._of_seconds(cells)
         heads = [head for block in self.blocks for head in (*block.rows, *block.columns)]
         if any(head.oracle for head in heads):
             notes.append(f"† {ORACLE}")
         if any(head.trained for head in heads):
             notes.append(f"‡ {TRAINED}")
         return notes
+
+    def _of_seconds(self, cells: list[Cell]) -> list[str]:
+        """What a reader of seconds must know; nothing in a table of anything else."""
+        notes = []
+        if first := sum(cell.left_out for cell in cells):
+            notes.append(f"{left_out(first)}: start-up is in its seconds")
+        machines = {cell.machine for cell in cells if cell.timing == "alone" and cell.machine}
+        if len(machines) > 1:
+            notes.append(
+                "seconds of several machines are not ranked with one another; --columns machine tells them apart"
+            )
+        used = {cell.mark for cell in cells if cell.count}
+        return notes + [f"{mark} {meaning}; not ranked" for mark, meaning in MEANINGS.items() if mark in used]
 
     def __str__(self) -> str:
         return self.to("text")
@@ -224,7 +182,8 @@ def make_table(
         facts: what is known of its specs and metrics.
         rows, columns: factors; rows are methods by default, with their selection where that varies.
         metric: a metric, ``seconds`` or ``peak_memory``; by default the headline metric of each dataset.
-        spread: ``std``, ``stderr``, ``interval`` (95 %, Student's t) or ``none``.
+        spread: ``std``, ``stderr``, ``interval`` (95 %, Student's t) or ``none``; for seconds, which are shown by
+            their median, the first or the last.
 
     Returns:
         A table of one block for each combination of the other factors that vary, and for each metric and unit.
@@ -234,6 +193,8 @@ def make_table(
     """
     if spread not in get_args(Spread):
         raise RequestError(f"unknown spread {spread!r}{nearest(spread, get_args(Spread))}")
+    if metric == SECONDS and spread not in ("std", "none"):
+        raise RequestError(f"spread {spread!r} is of a mean, and seconds are shown as medians; use std or none")
     if frame.empty:
         raise RequestError("there are no records to tabulate; run some trials first")
     row_factors, column_factors = _arrangement(frame, rows, columns)
@@ -242,7 +203,7 @@ def make_table(
     rivals = {"method", "select", *(name for name in parameters if is_of_methods(name, frame, facts))}
     frame = _scored(frame, metric, facts).assign(trained=frame["method"].isin(facts.trained))
     frame = with_parameters(frame, parameters, facts)  # last, since the facts are those of whole specs
-    others = [name for name in (*FACTORS, *MEASURED) if name not in used and name != "device"]
+    others = [name for name in (*FACTORS, *MEASURED) if name not in used and name not in ("device", "machine")]
     varying = [name for name in others if frame[name].nunique() > 1]
     if "dataset" in others and "dataset" not in varying:
         varying.insert(0, "dataset")
@@ -310,20 +271,8 @@ def _block(
     arrangement: _Arrangement,
 ) -> Block:
     by = [*arrangement.rows, *arrangement.columns]
-    status = part["status"].astype(str)
-    good = (status == OK) & part["score"].notna()
-    tally = pd.DataFrame(
-        {
-            "count": good,
-            "failed": status.isin(FAILURES),
-            "not_applicable": status == NOT_APPLICABLE,
-            "unscored": (status == OK) & part["score"].isna(),
-        }
-    ).astype(int)
-    tally = pd.concat([part[by], tally], axis=1).groupby(by, observed=True).sum()
-    scores = part.loc[good, [*by, "score"]].groupby(by, observed=True)["score"].agg(["mean", "std"])
-    summary = tally.join(scores)
-
+    metric = str(part["metric"].iloc[0])
+    summary = _summary(part, by, metric)
     rows = _heads(part, arrangement.rows, facts)
     columns = _heads(part, arrangement.columns, facts)
     planned = _planned(part, by, facts)
@@ -341,18 +290,43 @@ def _block(
                 cells[i, j] = _cell(values, planned[seed], arrangement.spread)
             else:  # a method without the parameter that columns differ in has no trials there, and none are missing
                 cells[i, j] = Cell(planned=planned[seed] if set(by) <= set(FACTORS) else 0)
-    metric = str(part["metric"].iloc[0])
     cells = _ranked(cells, rows, columns, arrangement, facts.lower_is_better(metric))
     return Block(
         levels={key: value for key, value in fixed.items() if key not in MEASURED},
         shown=tuple(name for name in arrangement.titles if name not in MEASURED),
+        corner=", ".join(arrangement.rows),
         metric=metric,
         unit=str(part["unit"].iloc[0]),
         rows=rows,
         columns=columns,
         cells=cells,
-        decimals=_decimals([cell.mean for cell in cells.values()]),
+        decimals=_decimals([cell.value for cell in cells.values()]),
     )
+
+
+def _summary(part: pd.DataFrame, by: list[str], metric: str) -> pd.DataFrame:
+    """The average of each cell (``value``), its deviation (``std``), and an account of its trials."""
+    status = part["status"].astype(str)
+    good = (status == OK) & part["score"].notna()
+    shown = good.copy()
+    if metric == SECONDS:
+        shown[good] = counted(part[good], by)
+    tally = pd.DataFrame(
+        {
+            "count": shown,
+            "left_out": good & ~shown,
+            "failed": status.isin(FAILURES),
+            "not_applicable": status == NOT_APPLICABLE,
+            "unscored": (status == OK) & part["score"].isna(),
+        }
+    ).astype(int)
+    tally = pd.concat([part[by], tally], axis=1).groupby(by, observed=True).sum()
+    part = part[shown]
+    cells = part.groupby(by, observed=True)
+    if metric != SECONDS:
+        return tally.join(cells["score"].agg(value="mean", std="std"))
+    taken = pd.DataFrame({"timing": timings(part, by), "machine": cells["machine"].first()})
+    return tally.join(cells["score"].agg(value="median", std="std")).join(taken)
 
 
 def _planned(part: pd.DataFrame, by: Sequence[str], facts: Facts) -> dict[object, int]:
@@ -369,13 +343,15 @@ def _cell(values: Mapping[Hashable, Any], planned: int, spread: Spread) -> Cell:
     count = int(values["count"])
     deviation = float(values["std"]) if count > 1 else math.nan
     return Cell(
-        mean=float(values["mean"]) if count else math.nan,
+        value=float(values["value"]) if count else math.nan,
         spread=_spread(deviation, count, spread),
         count=count,
         planned=planned,
         failed=int(values["failed"]),
         not_applicable=int(values["not_applicable"]),
         unscored=int(values["unscored"]),
+        left_out=int(values["left_out"]),
+        **({"timing": values["timing"], "machine": str(values["machine"])} if count and "timing" in values else {}),
     )
 
 
@@ -384,12 +360,7 @@ def _spread(deviation: float, count: int, spread: Spread) -> float:
         return math.nan
     if spread == "std":
         return deviation
-    error = deviation / math.sqrt(count)
-    if spread == "stderr":
-        return error
-    from scipy.stats import t
-
-    return float(error * t.ppf(0.975, count - 1))
+    return deviation / math.sqrt(count) if spread == "stderr" else half_width(deviation, count)
 
 
 def _heads(part: pd.DataFrame, factors: tuple[str, ...], facts: Facts) -> tuple[Head, ...]:
@@ -420,8 +391,8 @@ def _ranked(
 ) -> dict[tuple[int, int], Cell]:
     """Mark best and second best among the cells that differ in the method and in nothing observed.
 
-    Incomplete cells are left out, since the trials that a method lost may be the hard ones; so are oracles,
-    unless there is nothing else.
+    Incomplete cells are left out, since the trials that a method lost may be the hard ones; so are seconds that
+    were not taken alone, and oracles, unless there is nothing else. Seconds of several machines are not ranked.
     """
     if arrangement.rivals.issuperset(arrangement.rows):
         lines = [[(i, j) for i in range(len(rows))] for j in range(len(columns))]
@@ -431,14 +402,14 @@ def _ranked(
         return cells
     ranked = dict(cells)
     for line in lines:
-        fair = [key for key in line if cells[key].complete and not math.isnan(cells[key].mean)]
+        fair = [key for key in line if cells[key].complete and not (math.isnan(cells[key].value) or cells[key].mark)]
         honest = [key for key in fair if not (rows[key[0]].oracle or columns[key[1]].oracle)]
         rivals = honest or fair
-        means = sorted({cells[key].mean for key in rivals}, reverse=not lower_is_better)
-        if len(rivals) < 2:
+        means = sorted({cells[key].value for key in rivals}, reverse=not lower_is_better)
+        if len(rivals) < 2 or len({cells[key].machine for key in rivals}) > 1:
             continue
         for key in rivals:
-            place = means.index(cells[key].mean) + 1
+            place = means.index(cells[key].value) + 1
             ranked[key] = replace(cells[key], place=place if place <= 2 else 0)
     return ranked
 
@@ -454,13 +425,9 @@ def _decimals(means: list[float]) -> int:
         return 3
     if max(sizes) >= 1e7 or min(sizes) < 1e-5:
         return -1
-    return max(0, 2 - math.floor(math.log10(min(sizes))))
+    return decimals(min(sizes), figures=3)
 
 
 def _goes_with_dataset(frame: pd.DataFrame, factor: str) -> bool:
     """Whether each dataset has one level of the factor alone, as the sampler usually has."""
     return bool((frame.groupby("dataset", observed=True)[factor].nunique() == 1).all())
-
-
-def _fixed(factor: str, value: object) -> str:
-    return str(value) if factor == "dataset" else f"{factor} {label(value, factor)}"

@@ -14,7 +14,8 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from fieldbench.errors import RequestError
-from fieldbench.report.page import main, page
+from fieldbench.report.page import page
+from fieldbench.report.page.content import sections
 from fieldbench.report.page.drawings import Drawing, drawings
 from fieldbench.report.stored import StoredRun
 from fieldbench.store.files import MANIFEST, TRIALS
@@ -58,7 +59,7 @@ class LiveRun:
 
     def news(self) -> str:
         """The page's contents."""
-        return main(StoredRun(self.path), self._current_figures())
+        return sections(StoredRun(self.path), self._current_figures())
 
     def _current_figures(self) -> list[Drawing]:
         """The newest figures there are; newer ones are begun in the background where it is time for them."""

@@ -16,8 +16,8 @@ from fieldbench.errors import RequestError
 from fieldbench.field import Axis, Field
 from fieldbench.registry import Sources
 from fieldbench.report.figures import KINDS, View, draw, save
+from fieldbench.report.statistics import front, interval
 from fieldbench.report.stored import StoredRun
-from fieldbench.report.summary import front, interval
 
 pytest.importorskip("matplotlib", reason="figures come with the extra plots")
 

@@ -21,7 +21,7 @@ from fieldbench.errors import RequestError
 from fieldbench.report.facts import Facts
 from fieldbench.report.tables import Table, make_table
 
-TEXTS = ("method", "dataset", "sampler", "noise", "select", "status", "device")
+TEXTS = ("method", "dataset", "sampler", "noise", "select", "status", "device", "machine", "session", "timed")
 
 
 def frame(*rows: dict[str, Any]) -> pd.DataFrame:
@@ -29,6 +29,7 @@ def frame(*rows: dict[str, Any]) -> pd.DataFrame:
     plain = {
         "method": "tap", "dataset": "ssf", "sampler": "random", "noise": "none", "select": "final", "rate": 0.1,
         "trial": 0, "seed": 0, "status": "ok", "error": "", "seconds": 1.0, "device": "cpu", "peak_memory": 1.0,
+        "machine": "m1", "slots": 1, "session": "s1", "timed": "alone",
         "rmse": math.nan,
     }  # fmt: skip
     made = pd.DataFrame([{**plain, **row, "key": str(index)} for index, row in enumerate(rows)])
@@ -204,7 +205,7 @@ def test_rows_and_columns_by_any_factor() -> None:
     block = table.blocks[0]
     assert [head.text for head in block.rows] == ["none", "gaussian"]
     assert [head.text for head in block.columns] == ["10 %", "20 %"], "rates are in order"
-    assert [[block.cells[i, j].mean for j in (0, 1)] for i in (0, 1)] == [[0.1, 0.2], [1.1, 1.2]]
+    assert [[block.cells[i, j].value for j in (0, 1)] for i in (0, 1)] == [[0.1, 0.2], [1.1, 1.2]]
     assert {cell.place for cell in block.cells.values()} == {0}, "noises are no rivals"
     across = make_table(made, Facts(), rows=["rate"], columns=["method"])
     assert {cell.place for block in across.blocks for cell in block.cells.values()} == {1}, (
@@ -307,7 +308,7 @@ def test_parameters_of_datasets_are_factors_but_no_rivals() -> None:
 
 def test_other_metrics_and_measures(three: pd.DataFrame) -> None:
     table = make_table(three, Facts(), metric="seconds")
-    assert only(table, method="tnn")["mean"] == 1.0
+    assert only(table, method="tnn")["median"] == 1.0
     assert only(table, method="tnn")["unit"] == "s"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ from fieldbench.names import unused
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from fieldbench.report.stored import StoredRun
+    from fieldbench.report.stored import Setting, StoredRun
 
 FORMATS = ("png", "pdf", "svg")
 
@@ -104,6 +104,31 @@ def save(figure: Figure, path: str | Path) -> Path:
         # Without a date, and with fixed ids, the same figure is the same file.
         figure.savefig(path, metadata=_UNDATED.get(path.suffix))
     return path
+
+
+def of_settings(
+    kind: str, run: StoredRun, view: View, drawn: Callable[[Setting], Figure | None], nothing: str
+) -> dict[str, Figure]:
+    """A figure for each setting that has something to show, by file name, as far as the view goes.
+
+    Args:
+        kind: of the figures.
+        run, view: what is shown.
+        drawn: draws a setting, with the figure's title as its label; None for nothing to show.
+        nothing: what to say where no setting has anything.
+
+    Raises:
+        RequestError: if no setting has.
+    """
+    figures: dict[str, Figure] = {}
+    for setting in run.settings:
+        if len(figures) == view.most:
+            break
+        if figure := drawn(setting):
+            figures[file_name(kind, str(figure.get_label()), figures)] = figure
+    if not figures:
+        raise RequestError(nothing)
+    return figures
 
 
 def file_name(kind: str, title: str, taken: Container[str]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 from matplotlib.colors import PowerNorm
@@ -14,9 +14,11 @@ from fieldbench import trial
 from fieldbench.errors import RequestError
 from fieldbench.field import Observation
 from fieldbench.records import trial_of
-from fieldbench.report.figures import View, file_name
-from fieldbench.report.figures.style import grid, looks, wrapped
-from fieldbench.report.stored import StoredRun
+from fieldbench.report.figures import View, of_settings
+from fieldbench.report.figures.style import Look, grid, looks, wrapped
+from fieldbench.report.stored import Setting, StoredRun
+
+_Weights: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 
 @runtime_checkable
@@ -41,36 +43,33 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     able = {text: method for text in run.methods if isinstance(method := run.registry.method(text), Attentive)}
     if not able:
         raise RequestError("no method of this run has an attention map")
-    figures: dict[str, Figure] = {}
-    for setting in run.settings:
-        if len(figures) == view.most:
-            break
+
+    def drawn(setting: Setting) -> Figure | None:
         title, rows = run.draw(setting, view.trial)
         shown = {text: _map(run, able[text], rows[text]) for text in able if text in rows}
-        if not shown:
-            continue
-        figure, axes = grid(len(shown), width=3.2, height=2.9)
-        for ax, (text, weights) in zip(axes, shown.items(), strict=True):
-            # Most weights are small or zero; the square root shows them without hiding the large ones.
-            image = ax.imshow(
-                weights, cmap="magma_r", norm=PowerNorm(0.5, 0, weights.max()), aspect="auto", interpolation="nearest"
-            )
-            ax.set_title(styles[text].name)
-            ax.set_xlabel("key cube" if weights.shape[0] == weights.shape[1] else "key cube, head by head")
-            ax.set_ylabel("query cube")
-            share = 100 * float((weights != 0).mean())
-            figure.colorbar(image, ax=ax, label=f"weight ({share:.3g} % not zero)")
-        figure.set_label(title)
-        figure.suptitle(wrapped(title, figure.get_figwidth()), fontsize=8)
-        figures[file_name("attention", title, figures)] = figure
-    if not figures:
-        raise RequestError("no trial that ended well is there to be shown")
-    return figures
+        return _figure(title, shown, styles) if shown else None
+
+    return of_settings("attention", run, view, drawn, "no trial that ended well is there to be shown")
 
 
-def _map(
-    run: StoredRun, method: Attentive, row: Mapping[str, Any]
-) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+def _figure(title: str, shown: dict[str, _Weights], styles: dict[str, Look]) -> Figure:
+    figure, axes = grid(len(shown), width=3.2, height=2.9)
+    for ax, (text, weights) in zip(axes, shown.items(), strict=True):
+        # Most weights are small or zero; the square root shows them without hiding the large ones.
+        image = ax.imshow(
+            weights, cmap="magma_r", norm=PowerNorm(0.5, 0, weights.max()), aspect="auto", interpolation="nearest"
+        )
+        ax.set_title(styles[text].name)
+        ax.set_xlabel("key cube" if weights.shape[0] == weights.shape[1] else "key cube, head by head")
+        ax.set_ylabel("query cube")
+        share = 100 * float((weights != 0).mean())
+        figure.colorbar(image, ax=ax, label=f"weight ({share:.3g} % not zero)")
+    figure.set_label(title)
+    figure.suptitle(wrapped(title, figure.get_figwidth()), fontsize=8)
+    return figure
+
+
+def _map(run: StoredRun, method: Attentive, row: Mapping[str, Any]) -> _Weights:
     of = trial_of(row)
     observation = trial.draw(of, run.registry).observation
     weights = np.asarray(method.attention(observation, seed=trial.method_seed(of), device="cpu"), dtype=float)

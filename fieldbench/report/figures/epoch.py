@@ -7,10 +7,10 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
-from fieldbench.errors import RequestError
 from fieldbench.records import OK
-from fieldbench.report.figures import View, file_name
+from fieldbench.report.figures import View, of_settings
 from fieldbench.report.figures.style import PAGE, Look, error_axis, legend, looks, mean_band, not_finite, wrapped
+from fieldbench.report.numbers import is_number
 from fieldbench.report.stored import Setting, StoredRun
 
 
@@ -24,16 +24,13 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     """
     styles = looks(run.methods)
     curves = _curves(run)
-    figures: dict[str, Figure] = {}
-    for setting in run.settings:
-        if len(figures) == view.most:
-            break
+
+    def drawn(setting: Setting) -> Figure | None:
         here = {method: curves[setting.title, method] for method in styles if (setting.title, method) in curves}
-        if here:
-            figures[file_name("epoch", setting.title, figures)] = _figure(run, setting, here, styles)
-    if not figures:
-        raise RequestError("no method of this run reports estimates while it works, so there is no curve to draw")
-    return figures
+        return _figure(run, setting, here, styles) if here else None
+
+    nothing = "no method of this run reports estimates while it works, so there is no curve to draw"
+    return of_settings("epoch", run, view, drawn, nothing)
 
 
 def _curves(run: StoredRun) -> dict[tuple[str, str], list[dict[str, Any]]]:
@@ -93,9 +90,5 @@ def _sparsity(curve: dict[str, Any]) -> dict[str, Any]:
     support = curve.get("support", ())
     if len(support) != len(curve["step"]):  # runs of older versions do not say at which of the steps
         return {}
-    told = {step: 100 * share for step, share in zip(curve["step"], support, strict=True) if _is_number(share)}
+    told = {step: 100 * share for step, share in zip(curve["step"], support, strict=True) if is_number(share)}
     return {"step": list(told), "support": list(told.values())} if told else {}
-
-
-def _is_number(value: float | None) -> bool:
-    return value is not None and not math.isnan(value)

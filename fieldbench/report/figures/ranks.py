@@ -6,9 +6,10 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fieldbench.errors import RequestError
-from fieldbench.report.comparison import compare, p_text
+from fieldbench.report.comparison import compare
 from fieldbench.report.figures import View, _need
 from fieldbench.report.figures.style import PAGE, looks
+from fieldbench.report.numbers import p_text
 from fieldbench.report.stored import StoredRun
 
 

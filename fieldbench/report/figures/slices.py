@@ -9,9 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from fieldbench.errors import RequestError
 from fieldbench.fields import Reconstruction
-from fieldbench.report.figures import View, file_name
+from fieldbench.report.figures import View, of_settings
 from fieldbench.report.figures.pictures import (
     axis_label,
     cut_axis,
@@ -37,18 +36,14 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
         RequestError: if no trial ended well, or the view is not part of the field.
     """
     styles = looks(run.methods)
-    figures: dict[str, Figure] = {}
-    for setting in run.settings:
-        if len(figures) == view.most:
-            break
+
+    def drawn(setting: Setting) -> Figure | None:
         title, rows = run.draw(setting, view.trial)
         shown = {method: run.reconstruction(rows[method]) for method in styles if method in rows}
-        if shown:
-            names = {method: styles[method].name for method in shown}
-            figures[file_name("slices", title, figures)] = _figure(setting, title, shown, rows, names, view)
-    if not figures:
-        raise RequestError("no trial that ended well is there to be shown")
-    return figures
+        names = {method: styles[method].name for method in shown}
+        return _figure(setting, title, shown, rows, names, view) if shown else None
+
+    return of_settings("slices", run, view, drawn, "no trial that ended well is there to be shown")
 
 
 def _figure(

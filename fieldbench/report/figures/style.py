@@ -16,7 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from fieldbench.report.summary import interval
+from fieldbench.report.statistics import interval
 from fieldbench.spec import parse
 
 #: Widths in inches of one and of two columns of a journal page.

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from string import Template
 
-from fieldbench.report.page.browser import Album, empty_album, make_album
+from fieldbench.report.page.browser import Album, make_album
 from fieldbench.report.page.content import sections
 from fieldbench.report.page.drawings import Drawing, drawings
 from fieldbench.report.stored import StoredRun
@@ -44,11 +44,6 @@ def page(run: StoredRun, figures: list[Drawing], album: Album | None = None, *, 
         live="true" if live else "false",
         style=(here / "style.css").read_text(encoding="utf-8"),
         script=(here / "script.js").read_text(encoding="utf-8"),
-        main=main(run, figures, album),
-        album=(album or empty_album()).json,
+        main=sections(run, figures, album),
+        album=(album or Album()).json,
     )
-
-
-def main(run: StoredRun, figures: list[Drawing], album: Album | None = None) -> str:
-    """What stands between the page's head and its foot."""
-    return sections(run, figures, album)

@@ -48,11 +48,6 @@ class Album:
         return text.replace("<", "\\u003c")
 
 
-def empty_album() -> Album:
-    """An album without any fields."""
-    return Album()
-
-
 def make_album(run: StoredRun, *, recompute: bool = False) -> Album:
     """Kept fields of a run, first draws of every setting first.
 

@@ -5,19 +5,24 @@ from __future__ import annotations
 import html
 import math
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from itertools import groupby
 from typing import Any
 
 from fieldbench.errors import RequestError, how_to_install
-from fieldbench.report.comparison import Comparison, compare, p_text, pair_cells
+from fieldbench.report.blocks import marks
+from fieldbench.report.comparison import Comparison, compare, pair_cells
+from fieldbench.report.factors import label
+from fieldbench.report.formats import STYLES, block_table
+from fieldbench.report.numbers import fixed, significant
 from fieldbench.report.page.browser import Album
 from fieldbench.report.page.drawings import MOST, Drawing
 from fieldbench.report.settings import SETTING
 from fieldbench.report.stored import StoredRun
 from fieldbench.report.tables import SPREADS, Table, make_table
+from fieldbench.report.times import MARKS, MEANINGS, SECONDS
 from fieldbench.store.run import read_rows
 from fieldbench.store.status import RunStatus, run_status
 
@@ -30,7 +35,7 @@ _NO_FIGURES = (
 MOST_TRIALS = 2000
 
 
-def sections(run: StoredRun, figures: Sequence[Drawing], album: Album | None) -> str:
+def sections(run: StoredRun, figures: Sequence[Drawing], album: Album | None = None) -> str:
     """Everything between a page's head and foot."""
     status = run_status(run.path)
     if run.frame.empty:
@@ -136,18 +141,18 @@ def _results(table: Table) -> str:
     ]
     body = []
     for row, (decimals, place) in zip(rows, placed, strict=True):
-        method = str(row["method"]) + " †" * row["oracle"] + " ‡" * row["trained"]
+        method = str(row["method"]) + marks(row["oracle"], row["trained"])
         levels = [_level(name, row[name]) for name in varying]
         counts = f"{row['count']}/{row['planned']}"
         unit = f" {row['unit']}" if row["unit"] and not math.isnan(row["mean"]) else ""
-        number = _text(_number(row["mean"], decimals) + unit)
+        number = _text(fixed(row["mean"], decimals) + unit)
         marked = {1: f"<strong>{number}</strong>", 2: f"<u>{number}</u>"}.get(place, number)
         body.append(
             [
                 method,
                 *levels,
                 (row["mean"], marked),
-                (row["interval"], _number(row["interval"], decimals)),
+                (row["interval"], fixed(row["interval"], decimals)),
                 (row["count"], counts if row["count"] == row["planned"] else f"<strong>{counts}</strong>"),
             ]
         )
@@ -155,33 +160,9 @@ def _results(table: Table) -> str:
     notes = "".join(f"<li>{_text(note)}</li>" for note in table.notes)
     flat = sortable("cells", f"{title}, one row a cell", columns, body)
     notes += "<li>bold: best of its setting; underlined: second best</li>"
-    return f"{_wide(table)}\n<ul class='quiet'>{notes}</ul>\n{flat}"
-
-
-def _wide(table: Table) -> str:
-    """The table as a paper has it, each block scrolling by itself."""
-    from fieldbench.report.formats import Html, write_cell
-
-    style = Html()
-    blocks = []
-    for block in table.blocks:
-        heads = "".join(f'<th scope="col">{_text(column.text)}</th>' for column in block.columns)
-        lines = [
-            f'<tr><th scope="row">{_text(row.text + " †" * row.oracle + " ‡" * row.trained)}</th>'
-            + "".join(f"<td>{write_cell(block.cells[i, j], block, style)}</td>" for j in range(len(block.columns)))
-            + "</tr>"
-            for i, row in enumerate(block.rows)
-        ]
-        corner = _text(", ".join(table.row_factors))
-        blocks.append(
-            _scrolling(
-                f"<table><caption>{_text(block.title)}</caption>"
-                f'<thead><tr><th scope="col" class="text">{corner}</th>{heads}</tr></thead>'
-                f"<tbody>{''.join(lines)}</tbody></table>",
-                block.title,
-            )
-        )
-    return "\n".join(blocks)
+    style = STYLES["html"]
+    wide = "\n".join(_scrolling(block_table(block, style), block.title) for block in table.blocks)
+    return f"{wide}\n<ul class='quiet'>{notes}</ul>\n{flat}"
 
 
 def _comparison(run: StoredRun) -> Comparison | None:
@@ -225,10 +206,7 @@ def _compared(comparison: Comparison) -> str:
     order = ""
     if several and ranks.settings:
         listed = ", ".join(f"{name} {mean:.2f}" for name, mean in zip(ranks.methods, ranks.means, strict=True))
-        test = (
-            "" if math.isnan(ranks.friedman) else f"; Friedman's test that all are alike: p = {p_text(ranks.friedman)}"
-        )
-        order = f"<p>{_text(f'Mean ranks over {ranks.settings} settings (1 is best): {listed}{test}.')}</p>"
+        order = f"<p>{_text(f'Mean ranks over {ranks.settings} settings (1 is best): {listed}{ranks.test}.')}</p>"
     notes = "".join(f"<li>{_text(note)}</li>" for note in [*comparison.notes, "bold p: below 5 %"])
     table = sortable("pairs", "Pairs of methods", columns, rows)
     return f"<ul>{sentences}</ul>{order}{table}<ul class='quiet'>{notes}</ul>"
@@ -329,17 +307,18 @@ def _trials(run: StoredRun) -> str:
         Column("seconds", True),
         Column("error", long=True),
     ]
+    shown = frame.head(MOST_TRIALS).to_dict("records")
     rows = [
         [
             row["method"],
             *(_level(name, row[name]) for name in varying),
             (row["trial"], str(row["trial"])),
             row["status"],
-            *((row[name], _number(row[name], None)) for name in metrics),
-            (row["seconds"], _number(row["seconds"], None)),
+            *((row[name], significant(row[name])) for name in metrics),
+            (row[SECONDS], f"{significant(row[SECONDS])} {_mark(row)}".strip()),
             row["error"],
         ]
-        for row in frame.head(MOST_TRIALS).to_dict("records")
+        for row in shown
     ]
     cut = (
         ""
@@ -347,7 +326,15 @@ def _trials(run: StoredRun) -> str:
         else f"<p>The first {MOST_TRIALS} of {len(frame)}; trials.jsonl has them all.</p>"
     )
     table = sortable("trials-table", "Single trials", columns, rows)
-    return f"{cut}<details><summary>All {len(frame)} trials</summary>{table}</details>"
+    used = {_mark(row) for row in shown}
+    notes = "".join(f"<li>{_text(f'{mark} {meaning}')}</li>" for mark, meaning in MEANINGS.items() if mark in used)
+    notes = f"<ul class='quiet'>{notes}</ul>" if notes else ""
+    return f"{cut}<details><summary>All {len(frame)} trials</summary>{table}{notes}</details>"
+
+
+def _mark(row: Mapping[Hashable, Any]) -> str:
+    """What marks the seconds of a trial, if it has any."""
+    return "" if math.isnan(row[SECONDS]) else MARKS[row["timed"] or "unknown"]
 
 
 def _provenance(run: StoredRun) -> str:
@@ -402,27 +389,19 @@ def _plain_sentence(table: Table) -> str:
     spread = "" if math.isnan(cell["interval"]) else f" ± {cell['interval']:.2g}"
     return (
         f"{cell['method']} has a mean {str(cell['metric']).upper()} of {cell['mean']:.3g}{spread}{unit} "
-        f"on {cell['dataset']} at rate {100 * float(cell['rate']):g} % over {cell['count']} trials "
+        f"on {cell['dataset']} at rate {label(cell['rate'], 'rate')} over {cell['count']} trials "
         f"({SPREADS['interval']})."
     )
 
 
 def _level(name: str, value: Any) -> Any:
     if name == "rate":
-        return float(value), f"{100 * float(value):.6g} %"
+        return float(value), label(value, name)
     return (float(value), str(value)) if name == "seed" else str(value)
 
 
 def _varies(name: str, rows: Sequence[Mapping[str, Any]]) -> bool:
     return len({str(row.get(name)) for row in rows}) > 1
-
-
-def _number(value: float, decimals: int | None) -> str:
-    if value is None or math.isnan(value):
-        return "-"
-    if decimals is None:
-        return f"{value:.4g}"
-    return f"{value:.2e}" if decimals < 0 else f"{value:.{decimals}f}"
 
 
 def _name(run: StoredRun) -> str:

@@ -1,0 +1,111 @@
+"""What a table is made of: blocks of cells under heads."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from fieldbench.report.numbers import with_unit
+from fieldbench.report.settings import named
+from fieldbench.report.times import MARKS, SECONDS, Timing
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One cell: the average over the trials that ended well, and an account of all others.
+
+    Attributes:
+        value, spread: mean (of seconds: median) and spread over ``count`` trials; NaN where there are none (one,
+            for the spread).
+        count: trials that ended well and have this metric.
+        left_out: more such trials, whose seconds do not count.
+        planned: trials that the cell should have.
+        failed, not_applicable: trials of these outcomes.
+        unscored: trials that ended well without a number for this metric.
+        timing, machine: of seconds, how and where they were taken.
+        place: 1 for the best of those it is compared with, 2 for the second best, else 0.
+    """
+
+    value: float = math.nan
+    spread: float = math.nan
+    count: int = 0
+    planned: int = 0
+    failed: int = 0
+    not_applicable: int = 0
+    unscored: int = 0
+    left_out: int = 0
+    timing: Timing = "alone"
+    machine: str = ""
+    place: int = 0
+
+    @property
+    def complete(self) -> bool:
+        """Whether every planned trial is in the average, or left out of it on purpose."""
+        return self.count + self.left_out >= self.planned
+
+    @property
+    def missing(self) -> int:
+        """Trials without any record yet."""
+        ended = self.count + self.left_out + self.failed + self.not_applicable + self.unscored
+        return max(0, self.planned - ended)
+
+    @property
+    def mark(self) -> str:
+        """What marks seconds that do not compare, or nothing."""
+        return MARKS[self.timing]
+
+
+@dataclass(frozen=True)
+class Head:
+    """The head of a row or column: its levels, and whether it is an oracle or trained."""
+
+    levels: tuple[object, ...]
+    text: str
+    oracle: bool = False
+    trained: bool = False
+
+    def __str__(self) -> str:
+        """The text with its marks."""
+        return self.text + marks(self.oracle, self.trained)
+
+
+def marks(oracle: bool, trained: bool) -> str:
+    """What stands behind the name of an oracle (†) and of what was trained (‡)."""
+    return " †" * oracle + " ‡" * trained
+
+
+@dataclass(frozen=True)
+class Block:
+    """A rectangle of cells that share everything but the factors of rows and columns.
+
+    Attributes:
+        levels: the factors that are fixed in this block: those that vary between blocks, and the dataset.
+        shown: those of them that the title names; one that always goes with a dataset is left out.
+        corner: what the rows differ in.
+        metric, unit: what the cells hold.
+        rows, columns: heads.
+        cells: the cell of each (row, column) index.
+        decimals: digits behind the point that fit all its cells; -1 asks for powers of ten.
+    """
+
+    levels: dict[str, object]
+    shown: tuple[str, ...]
+    corner: str
+    metric: str
+    unit: str
+    rows: tuple[Head, ...]
+    columns: tuple[Head, ...]
+    cells: dict[tuple[int, int], Cell]
+    decimals: int
+
+    @property
+    def average(self) -> str:
+        """What the cells hold of their trials: ``mean`` or ``median``."""
+        return "median" if self.metric == SECONDS else "mean"
+
+    @property
+    def title(self) -> str:
+        """What this block shows, such as ``ssf, noise gaussian: rmse (m/s)``."""
+        fixed = ", ".join(named(factor, self.levels[factor]) for factor in self.shown)
+        measure = with_unit(self.metric, self.unit)
+        return f"{fixed}: {measure}" if fixed else measure

@@ -1,0 +1,55 @@
+"""Numbers as tables, figures, pages and sentences write them."""
+
+from __future__ import annotations
+
+import math
+
+
+def decimals(size: float, figures: int) -> int:
+    """Digits behind the point that show so many figures of a number of this size.
+
+    >>> decimals(0.0123, 3), decimals(45.6, 3), decimals(4567, 3)
+    (4, 1, 0)
+    """
+    return max(0, figures - 1 - math.floor(math.log10(abs(size))))
+
+
+def fixed(value: float, places: int) -> str:
+    """A number with so many digits behind the point, or in powers of ten for a negative number of them.
+
+    >>> fixed(0.5, 3), fixed(1.5e-9, -1), fixed(float("nan"), 3)
+    ('0.500', '1.50e-09', '-')
+    """
+    if math.isnan(value):
+        return "-"
+    return f"{value:.2e}" if places < 0 else f"{value:.{places}f}"
+
+
+def significant(value: float, figures: int = 4, absent: str = "-") -> str:
+    """A number with so many figures; ``absent`` for NaN.
+
+    >>> significant(0.123456), significant(float("nan"))
+    ('0.1235', '-')
+    """
+    return absent if math.isnan(value) else f"{value:.{figures}g}"
+
+
+def p_text(p: float) -> str:
+    """A p-value as it is printed: ``0.031``, ``< 0.001``."""
+    if math.isnan(p):
+        return "-"
+    return "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def with_unit(name: str, unit: str) -> str:
+    """What is measured, as the head of a table or the label of an axis.
+
+    >>> with_unit("rmse", "m/s"), with_unit("slnre", "")
+    ('rmse (m/s)', 'slnre')
+    """
+    return f"{name} ({unit})" if unit else name
+
+
+def is_number(value: float | None) -> bool:
+    """Whether there is a value, and it is not NaN."""
+    return value is not None and not math.isnan(value)
