@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from operator import itemgetter
 from typing import Annotated, Any, Literal, NotRequired
 
-from pydantic import BeforeValidator, ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError, ValidatorFunctionWrapHandler, WrapValidator
 from pydantic import Field as Limited
 from typing_extensions import TypedDict
 
@@ -221,13 +221,23 @@ class _Brief(TypedDict):
     timed: NotRequired[Timed]
 
 
-def _object(value: object) -> object:
-    return value if isinstance(value, dict) else {}
+class _Diagnostics(TypedDict):
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+
+    curve: NotRequired[dict[str, list[float | None]]]
+    traceback: NotRequired[str]
+
+
+def _or_nothing(value: object, sound: ValidatorFunctionWrapHandler) -> object:
+    """Scores do not rest on diagnostics, so those that cannot be used cost themselves alone."""
+    try:
+        return sound(value)
+    except ValidationError:
+        return {}
 
 
 class _Whole(_Brief):
-    #: What is no object there is left out: scores do not rest on it.
-    diagnostics: NotRequired[Annotated[dict[str, Any], BeforeValidator(_object)]]
+    diagnostics: NotRequired[Annotated[_Diagnostics, WrapValidator(_or_nothing)]]
 
 
 _BRIEF: TypeAdapter[Any] = TypeAdapter(_Brief)

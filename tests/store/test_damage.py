@@ -266,3 +266,14 @@ def test_a_run_of_version_1_is_read(tmp_path: Path, caplog: pytest.LogCaptureFix
     assert (status.done, status.planned) == (len(ROWS), len(ROWS))
     assert "on old (2 x cpu); not ended properly" in status.sessions[0]
     assert [(cell.trials, cell.identity) for cell in read_manifest(folder).cells] == [({7: [(0, 3)]}, "")] * 4
+
+
+@pytest.mark.parametrize(
+    "diagnostics",
+    [[1], "none", {"curve": 5}, {"curve": {"step": "x"}}, {"curve": {"step": [1, "two"]}}, {"traceback": 7}],
+)
+def test_diagnostics_that_cannot_be_used_cost_themselves_alone(tmp_path: Path, diagnostics: Any) -> None:
+    folder = written(tmp_path / "run", [encode({**ROWS[0], "diagnostics": diagnostics}), *LINES[1:]])
+    assert everywhere(folder) == [{row["key"] for row in ROWS}] * 3
+    (first, *_) = read_rows(folder)
+    assert (first["diagnostics"], first["metrics"]) == ({}, ROWS[0]["metrics"])

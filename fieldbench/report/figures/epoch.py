@@ -41,6 +41,8 @@ def _curves(run: StoredRun) -> dict[tuple[str, str], list[dict[str, Any]]]:
         if row["status"] != OK or not curve:
             continue
         setting = next(setting for setting in run.settings if setting.holds(row))
+        if len(curve.get("step", ())) != len(curve.get(setting.metric, ())):
+            continue
         found.setdefault((setting.title, row["method"]), []).append(curve)
     return found
 
