@@ -186,6 +186,8 @@ def decode(line: bytes, *, diagnostics: bool = True) -> dict[str, Any]:
         raise ValueError(first_complaint(error)) from None
     if row["key"] != _key(_cell(row), row["seed"], row["identity"], row["trial"]):
         raise ValueError("its key is not that of its trial")
+    if not NAMES.isdisjoint(row.get("metrics", ())):
+        raise ValueError("a metric has the name of something else in a row")
     return row
 
 
@@ -239,6 +241,9 @@ def _or_nothing(value: object, sound: ValidatorFunctionWrapHandler) -> object:
 class _Whole(_Brief):
     diagnostics: NotRequired[Annotated[_Diagnostics, WrapValidator(_or_nothing)]]
 
+
+#: Names in a row; no metric can have one of them, since both become columns of a table.
+NAMES = frozenset(_Whole.__annotations__)
 
 _BRIEF: TypeAdapter[Any] = TypeAdapter(_Brief)
 _WHOLE: TypeAdapter[Any] = TypeAdapter(_Whole)

@@ -96,6 +96,7 @@ MANGLED: dict[str, Callable[[dict[str, Any]], bytes]] = {
     "a metric as text": replaced("metrics", {"rmse": "0.5"}),
     "a metric null": replaced("metrics", {"rmse": None}),
     "a metric true": replaced("metrics", {"rmse": True}),
+    "a metric with another's name": replaced("metrics", {"seed": 1.0}),
     "seconds as text": replaced("seconds", "fast"),
     "negative seconds": replaced("seconds", -1.0),
     "infinite seconds": replaced("seconds", float("inf")),
