@@ -22,7 +22,7 @@ from fieldbench.errors import one_line
 from fieldbench.execution.allowance import Allowance
 from fieldbench.execution.lifeline import hold_on_to
 from fieldbench.execution.memory import peak_memory, reset_peak
-from fieldbench.plan import cell_identity
+from fieldbench.identity import identified
 from fieldbench.records import FAILED, Record, Trial
 from fieldbench.registry import Registry, Sources
 from fieldbench.trial import Keep, run
@@ -109,16 +109,19 @@ class Desk:
 
     def _other_plugins(self, trial: Trial) -> str:
         """Why this process would compute something else than the trial's key says, or nothing."""
-        # A class of the running program has no version that two processes could compare.
-        if trial.identity in self._known or self._setup.sources.classes:
+        # A class of the running program has no version that two processes could compare, nor has what has no identity.
+        if trial.identity in self._known or self._setup.sources.classes or not trial.identity:
             return ""
         try:
-            here = cell_identity(self._registry, trial.cell)
+            here = identified(self._registry, trial.cell)
         except Exception as error:  # a plugin that has gone, or is half written
             return one_line(error)
         if here != trial.identity:
             place = os.uname().nodename
-            return f"plugins or data on {place} differ from those the run was planned with; start the run again"
+            return (
+                f"plugins or data on {place} differ from those the run was planned with; start the run again, and if a "
+                "constant of the method has another value in each process, set revision in its class"
+            )
         self._known.add(trial.identity)
         return ""
 
