@@ -43,6 +43,8 @@ _PLAIN = (bool, int, float, complex, bytes, type(None), type(...))
 #: Where decorators and compilers keep the function that they were given, and what a compiler was told about it.
 _WRAPPED = ("__wrapped__", "py_func", "targetoptions")
 
+_IMPORT = dis.opmap["IMPORT_NAME"]
+
 #: The last pickle protocol in which all content is written in place.
 _PROTOCOL = 4
 
@@ -130,7 +132,7 @@ class Code:
     def imports(self, code: CodeType, package: str) -> Iterator[str]:
         """The modules that code may import; of what it imports from one, all names, since some may be modules."""
         level, names = 0, None
-        for step in dis.get_instructions(code):
+        for step in dis.get_instructions(code) if _IMPORT in code.co_code[::2] else ():  # reading all takes long
             if step.opname.startswith("LOAD_"):
                 level, names = names, step.argval
             elif step.opname == "IMPORT_NAME":

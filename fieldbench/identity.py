@@ -88,7 +88,7 @@ def version(registry: Registry, cls: type[Plugin]) -> str:
             " make it within the function that uses it, or set revision in the class and change it with the numbers"
         )
     if source.is_installed:
-        return ", ".join([f"{source.identity} {source.version}", *sorted(made.distributions)])
+        return ", ".join([own := f"{source.identity} {source.version}", *sorted(made.distributions - {own})])
     return f"{source.identity} source {made.digest}"
 
 

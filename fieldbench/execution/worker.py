@@ -12,7 +12,6 @@ import faulthandler
 import os
 import pickle
 import signal
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -46,15 +45,15 @@ class Answer:
     batch_size: int | None
 
 
-def main() -> None:
-    """Serve until the socket is closed. Arguments: file descriptors of socket, lifeline and allowance."""
-    link = Connection(int(sys.argv[1]))
-    hold_on_to(int(sys.argv[2]))
+def main(socket: int, lifeline: int, allowance: int) -> None:
+    """Serve until the socket is closed. Arguments are file descriptors."""
+    link = Connection(socket)
+    hold_on_to(lifeline)
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)
     with contextlib.suppress(OSError):  # if memory runs out, the kernel shall take this process
         Path("/proc/self/oom_score_adj").write_text("1000")
-    desk = Desk(pickle.loads(link.recv_bytes()), Allowance(int(sys.argv[3])))
+    desk = Desk(pickle.loads(link.recv_bytes()), Allowance(allowance))
     link.send_bytes(b"ready")
     while True:
         try:

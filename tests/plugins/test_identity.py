@@ -1,0 +1,423 @@
+"""What identifies a plugin's numbers: it changes with all that they come from, and with nothing else."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import logging
+import os
+import subprocess
+import sys
+import types
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import fieldbench
+from fieldbench.identity import Unidentified, cell_identity, identified, version
+from fieldbench.records import Cell
+from fieldbench.registry import Registry, Sources
+
+CELL = Cell("mine", "ssf-synthetic", "fibers", "none", "final", 0.1)
+
+#: A plugin whose estimate is what ``{value}`` says, after the imports of ``{top}``.
+PLUGIN = '''
+import os, sys
+from pathlib import Path
+import numpy as np
+import fieldbench
+{top}
+
+class Mine(fieldbench.Method):
+    """A constant."""
+
+    name = "mine"
+
+    def complete(self, observation, *, seed, device, report):
+        {inside}
+        return np.full(observation.shape, float({value}))
+
+@fieldbench.hookimpl
+def fieldbench_register_methods():
+    return [Mine]
+'''
+
+#: What a script or notebook does with a class; a plugin's file does so by its name.
+ASK = """
+from fieldbench.identity import cell_identity
+from fieldbench.records import Cell
+from fieldbench.registry import Registry, Sources
+print(cell_identity(Registry(Sources({sources})), Cell({method!r}, "ssf-synthetic", "fibers", "none", "final", 0.1)))
+"""
+
+
+def plugin(top: str = "", value: str = "1", inside: str = "pass") -> str:
+    return PLUGIN.format(top=top, value=value, inside=inside)
+
+
+def of_the_program(top: str = "", value: str = "1", inside: str = "pass") -> str:
+    """A program that defines the class and asks for its identity."""
+    return plugin(top, value, inside) + ASK.format(sources="classes=(Mine,)", method="mine")
+
+
+def of_files(*files: str, method: str = "mine") -> str:
+    """A program that asks for the identity of a plugin in files."""
+    return ASK.format(sources=f"files={files!r}", method=method)
+
+
+class Folder:
+    """Files of a test, and programs that run among them."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, files: dict[str, str]) -> None:
+        for name, text in files.items():
+            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.path / name).write_text(text)
+
+    def edit(self, name: str, old: str, new: str) -> None:
+        text = (self.path / name).read_text()
+        assert old in text
+        (self.path / name).write_text(text.replace(old, new))
+
+    def run(self, *command: str, **environment: str) -> str:
+        given = {**os.environ, **environment}
+        given["PYTHONPATH"] = os.pathsep.join([given.get("PYTHONPATH", ""), environment.get("also", "")]).strip(":")
+        call = [sys.executable, *command]
+        done = subprocess.run(call, capture_output=True, text=True, env=given, cwd=self.path, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path)
+
+
+BESIDE = "sys.path.insert(0, str(Path(__file__).parent))\n"
+
+#: By name: files, the command that prints an identity, the file that is edited.
+LAYOUTS: dict[str, tuple[dict[str, str], list[str], str]] = {
+    "a helper beside a script": (
+        {"script.py": of_the_program("import helper", "helper.VALUE"), "helper.py": "VALUE = 1.0\n"},
+        ["script.py"],
+        "helper.py",
+    ),
+    "a function of a helper beside a script": (
+        {"script.py": of_the_program("from helper import value", "value()"), "helper.py": "def value(): return 1.0\n"},
+        ["script.py"],
+        "helper.py",
+    ),
+    "the script itself": ({"script.py": of_the_program(value="1.0")}, ["script.py"], "script.py"),
+    "a helper beside a class that was typed": (
+        {"helper.py": "def value():\n    return 1.0\n"},
+        ["-c", of_the_program("import helper", "helper.value()")],
+        "helper.py",
+    ),
+    "a helper that a typed class imports in a function": (
+        {"helper.py": "def value():\n    return 1.0\n"},
+        ["-c", of_the_program(value="value()", inside="from helper import value")],
+        "helper.py",
+    ),
+    "a helper beside a file": (
+        {"mine.py": plugin(BESIDE + "import helper", "helper.VALUE"), "helper.py": "VALUE = 1.0\n"},
+        ["-c", of_files("mine.py")],
+        "helper.py",
+    ),
+    "a helper that a file imports in a function": (
+        {"mine.py": plugin(BESIDE, "helper.VALUE", "import helper"), "helper.py": "VALUE = 1.0\n"},
+        ["-c", of_files("mine.py")],
+        "helper.py",
+    ),
+    "a helper that a file looks for when it runs": (
+        {
+            "deep/mine.py": plugin("", "helper.VALUE", BESIDE.strip() + "; import helper"),
+            "deep/helper.py": "VALUE = 1.0\n",
+        },
+        ["-c", of_files("deep/mine.py")],
+        "deep/helper.py",
+    ),
+    "a helper of a helper": (
+        {
+            "mine.py": plugin(BESIDE + "import helper", "helper.value()"),
+            "helper.py": "def value():\n    import further.deep as deep\n    return deep.VALUE\n",
+            "further/__init__.py": "",
+            "further/deep.py": "from .deeper import VALUE\n",
+            "further/deeper.py": "VALUE = 1.0\n",
+        },
+        ["-c", of_files("mine.py")],
+        "further/deeper.py",
+    ),
+    "a module of a namespace": (
+        {"mine.py": plugin(BESIDE + "from space import part", "part.VALUE"), "space/part.py": "VALUE = 1.0\n"},
+        ["-c", of_files("mine.py")],
+        "space/part.py",
+    ),
+    "an inner plugin of a wrapper": (
+        {
+            "inner.py": plugin(value="1.0").replace("Mine", "Inner").replace('"mine"', '"inner"'),
+            "wrapper.py": """
+import fieldbench
+class Wrapped(fieldbench.Method):
+    name = "wrapped"
+    revision = "1"
+    inner: fieldbench.Method
+    def complete(self, observation, **how):
+        return self.inner.complete(observation, **how)
+class Wrap(fieldbench.Modifier):
+    name = "wrap"
+    def modify(self, method):
+        return Wrapped(inner=method)
+@fieldbench.hookimpl
+def fieldbench_register_methods():
+    return [Wrap]
+""",
+        },
+        ["-c", of_files("inner.py", "wrapper.py", method="inner+wrap")],
+        "inner.py",
+    ),
+}
+
+
+@pytest.mark.parametrize(("files", "command", "edited"), LAYOUTS.values(), ids=LAYOUTS)
+def test_an_edit_of_what_a_class_reaches_changes_its_identity(folder, files, command, edited) -> None:
+    folder.write(files)
+    before = folder.run(*command, PYTHONHASHSEED="1")
+    assert len(before) == 16
+    assert folder.run(*command, PYTHONHASHSEED="2") == before, "nothing was edited"
+    folder.edit(edited, "1.0", "7.25")
+    assert folder.run(*command) != before
+    folder.edit(edited, "7.25", "1.0")
+    assert folder.run(*command) == before
+
+
+@pytest.mark.parametrize("layout", ["a helper of a helper", "a helper beside a script"])
+def test_a_folder_may_move_and_be_reached_by_a_link(folder, layout) -> None:
+    files, command, _ = LAYOUTS[layout]
+    folder.write({f"here/{name}": text for name, text in files.items()})
+    folder.write({f"other/place/{name}": text for name, text in files.items()})
+    (folder.path / "link").symlink_to(folder.path / "here")
+    found = {Folder(folder.path / place).run(*command) for place in ("here", "other/place", "link")}
+    assert len(found) == 1
+    assert found != {""}
+
+
+def test_texts_that_hold_the_folder_of_a_file_say_the_same_elsewhere(folder) -> None:
+    text = plugin("HERE = Path(__file__).resolve().parent\nDATA = os.path.join(HERE, 'data')", "len(DATA + str(HERE))")
+    for place in ("here", "there"):
+        folder.write({f"{place}/mine.py": text})
+    here, there = (folder.run("-c", of_files(f"{place}/mine.py")) for place in ("here", "there"))
+    assert here == there
+
+
+@pytest.mark.parametrize("where", ["mine.py", "helper.py"])
+@pytest.mark.parametrize("source", ["float(sys.argv[1])", "float(os.environ['GAIN'])", "np.array([float(sys.argv[1])])"])
+def test_a_constant_counts_by_its_value(folder, where, source) -> None:
+    texts = {
+        "mine.py": plugin(f"GAIN = {source}", "GAIN"),
+        "helper.py": f"import os, sys\nimport numpy as np\nGAIN = {source}\nUNREAD = id(object())\n",
+    }
+    script = of_the_program(f"GAIN = {source}", "GAIN")
+    if where == "helper.py":
+        texts["mine.py"] = plugin(BESIDE + "import helper as other", "other.GAIN")
+        script = of_the_program("from helper import GAIN", "GAIN")
+    folder.write({**texts, "script.py": script, "ask.py": of_files("mine.py")})
+    for program in ("script.py", "ask.py"):
+        one, two, again = (folder.run(program, gain, GAIN=gain) for gain in ("1", "7", "1"))
+        assert one == again != two, program
+
+
+def test_a_constant_of_a_package_counts_by_its_value(folder) -> None:
+    folder.write(
+        {
+            "package/__init__.py": plugin("from .settings import gain", "gain()"),
+            "package/settings.py": "import os\nTABLE = {'gain': (float(os.environ['GAIN']), 2)}\n"
+            "def gain():\n    return TABLE['gain'][0]\n",
+            "package.dist-info/METADATA": "Metadata-Version: 2.1\nName: package\nVersion: 1.0\n",
+            "package.dist-info/entry_points.txt": "[fieldbench]\nmine = package\n",
+            "package.dist-info/direct_url.json": '{"url": "file:///x", "dir_info": {"editable": true}}',
+        }
+    )
+    one, two, again = (folder.run("-c", of_files(), GAIN=gain) for gain in ("1", "7", "1"))
+    assert one == again != two
+
+
+def test_a_constant_that_only_others_read_does_not_count(folder) -> None:
+    top = "START = id(object())\nRESULTS = {}\ndef main():\n    RESULTS[START] = 1\nmain()\n"
+    folder.write({"script.py": of_the_program(top)})
+    first, second = folder.run("script.py"), folder.run("script.py", "--verbose")
+    assert first == second
+
+
+INSTALLED = {"site/wavelets/__init__.py": "def value():\n    return 1.0\n"}
+
+
+def installed(version: str, name: str = "wavelets") -> dict[str, str]:
+    info = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    return {"site/wavelets.dist-info/METADATA": info, "site/wavelets.dist-info/top_level.txt": "wavelets\n"}
+
+
+@pytest.mark.parametrize("name", ["wavelets", "py-waves"])
+@pytest.mark.parametrize("inside", [True, False])
+def test_the_version_of_a_distribution_counts_and_not_its_text(folder, name, inside) -> None:
+    line = "import wavelets"
+    text = plugin(value="wavelets.value()", inside=line) if inside else plugin(line, "wavelets.value()")
+    folder.write({**INSTALLED, **installed("1.0", name), "mine.py": text})
+    site = str(folder.path / "site")
+    before = folder.run("-c", of_files("mine.py"), also=site)
+    folder.edit("site/wavelets/__init__.py", "1.0", "7.0")
+    assert folder.run("-c", of_files("mine.py"), also=site) == before
+    folder.write(installed("1.1", name))
+    assert folder.run("-c", of_files("mine.py"), also=site) != before
+
+
+def test_an_installed_plugin_counts_by_its_version_and_those_that_it_imports(folder) -> None:
+    package = "site/package"
+    folder.write(
+        {
+            **INSTALLED,
+            **installed("1.0"),
+            f"{package}/__init__.py": plugin("from .deep import value", "value()"),
+            f"{package}/deep.py": "def value():\n    import wavelets\n    return wavelets.value()\n",
+            f"{package}.dist-info/METADATA": "Metadata-Version: 2.1\nName: package\nVersion: 3.1\n",
+            f"{package}.dist-info/entry_points.txt": "[fieldbench]\nmine = package\n",
+        }
+    )
+    ask = ASK.replace("print(cell_identity(", "from fieldbench.identity import version\nprint(version(").replace(
+        "Cell({method!r}, \"ssf-synthetic\", \"fibers\", \"none\", \"final\", 0.1)", "REG.find('method', 'mine').cls"
+    )
+    ask = "from fieldbench.identity import version\nfrom fieldbench.registry import Registry, Sources\n"
+    ask += "registry = Registry(Sources())\nprint(version(registry, registry.find('method', 'mine').cls))\n"
+    assert folder.run("-c", ask, also=str(folder.path / "site")) == "package 3.1, wavelets 1.0"
+    folder.write(installed("1.1"))
+    assert folder.run("-c", ask, also=str(folder.path / "site")) == "package 3.1, wavelets 1.1"
+
+
+PROMPT = """
+import dataclasses, enum, functools, re
+import numba
+import numpy as np
+import fieldbench
+from fieldbench.identity import version
+from fieldbench.registry import Registry, Sources
+LIMITS = {1, 2, 3}
+TYPES = {int, float, str}
+SHARE = 0.5
+LEVEL = np.float32(0.25)
+COUNT = np.int64(7)
+PATTERN = re.compile("a+")
+MAXIMUM = np.maximum
+TABLE = np.arange(6).reshape(2, 3)
+Mode = enum.Enum("Mode", ["slow", "fast"])
+@dataclasses.dataclass(frozen=True)
+class Settings:
+    gain: float = 1.0
+    def __len__(self):
+        return 4
+SETTINGS = Settings()
+PARTIAL = functools.partial(np.clip, a_min=-9.0)
+@numba.njit(fastmath=False)
+def compiled(value):
+    return value + 20
+@functools.cache
+def kept(value):
+    return value + 21
+def decorated(function):
+    def inner(*given):
+        return function(*given)
+    return inner
+@decorated
+@functools.lru_cache
+def twice(value):
+    return value + 22
+def helper(values):
+    return np.mean(values) * SHARE
+class Average(fieldbench.Method):
+    '''Average.'''
+    name = "average"
+    steps: int = fieldbench.parameter(3, "steps")
+    def complete(self, observation, *, seed, device, report):
+        scale = (lambda x: 2 * x)
+        uses = LEVEL, COUNT, PATTERN, MAXIMUM, TABLE, Mode.slow, SETTINGS, PARTIAL, compiled, kept, twice, TYPES
+        return np.full(observation.shape, scale(helper(observation.observed))) if LIMITS else None
+print(version(Registry(Sources(classes=(Average,))), Average))
+"""
+
+
+def typed_at_a_prompt(program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    """What the program prints when it runs in a module that has no file."""
+    module = types.ModuleType("prompt")
+    monkeypatch.setitem(sys.modules, "prompt", module)
+    exec(program, module.__dict__)
+    return capsys.readouterr().out
+
+
+def in_a_process(program: str, hash_seed: str) -> str:
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=True).stdout
+
+
+def test_a_class_without_a_file_has_one_version_in_every_process() -> None:
+    first, second = in_a_process(PROMPT, "1"), in_a_process(PROMPT, "2")
+    assert first == second
+    assert first.startswith("this program source ")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("2 * x", "3 * x"),
+        ("np.mean", "np.median"),
+        ("SHARE = 0.5", "SHARE = 0.6"),
+        ("parameter(3,", "parameter(4,"),
+        ("{1, 2, 3}", "{1, 2, 4}"),
+        ("{int, float, str}", "{int, float}"),
+        ("np.float32(0.25)", "np.float32(0.5)"),
+        ("np.float32(0.25)", "np.float64(0.25)"),
+        ("np.int64(7)", "np.int64(8)"),
+        ('"a+"', '"b+"'),
+        ("np.maximum", "np.minimum"),
+        ("reshape(2, 3)", "reshape(3, 2)"),
+        ("Mode.slow", "Mode.fast"),
+        ("gain: float = 1.0", "gain: float = 2.0"),
+        ("return 4", "return 5"),
+        ("Settings()", "Settings(gain=3.0)"),
+        ("a_min=-9.0", "a_min=-8.0"),
+        ("partial(np.clip, a_min", "partial(np.copy, a_min"),
+        ("fastmath=False", "fastmath=True"),
+        ("value + 20", "value - 20"),
+        ("value + 21", "value - 21"),
+        ("value + 22", "value - 22"),
+    ],
+)
+def test_an_edit_of_a_class_without_a_file_is_noticed(old: str, new: str, monkeypatch, capsys) -> None:
+    assert old in PROMPT
+    edited = typed_at_a_prompt(PROMPT.replace(old, new), monkeypatch, capsys)
+    assert edited != typed_at_a_prompt(PROMPT, monkeypatch, capsys)
+
+
+def test_what_cannot_be_told_apart_is_refused_unless_a_revision_stands_for_it(monkeypatch, capsys) -> None:
+    unknown = PROMPT.replace("LEVEL = np.float32(0.25)", "LEVEL = (number for number in (1, 2))")
+    with pytest.raises(RequestError, match=r"Average uses a generator whose content cannot be told .* set revision"):
+        typed_at_a_prompt(unknown, monkeypatch, capsys)
+    revised = unknown.replace('name = "average"', 'name = "average"; revision = "2"')
+    assert typed_at_a_prompt(revised, monkeypatch, capsys).strip() == "this program revision 2"
+
+
+def test_a_program_read_from_a_pipe_has_a_version() -> None:
+    """Its file is called <stdin>, and is none."""
+    command = [sys.executable, "-"]
+    done = subprocess.run(command, input=PROMPT, capture_output=True, text=True, timeout=120, check=True)
+    assert done.stdout == in_a_process(PROMPT, "1")
+
+
+def test_a_remark_at_a_prompt_is_no_edit(monkeypatch, capsys) -> None:
+    remarked = typed_at_a_prompt(PROMPT.replace("LIMITS =", "# a remark\nLIMITS ="), monkeypatch, capsys)
+    assert remarked == typed_at_a_prompt(PROMPT, monkeypatch, capsys)
+
+
