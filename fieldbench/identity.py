@@ -9,10 +9,11 @@ from collections.abc import Callable
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from fieldbench.code import Code, Unidentified
+from fieldbench.code import Code
 from fieldbench.dataset import Dataset
 from fieldbench.errors import one_line
 from fieldbench.method import Method
+from fieldbench.modules import Unidentified
 from fieldbench.plugin import Plugin
 from fieldbench.records import Cell
 from fieldbench.registry import KINDS, Registry
@@ -81,15 +82,16 @@ def version(registry: Registry, cls: type[Plugin]) -> str:
     revision = vars(cls).get("revision")  # that of a base class says nothing of what was changed in this one
     if revision is not None:
         return f"{source.identity} revision {revision}"
-    made = _code(registry).of(cls)
-    if made.opaque:
+    digest, distributions, opaque = _code(registry).of(cls)
+    if opaque:
         _say(
-            f"{cls.__name__} uses what cannot be told from what it was before an edit: {', '.join(sorted(made.opaque))};"
-            " make it within the function that uses it, or set revision in the class and change it with the numbers"
+            f"{cls.__name__} uses what cannot be told from what it was before an edit: {', '.join(sorted(opaque))}; "
+            "make it within the function that uses it, or set revision in the class and change it with the numbers"
         )
-    if source.is_installed:
-        return ", ".join([own := f"{source.identity} {source.version}", *sorted(made.distributions - {own})])
-    return f"{source.identity} source {made.digest}"
+    if not source.is_installed:
+        return f"{source.identity} source {digest}"
+    own = f"{source.identity} {source.version}"
+    return ", ".join([own, *sorted(distributions - {own})])
 
 
 def _described(registry: Registry, plugin: Plugin, fingerprint: Callable[[Any], str]) -> dict[str, Any]:
@@ -102,7 +104,7 @@ def _described(registry: Registry, plugin: Plugin, fingerprint: Callable[[Any], 
             return [plain(item) for item in value]
         if isinstance(value, dict):
             return [[plain(key), plain(item)] for key, item in value.items()]
-        return value if isinstance(value, bool | int | float | str | None) else _code(registry).digest(value)
+        return value if isinstance(value, bool | int | float | str | None) else _code(registry).of_value(value)
 
     described = {"name": plugin.name, "parameters": {key: plain(value) for key, value in plugin.parameters().items()}}
     private = plugin.__pydantic_private__ or {}
