@@ -65,6 +65,9 @@ class Code:
         Raises:
             Unidentified: if the file of a module is not there.
         """
+        for value in (value for base in cls.__mro__ for value in vars(base).values()):
+            if isinstance(value, FunctionType):  # a file is loaded anew by each registry: this class is of that time
+                self._modules.namespaces.setdefault(str(value.__globals__.get("__name__")), value.__globals__)
         package = set(self._modules.package(cls.__module__))
         ahead = [(name, "") for name in package.union(*(self._modules.source(name)[1] for name in package))]
         found: dict[Node, _Piece] = {}
@@ -90,7 +93,7 @@ class Code:
 
     def _piece(self, node: Node) -> _Piece:
         if node not in self._pieces:
-            self._pieces[node] = _Piece(self._modules, node, _at(node))
+            self._pieces[node] = _Piece(self._modules, node, self._modules.at(*node))
         return self._pieces[node]
 
 
@@ -162,7 +165,7 @@ class _Piece:
         elif named is not None:
             self.reaches.add((named[0], ""))
             yield f"{_shown(named[0])} {named[1]}".encode()
-            if _at(named) is not value:
+            if self._modules.at(*named) is not value:
                 yield from self._definition(value)
             elif self._modules.is_own(named[0]):
                 self.reaches.add(named)
@@ -203,9 +206,9 @@ class _Piece:
             self.reaches.update((name, "") for name in imported(code, str(around.get("__package__") or "")))
         read, mentioned = _names(code)
         for name in sorted(read & around.keys()):
-            if vars(sys.modules.get(home, ModuleType(""))) is around:
+            if self._modules.namespaces.setdefault(home, around) is around:
                 self.reaches.add((home, name))
-            else:  # the module was loaded again
+            else:  # it is of another time
                 yield from self._content((name, around[name]))
             module = around[name]
             if isinstance(module, ModuleType) and self._modules.is_own(module.__name__):
@@ -255,15 +258,6 @@ def _name(value: Any) -> Node | None:
         if isinstance(module, str) and isinstance(name, str):
             return module, name
     return None
-
-
-def _at(node: Node) -> Any:
-    """The object of that name, or None."""
-    found: Any = sys.modules.get(node[0])
-    for name in node[1].split("."):
-        with contextlib.suppress(Exception):
-            found = vars(found).get(name) if isinstance(found, ModuleType) else getattr(found, name, None)
-    return found
 
 
 def _shown(module: str) -> str:

@@ -18,9 +18,12 @@ from typing import Any
 
 from fieldbench.sources import is_editable
 
-#: Modules that are in no identity. The harness has a say in no number, and new versions of the others change last
-#: digits at most: with them, no result would outlive an upgrade or count on another machine. A run's manifest has them.
-UNCOUNTED = frozenset({"fieldbench", "numba", "numpy", "scipy", "torch"})
+#: Modules that are in no identity. The harness and what it declares parameters by have a say in no number, and new
+#: versions of the others change last digits at most: with them, no result would outlive an upgrade or count on another
+#: machine. A run's manifest has their versions.
+UNCOUNTED = frozenset(
+    {"fieldbench", "pydantic", "pydantic_core", "annotated_types", "numba", "numpy", "scipy", "torch"}
+)
 
 _IMPORT = dis.opmap["IMPORT_NAME"]
 
@@ -30,13 +33,18 @@ class Unidentified(Exception):
 
 
 class Modules:
-    """The modules that this process can import, as they are when first asked for."""
+    """The modules that this process can import, as they are when first asked for.
+
+    Attributes:
+        namespaces: the globals of loaded modules, where they are not those in ``sys.modules``.
+    """
 
     def __init__(self, by_value: set[str]) -> None:
         """
         Args:
             by_value: those whose classes travel to other processes with their code.
         """
+        self.namespaces: dict[str, dict[str, Any]] = {}
         self._by_value = by_value
         self._specs: dict[str, ModuleSpec | None] = {}
         self._owners: dict[str, str | None] = {}
@@ -58,6 +66,15 @@ class Modules:
     def is_live(self, name: str) -> bool:
         """Whether a module's code counts as it is in memory: it travels from there, or has no file."""
         return name in self._by_value or self._spec(name) is None
+
+    def at(self, module: str, name: str) -> Any:
+        """The object that has this name (dotted where it lies in a class) in a loaded module, or None."""
+        first, *rest = name.split(".")
+        found = self.namespaces.get(module, getattr(sys.modules.get(module), "__dict__", {})).get(first)
+        for inner in rest:
+            with contextlib.suppress(Exception):
+                found = getattr(found, inner, None)
+        return found
 
     def package(self, name: str) -> Iterator[str]:
         """A module and all others of its top-level package, among which it may look for plugins of its own."""

@@ -585,6 +585,20 @@ def test_what_a_run_leaves_in_memory_is_no_edit(write) -> None:
     assert cell_identity(registry, other) == planned
 
 
+def test_a_file_that_is_loaded_again_meanwhile_is_no_edit(write) -> None:
+    """Each registry loads it; the class of an earlier one lives on."""
+    file = write(
+        "mine.py",
+        plugin("GAIN = 2.0\nclass Base(fieldbench.Method):\n    extra: float = 1.0\n")
+        .replace("class Mine(fieldbench.Method)", "class Mine(Base)")
+        .replace("float(1)", "GAIN"),
+    )
+    planned = cell_identity(Registry(Sources(files=(file,))), CELL)
+    registry = Registry(Sources(files=(file,)))
+    Registry(Sources(files=(file,)))
+    assert cell_identity(registry, CELL) == planned
+
+
 def scores(folder: Folder, out: str, *arguments: str) -> dict[str, float]:
     folder.run("-m", "fieldbench", "run", "--datasets", "ssf-synthetic", "--trials", "1", "--out", out, *arguments)
     rows = [json.loads(line) for line in (folder.path / out / "trials.jsonl").read_text().splitlines()]
