@@ -49,7 +49,7 @@ def cell_identity(registry: Registry, cell: Cell, fingerprint: Callable[[Any], s
     try:
         return identified(registry, cell, fingerprint)
     except Unidentified as error:
-        _say(f"{error}; its results will not count as finished")
+        _say(f"{error}; its results do not count as finished")
         return ""
 
 
@@ -85,8 +85,8 @@ def version(registry: Registry, cls: type[Plugin]) -> str:
     digest, distributions, opaque = _code(registry).of(cls)
     if opaque:
         _say(
-            f"{cls.__name__} uses what cannot be told from what it was before an edit: {', '.join(sorted(opaque))}; "
-            "make it within the function that uses it, or set revision in the class and change it with the numbers"
+            f"{cls.__name__}: a change of {', '.join(sorted(opaque))} goes unnoticed; make it within the function that "
+            "uses it, or set revision in the class and change it with the numbers"
         )
     if not source.is_installed:
         return f"{source.identity} source {digest}"
@@ -120,7 +120,7 @@ def _described(registry: Registry, plugin: Plugin, fingerprint: Callable[[Any], 
         data = fingerprint(plugin) if isinstance(plugin, Method | Dataset) else ""
     except Exception as error:
         reason = str(error) if isinstance(error, Unidentified) else f"fingerprint() raised {one_line(error)}"
-        raise Unidentified(f"{plugin} cannot be told from what it was before an edit: {reason}") from error
+        raise Unidentified(f"{plugin} has no identity: {reason}") from error
     return {**described, "data": data} if data else described
 
 

@@ -513,7 +513,7 @@ def test_the_content_of_a_data_file_counts(tmp_path, monkeypatch) -> None:
 def test_what_has_no_identity_has_none_and_says_why(tmp_path, monkeypatch, caplog) -> None:
     monkeypatch.setenv("DATA_FILE", str(tmp_path / "missing"))
     registry = Registry(Sources(classes=(Data,)))
-    with pytest.raises(Unidentified, match=r"^data .*: fingerprint\(\) raised FileNotFoundError"):
+    with pytest.raises(Unidentified, match=r"^data has no identity: fingerprint\(\) raised FileNotFoundError"):
         identified(registry, DATA)
     assert [cell_identity(registry, DATA) for _ in range(3)] == [""] * 3
     assert len(caplog.messages) == 1
