@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from fieldbench.errors import one_line
 from fieldbench.modules import Modules, Unidentified, imported
 from fieldbench.sources import FILE_MODULE
 
@@ -69,12 +70,28 @@ class Code:
             if isinstance(value, FunctionType):  # a file is loaded anew by each registry: this class is of that time
                 self._modules.namespaces.setdefault(str(value.__globals__.get("__name__")), value.__globals__)
         package = set(self._modules.package(cls.__module__))
-        ahead = [(name, "") for name in package.union(*(self._modules.source(name)[1] for name in package))]
+        reaches = package.union(*(self._modules.source(name)[1] for name in package))
+        read = self._modules.is_own(cls.__module__)
+        return self._reached((cls.__module__, cls.__qualname__), cls if read else None, reaches)
+
+    def of_value(self, value: Any) -> str:
+        """A hash of the content of any value, and of the code that it is made of.
+
+        Raises:
+            Unidentified: if it has no content to tell it from another, or the file of a module is not there.
+        """
+        digest, _, opaque = self._reached(("", type(value).__name__), value, ())
+        if opaque:
+            raise Unidentified(f"it holds {', '.join(sorted(opaque))}, which cannot be told from another")
+        return digest
+
+    def _reached(self, root: Node, value: Any, modules: Iterable[str]) -> tuple[str, set[str], set[str]]:
+        """What :meth:`of` returns, for a value and modules, and all that they lead to."""
         found: dict[Node, _Piece] = {}
+        ahead = [(name, "") for name in modules]
         try:
-            if self._modules.is_own(cls.__module__):
-                found["", ""] = _Piece(self._modules, (cls.__module__, cls.__qualname__), cls)
-                ahead += found["", ""].reaches
+            found["", ""] = _Piece(self._modules, root, value)
+            ahead += found["", ""].reaches
             while ahead:
                 node = ahead.pop()
                 if node not in found:
@@ -82,14 +99,14 @@ class Code:
                     ahead += found[node].reaches
         except RecursionError:
             raise Unidentified("it uses something nested too deeply to be read") from None
+        except Unidentified:
+            raise
+        except Exception as error:  # what an object that it uses does when it is looked at
+            raise Unidentified(f"it uses what cannot be looked at: {one_line(error)}") from error
         lines = {f"{_shown(module)} {name} {piece.digest}" for (module, name), piece in found.items() if piece.digest}
-        distributions = {self._modules.owner(module) or "" for module, name in found if not name} - {""}
+        distributions = {self._modules.owner(module) or "" for module, name in found if module and not name} - {""}
         opaque: set[str] = set().union(*(piece.opaque for piece in found.values()))
-        return _digest(line.encode() for line in [cls.__qualname__, *sorted(lines)]), distributions, opaque
-
-    def of_value(self, value: Any) -> str:
-        """A hash of the content of any value."""
-        return _Piece(self._modules, ("", "value"), value).digest
+        return _digest(line.encode() for line in [root[1], *sorted(lines)]), distributions, opaque
 
     def _piece(self, node: Node) -> _Piece:
         if node not in self._pieces:
@@ -270,7 +287,10 @@ def _folders(module: str) -> dict[str, str]:
     file = getattr(sys.modules.get(module), "__file__", None) or ""
     depth = module.count(".") + file.endswith("__init__.py")
     above = [str(folder) for folder in Path(os.path.abspath(file)).parents[depth : depth + 1]] if file else []
-    found = {**{path: "." for folder in above for path in (folder, os.path.realpath(folder))}, str(Path.home()): "~"}
+    found = {
+        **{path: "." for folder in above for path in (folder, os.path.realpath(folder))},
+        os.path.expanduser("~"): "~",
+    }
     return {folder: sign for folder, sign in found.items() if folder != os.sep}
 
 

@@ -117,11 +117,13 @@ def _described(registry: Registry, plugin: Plugin, fingerprint: Callable[[Any], 
         return {**described, "version": plugin.revision}
     try:
         described["version"] = version(registry, type(plugin))
+    except Unidentified as error:
+        raise Unidentified(f"{plugin} has no identity: {error}") from error
+    try:
         data = fingerprint(plugin) if isinstance(plugin, Method | Dataset) else ""
     except Exception as error:
-        reason = str(error) if isinstance(error, Unidentified) else f"fingerprint() raised {one_line(error)}"
-        raise Unidentified(f"{plugin} has no identity: {reason}") from error
-    return {**described, "data": data} if data else described
+        raise Unidentified(f"{plugin} has no identity: fingerprint() raised {one_line(error)}") from error
+    return {**described, "data": plain(data)} if data else described
 
 
 def _code(registry: Registry) -> Code:

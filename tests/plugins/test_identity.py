@@ -152,6 +152,38 @@ LAYOUTS: dict[str, tuple[dict[str, str], list[str], str]] = {
         ["-c", of_files("mine.py")],
         "further/deeper.py",
     ),
+    "a module of a package": (
+        {
+            "package/__init__.py": plugin("from . import part", "part.value()"),
+            "package/part.py": "def value():\n    return 1.0\n",
+            "package.dist-info/METADATA": "Metadata-Version: 2.1\nName: package\nVersion: 1.0\n",
+            "package.dist-info/entry_points.txt": "[fieldbench]\nmine = package\n",
+            "package.dist-info/direct_url.json": '{"url": "file:///x", "dir_info": {"editable": true}}',
+        },
+        ["-c", of_files()],
+        "package/part.py",
+    ),
+    "a module beside a program in a package": (
+        {
+            "package/__init__.py": "",
+            "package/program.py": of_the_program("from . import part", "part.value()"),
+            "package/part.py": "def value():\n    from . import deep\n    return deep.VALUE\n",
+            "package/deep.py": "VALUE = 1.0\n",
+        },
+        ["-m", "package.program"],
+        "package/deep.py",
+    ),
+    "a package beside a package": (
+        {
+            "package/__init__.py": plugin("", "value()", "from other.part import value"),
+            "package.egg-info/PKG-INFO": "Metadata-Version: 2.1\nName: package\nVersion: 1.0\n",
+            "package.egg-info/entry_points.txt": "[fieldbench]\nmine = package\n",
+            "other/__init__.py": "",
+            "other/part.py": "def value():\n    return 1.0\n",
+        },
+        ["-c", of_files()],
+        "other/part.py",
+    ),
     "a module of a namespace": (
         {"mine.py": plugin(BESIDE + "from space import part", "part.VALUE"), "space/part.py": "VALUE = 1.0\n"},
         ["-c", of_files("mine.py")],
@@ -539,6 +571,24 @@ def test_a_plugin_that_another_holds_counts_with_all_that_it_is(how, write, work
         other = dataclasses.replace(CELL, method=f"average[offset=2]+hold[how={how}]")
         assert cell_identity(registry, other) not in ("", found[-1])
     assert found[0] == found[2] != found[1]
+
+
+def test_what_else_a_plugin_holds_counts_by_its_content_and_code(folder) -> None:
+    files, command, _ = LAYOUTS["an inner plugin of a wrapper"]
+    how = "Wrapped(inner=method, how=(helper.scaled, np.ones(3), {'by': helper.Rule(1)}))"
+    wrapper = (
+        files["wrapper.py"].replace("Wrapped(inner=method)", how).replace(" inner:", " how: object = None\n    inner:")
+    )
+    helper = "class Rule:\n    def __init__(self, by):\n        self.by = by\ndef scaled(x):\n    return 2.0 * x\n"
+    folder.write({**files, "wrapper.py": "import numpy as np\nimport helper\n" + wrapper, "helper.py": helper})
+    found = {folder.run(*command, PYTHONHASHSEED=seed) for seed in "12"}
+    assert len(found) == 1
+    for file, old, new in (("helper.py", "2.0", "3.5"), ("wrapper.py", "ones", "zeros"), ("wrapper.py", "(1)", "(2)")):
+        folder.edit(file, old, new)
+        found.add(folder.run(*command))
+    assert len(found - {""}) == 4
+    folder.edit("wrapper.py", "np.zeros(3)", "open('/dev/null')")
+    assert folder.run(*command) == "", "a file that is open may hold anything"
 
 
 def test_parameters_and_modifiers_count() -> None:
