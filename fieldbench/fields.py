@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError
 from fieldbench.field import Axis, Field, FloatArray, Observation
-from fieldbench.plan import cell_identity
+from fieldbench.identity import cell_identity
 from fieldbench.records import OK, Trial
 from fieldbench.registry import Registry
 from fieldbench.store.files import FIELDS
@@ -134,7 +134,7 @@ def recompute(trial: Trial, registry: Registry, device: str = "cpu") -> Reconstr
         RequestError: if plugins or data are no longer those of the trial, or it does not end well.
     """
     here = cell_identity(registry, trial.cell)
-    if here != trial.identity:
+    if not here or here != trial.identity:
         raise RequestError(
             f"the fields of {trial.cell.method} were not kept, and plugins or data have changed since; "
             "run it again with --save-fields"

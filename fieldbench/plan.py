@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from typing import Annotated, Protocol
@@ -13,6 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic import Field as Limited
 
 from fieldbench.errors import RequestError
+from fieldbench.identity import cell_identity
 from fieldbench.metric import Metric
 from fieldbench.records import LARGEST, Cell, Trial, canonical
 from fieldbench.registry import Registry
@@ -190,19 +190,6 @@ class Plan:
             rate=float(setting.rate),
         )
         return str(self._registry.method(method)), observed
-
-
-def cell_identity(registry: Registry, cell: Cell) -> str:
-    """Hash of all parameters and versions behind the specs of a cell."""
-    parts = [
-        registry.method(cell.method),
-        registry.dataset(cell.dataset),
-        registry.sampler(cell.sampler),
-        registry.noise(cell.noise),
-        registry.selection(cell.select),
-    ]
-    described = json.dumps([registry.identity(part) for part in parts], sort_keys=True, default=str)
-    return hashlib.sha256(described.encode()).hexdigest()[:16]
 
 
 def unique(texts: Iterable[str]) -> list[str]:

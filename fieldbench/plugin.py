@@ -38,9 +38,9 @@ class Plugin(BaseModel):
 
     Attributes:
         name: what people type to get it.
-        revision: set this to a text that you change whenever the numbers change. Without it, an editable
-            install or a single file is identified by the hash of its source, so that an edit is never
-            mistaken for results already computed.
+        revision: set this to a text that you change whenever the numbers change; it stands for this class and
+            none derived from it. Without it, the version of an installed distribution or else all code that
+            the class reaches stands for it, so that an edit is never mistaken for results already computed.
         expected_failures: names of conformance checks that this plugin cannot pass, each with the reason.
         conformance_parameters: values that the conformance checks use in place of defaults, to be quick
             (``{"epochs": 3}``).

@@ -6,7 +6,6 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import inspect
-import json
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -28,8 +27,7 @@ from fieldbench.noise import Noise
 from fieldbench.plugin import Plugin
 from fieldbench.selection import RULES, Selection
 from fieldbench.sensing import Sampler
-from fieldbench.source_hash import source_hash
-from fieldbench.sources import ENTRY_POINT_GROUP, THIS_PROGRAM, Source, Sources
+from fieldbench.sources import ENTRY_POINT_GROUP, FILE_MODULE, THIS_PROGRAM, Source, Sources, is_editable
 from fieldbench.spec import Part, is_name, parse
 
 __all__ = ["KINDS", "Broken", "Entry", "PluginError", "Registry", "Source", "Sources"]
@@ -189,33 +187,6 @@ class Registry:
             raise RequestError(f"unknown selection {part.name!r}{nearest(part.name, RULES)}")
         return validated(RULES[part.name], part, text)
 
-    def identity(self, plugin: Plugin) -> dict[str, Any]:
-        """What determines a plugin's numbers: class, version or source hash, and all its parameters."""
-        if isinstance(plugin, Selection):
-            return {"name": plugin.name, "version": plugin.revision, "parameters": plugin.parameters()}
-        identity: dict[str, Any] = {
-            "name": plugin.name,
-            "version": self.version(type(plugin)),
-            "parameters": plugin.parameters(),
-        }
-        if isinstance(plugin, Method) and plugin.modifiers:
-            identity["modifiers"] = [self.identity(modifier) for modifier in plugin.modifiers]
-        if isinstance(plugin, Method | Dataset) and plugin.fingerprint():
-            identity["data"] = plugin.fingerprint()
-        return identity
-
-    def version(self, cls: type[Plugin]) -> str:
-        """The identity of a class's numbers: distribution, version, and its revision or source hash."""
-        source = next(
-            (entry.source for kind in self._entries.values() for entry in kind.values() if entry.cls is cls),
-            THIS_PROGRAM,
-        )
-        if cls.revision is not None:
-            return f"{source.identity} revision {cls.revision}"
-        if source.version and not source.editable:
-            return f"{source.identity} {source.version}"
-        return f"{source.identity} source {source_hash(cls)}"
-
     @cached_property
     def distributions(self) -> dict[str, str]:
         """Distribution (or file) and version of everything that registered a class."""
@@ -278,7 +249,7 @@ class Registry:
         text = file.read_bytes()
         source = Source(str(file), hashlib.sha256(text).hexdigest()[:12], is_file=True)
         # The same file gives the same module name in every process, so its classes can be pickled by name.
-        name = f"fieldbench_file_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
+        name = f"{FILE_MODULE}{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
         try:
             self._register(_import_file(name, file), file.stem, source)
         except KeyboardInterrupt:
@@ -452,12 +423,7 @@ def _import_file(name: str, file: Path) -> ModuleType:
 def _distribution_source(point: importlib.metadata.EntryPoint) -> Source:
     if point.dist is None:
         return Source("an unnamed distribution", "")
-    return Source(point.dist.name, point.dist.version, _is_editable(point.dist))
-
-
-def _is_editable(distribution: importlib.metadata.Distribution) -> bool:
-    text = distribution.read_text("direct_url.json")
-    return bool(text and json.loads(text).get("dir_info", {}).get("editable"))
+    return Source(point.dist.name, point.dist.version, is_editable(point.dist))
 
 
 def _shown(value: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.metadata
 import io
+import json
 import os
 import pickle
 import sys
@@ -12,7 +13,6 @@ import sysconfig
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import cloudpickle
@@ -21,6 +21,9 @@ from fieldbench.paths import expanded
 from fieldbench.plugin import Plugin
 
 ENTRY_POINT_GROUP = "fieldbench"
+
+#: How the modules of single files are named, which have no name by which they could be imported.
+FILE_MODULE = "fieldbench_file_"
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,11 @@ class Source:
     def identity(self) -> str:
         """The label without the folder: results do not depend on where a file lies."""
         return Path(self.label).stem if self.is_file else self.label
+
+    @property
+    def is_installed(self) -> bool:
+        """Whether its version says what its code is."""
+        return bool(self.version) and not self.editable and not self.is_file
 
     def __str__(self) -> str:
         return f"{self.label} {self.version}".strip()
@@ -95,9 +103,8 @@ def packed(classes: tuple[type[Plugin], ...]) -> bytes:
         Exception: whatever pickle raises, if one of them holds on to something that no other process can have.
     """
     for cls in classes:
-        module = sys.modules.get(cls.__module__)
-        if module is not None and cls.__module__ != "__main__" and not _is_installed(module):
-            cloudpickle.register_pickle_by_value(module)
+        if cls.__module__ in sys.modules and cls.__module__ != "__main__" and travels_by_value(cls):
+            cloudpickle.register_pickle_by_value(sys.modules[cls.__module__])
     stream = io.BytesIO()
     _Packer(stream).dump(classes)
     return stream.getvalue()
@@ -122,10 +129,20 @@ def _is_from_this_program(function: Any) -> bool:
     return function.__module__ == "__main__" or function.__module__ in by_value or "<locals>" in function.__qualname__
 
 
-def _is_installed(module: ModuleType) -> bool:
-    """Whether another process of the same environment can import this module, wherever it runs."""
+def travels_by_value(cls: type[Plugin]) -> bool:
+    """Whether a class handed over by the running program is sent with its code: no other process can import it."""
+    module = sys.modules.get(cls.__module__)
     points = importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
-    if module.__name__.partition(".")[0] in {point.module.partition(".")[0] for point in points}:
-        return True
+    if cls.__module__.partition(".")[0] in {point.module.partition(".")[0] for point in points}:
+        return False
     file = Path(getattr(module, "__file__", None) or "")
-    return any(file.is_relative_to(folder) for folder in sysconfig.get_paths().values())
+    return not any(file.is_relative_to(folder) for folder in sysconfig.get_paths().values())
+
+
+def is_editable(distribution: importlib.metadata.Distribution) -> bool:
+    """Whether a distribution's source may change under the same version: it is a checkout."""
+    origin = distribution.read_text("direct_url.json")
+    if origin:
+        return bool(json.loads(origin).get("dir_info", {}).get("editable"))
+    folder = Path(str(distribution.locate_file(""))).name
+    return distribution.read_text("METADATA") is None and folder not in ("site-packages", "dist-packages")

@@ -179,15 +179,6 @@ def test_a_name_belongs_to_its_kind(registry) -> None:
         registry.modifier("base")
 
 
-def test_identity_holds_all_parameters_and_modifiers(registry) -> None:
-    identity = registry.identity(registry.method("base[steps=4]+smooth"))
-    assert identity["name"] == "base"
-    assert identity["parameters"] == {"steps": 4, "window": None, "mode": "slow"}
-    assert [item["parameters"] for item in identity["modifiers"]] == [{"weight": 0.1}]
-    assert registry.identity(Base()) != registry.identity(Base(steps=4))
-    assert registry.identity(Base() + Smooth()) != registry.identity(Base() + Smooth(weight=0.2))
-
-
 def test_looking_at_all_plugins_loads_nothing_heavy() -> None:
     program = (
         "import sys; from fieldbench.registry import Registry, Sources; assert Registry(Sources()).entries('method'); "

@@ -147,12 +147,14 @@ class RadioMap1(RadioMap):
     """Radio map 1 of the paper: 7 emitters, shadowing of 6 dB, decorrelation distance 50."""
 
     name = "radiomap1"
+    revision = "1"
 
 
 class RadioMap2(RadioMap):
     """Radio map 2 of the paper: 10 emitters, shadowing of 9 dB (or eta=10, eta=12), decorrelation distance 50."""
 
     name = "radiomap2"
+    revision = "1"
 
     emitters: int = parameter(10, "number of emitters (R)", ge=1, source=_PAPER)
     eta: float = parameter(

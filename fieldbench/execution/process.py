@@ -35,7 +35,13 @@ _FAREWELL = 3.0
 #: time is up, take thousands, and what the method said before them matters most.
 _TAIL = 20_000
 
-_START = "import sys; sys.path[:] = sys.argv[4:]; from fieldbench.execution.worker import main; main()"
+_START = """
+import sys
+descriptors, paths, sys.argv[1:] = sys.argv[1:4], int(sys.argv[4]), sys.argv[5:]
+sys.path[:], sys.argv[:] = sys.argv[1 : paths + 1], sys.argv[paths + 1 :]
+from fieldbench.execution.worker import main
+main(*map(int, descriptors))
+"""
 
 
 class Lost(Exception):
@@ -67,7 +73,9 @@ class Worker:
         lifeline, self._lifeline = os.pipe()
         self._lender = Lender()
         descriptors = (theirs.fileno(), lifeline, self._lender.reading)
-        command = [sys.executable, "-P", "-c", _START, *map(str, descriptors), *sys.path]
+        # Modules that a program's classes import may ask, as they are imported, how the program was called.
+        argv = sys.argv if sources.classes else [""]
+        command = [sys.executable, "-P", "-c", _START, *map(str, descriptors), str(len(sys.path)), *sys.path, *argv]
         self._process = subprocess.Popen(
             command,
             pass_fds=descriptors,

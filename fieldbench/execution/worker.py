@@ -12,7 +12,6 @@ import faulthandler
 import os
 import pickle
 import signal
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -22,7 +21,7 @@ from fieldbench.errors import one_line
 from fieldbench.execution.allowance import Allowance
 from fieldbench.execution.lifeline import hold_on_to
 from fieldbench.execution.memory import peak_memory, reset_peak
-from fieldbench.plan import cell_identity
+from fieldbench.identity import identified
 from fieldbench.records import FAILED, Record, Trial
 from fieldbench.registry import Registry, Sources
 from fieldbench.trial import Keep, run
@@ -46,15 +45,15 @@ class Answer:
     batch_size: int | None
 
 
-def main() -> None:
-    """Serve until the socket is closed. Arguments: file descriptors of socket, lifeline and allowance."""
-    link = Connection(int(sys.argv[1]))
-    hold_on_to(int(sys.argv[2]))
+def main(socket: int, lifeline: int, allowance: int) -> None:
+    """Serve until the socket is closed. Arguments are file descriptors."""
+    link = Connection(socket)
+    hold_on_to(lifeline)
     faulthandler.enable()
     faulthandler.register(signal.SIGUSR1)
     with contextlib.suppress(OSError):  # if memory runs out, the kernel shall take this process
         Path("/proc/self/oom_score_adj").write_text("1000")
-    desk = Desk(pickle.loads(link.recv_bytes()), Allowance(int(sys.argv[3])))
+    desk = Desk(pickle.loads(link.recv_bytes()), Allowance(allowance))
     link.send_bytes(b"ready")
     while True:
         try:
@@ -109,16 +108,19 @@ class Desk:
 
     def _other_plugins(self, trial: Trial) -> str:
         """Why this process would compute something else than the trial's key says, or nothing."""
-        # A class of the running program has no version that two processes could compare.
-        if trial.identity in self._known or self._setup.sources.classes:
+        # A class of the running program has no version that two processes could compare, nor has what has no identity.
+        if trial.identity in self._known or self._setup.sources.classes or not trial.identity:
             return ""
         try:
-            here = cell_identity(self._registry, trial.cell)
+            here = identified(self._registry, trial.cell)
         except Exception as error:  # a plugin that has gone, or is half written
             return one_line(error)
         if here != trial.identity:
             place = os.uname().nodename
-            return f"plugins or data on {place} differ from those the run was planned with; start the run again"
+            return (
+                f"plugins or data on {place} differ from those the run was planned with; start the run again, and if a "
+                "constant of the method has another value in each process, set revision in its class"
+            )
         self._known.add(trial.identity)
         return ""
 

@@ -201,8 +201,10 @@ def test_what_holds_no_weights_is_refused_before_any_trial(
 
 def test_naming_them_imports_no_torch() -> None:
     program = (
-        "import sys; from fieldbench.registry import Registry; registry = Registry();"
-        "print([registry.identity(registry.method(name))['data'][:4] for name in ('nasdac', 'dowjons')]);"
+        "import sys; from fieldbench.registry import Registry; from fieldbench.identity import cell_identity;"
+        "from fieldbench.records import Cell; registry = Registry();"
+        "cells = [Cell(name, 'radiomap', 'fibers', 'none', 'final', 0.1) for name in ('nasdac', 'dowjons')];"
+        "assert all(cell_identity(registry, cell) for cell in cells);"
         "sys.exit('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)

@@ -32,7 +32,6 @@ class _FieldFormer(Method):
 
     uses_gpu: ClassVar[bool] = True
     accepts: ClassVar[frozenset[str]] = frozenset({"tv"})
-    revision: ClassVar[str | None] = "1"
     conformance_parameters: ClassVar[dict[str, Value]] = {"epochs": 5}
 
     window: int | tuple[int, ...] | None = parameter(
@@ -194,6 +193,7 @@ class TAP(_FieldFormer):
     """
 
     name: ClassVar[str] = "tap"
+    revision: ClassVar[str | None] = "1"
 
     def _automatic(self, shape: Sizes) -> tuple[Sizes, Sizes]:
         published: dict[Sizes, tuple[Sizes, Sizes]] = {
@@ -211,6 +211,7 @@ class MHTAP(_FieldFormer):
     """
 
     name: ClassVar[str] = "mhtap"
+    revision: ClassVar[str | None] = "1"
 
     heads: int | tuple[int, ...] | None = parameter(
         None,

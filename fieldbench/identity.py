@@ -1,0 +1,141 @@
+"""What determines a cell's numbers, as one hash: parameters, code and data of every plugin in it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Callable
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from fieldbench.code import Code
+from fieldbench.dataset import Dataset
+from fieldbench.errors import one_line
+from fieldbench.method import Method
+from fieldbench.modules import Unidentified
+from fieldbench.plugin import Plugin
+from fieldbench.records import Cell
+from fieldbench.registry import KINDS, Registry
+from fieldbench.selection import Selection
+from fieldbench.sources import THIS_PROGRAM, travels_by_value
+
+__all__ = ["Unidentified", "cell_identity", "identified", "version"]
+
+_LOG = logging.getLogger("fieldbench")
+_said: set[str] = set()
+_codes: WeakKeyDictionary[Registry, Code] = WeakKeyDictionary()
+
+
+def _fingerprint(plugin: Any) -> str:
+    text: str = plugin.fingerprint()
+    return text
+
+
+def cell_identity(registry: Registry, cell: Cell, fingerprint: Callable[[Any], str] = _fingerprint) -> str:
+    """16 hex digits that are equal where all parameters, code and data behind a cell are.
+
+    Args:
+        registry: where its specs are looked up.
+        cell: what is computed.
+        fingerprint: asks a method or dataset for the identity of its data.
+
+    Returns:
+        The digits, or "" where they could not be had, which is said once; a row with this never counts as finished.
+
+    Raises:
+        RequestError: if a spec is wrong.
+    """
+    try:
+        return identified(registry, cell, fingerprint)
+    except Unidentified as error:
+        _say(f"{error}; its results do not count as finished")
+        return ""
+
+
+def identified(registry: Registry, cell: Cell, fingerprint: Callable[[Any], str] = _fingerprint) -> str:
+    """What :func:`cell_identity` gives.
+
+    Raises:
+        RequestError: if a spec is wrong.
+        Unidentified: if the identity cannot be had; the text names the plugin and says why.
+    """
+    parts = [
+        registry.method(cell.method),
+        registry.dataset(cell.dataset),
+        registry.sampler(cell.sampler),
+        registry.noise(cell.noise),
+        registry.selection(cell.select),
+    ]
+    described = json.dumps([_described(registry, part, fingerprint) for part in parts], sort_keys=True)
+    return hashlib.sha256(described.encode()).hexdigest()[:16]
+
+
+def version(registry: Registry, cls: type[Plugin]) -> str:
+    """What stands for the code of a class: its own revision, or where it is from and what it is made of.
+
+    Raises:
+        Unidentified: if that cannot be told.
+    """
+    entries = (entry for kind in KINDS for entry in registry.entries(kind).values())
+    source = next((entry.source for entry in entries if entry.cls is cls), THIS_PROGRAM)
+    revision = vars(cls).get("revision")  # that of a base class says nothing of what was changed in this one
+    if revision is not None:
+        return f"{source.identity} revision {revision}"
+    digest, distributions, opaque = _code(registry).of(cls)
+    if opaque:
+        _say(
+            f"{cls.__name__}: a change of {', '.join(sorted(opaque))} goes unnoticed; make it within the function that "
+            "uses it, or set revision in the class and change it with the numbers"
+        )
+    if not source.is_installed:
+        return f"{source.identity} source {digest}"
+    own = f"{source.identity} {source.version}"
+    return ", ".join([own, *sorted(distributions - {own})])
+
+
+def _described(registry: Registry, plugin: Plugin, fingerprint: Callable[[Any], str]) -> dict[str, Any]:
+    """What determines a plugin's numbers, and those of the plugins that it holds."""
+
+    def plain(value: Any) -> Any:
+        if isinstance(value, Plugin):
+            return _described(registry, value, fingerprint)
+        if isinstance(value, list | tuple):
+            return [plain(item) for item in value]
+        if isinstance(value, dict):
+            return [[plain(key), plain(item)] for key, item in value.items()]
+        return value if isinstance(value, bool | int | float | str | None) else _code(registry).of_value(value)
+
+    described = {"name": plugin.name, "parameters": {key: plain(value) for key, value in plugin.parameters().items()}}
+    private = plugin.__pydantic_private__ or {}
+    held = {key: plain(value) for key, value in private.items() if isinstance(value, Plugin | list | tuple | dict)}
+    if held:
+        described["held"] = held
+    if isinstance(plugin, Method) and plugin.modifiers:
+        described["modifiers"] = plain(plugin.modifiers)
+    if isinstance(plugin, Selection):
+        return {**described, "version": plugin.revision}
+    try:
+        described["version"] = version(registry, type(plugin))
+    except Unidentified as error:
+        raise Unidentified(f"{plugin} has no identity: {error}") from error
+    try:
+        data = fingerprint(plugin) if isinstance(plugin, Method | Dataset) else ""
+    except Exception as error:
+        raise Unidentified(f"{plugin} has no identity: fingerprint() raised {one_line(error)}") from error
+    return {**described, "data": plain(data)} if data else described
+
+
+def _code(registry: Registry) -> Code:
+    """The code behind a registry's classes, as it was when first asked for."""
+    if registry not in _codes:
+        entries = (entry for kind in KINDS for entry in registry.entries(kind).values())
+        handed_over = (entry.cls for entry in entries if entry.source == THIS_PROGRAM)
+        _codes[registry] = Code(cls.__module__ for cls in handed_over if travels_by_value(cls))
+    return _codes[registry]
+
+
+def _say(text: str) -> None:
+    if text not in _said:
+        _said.add(text)
+        _LOG.warning(text)
