@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from typing import Annotated, Protocol
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic import Field as Limited
 
-from fieldbench.errors import RequestError
+from fieldbench.errors import FingerprintError, RequestError
 from fieldbench.metric import Metric
+from fieldbench.plugin import Plugin
 from fieldbench.records import LARGEST, Cell, Trial, canonical
-from fieldbench.registry import Registry
+from fieldbench.registry import Registry, asked_here
 
 
 def _as_list(value: object) -> object:
@@ -130,6 +131,8 @@ class Plan:
             setting.cell(method, select) for (method, setting), select in itertools.product(met, self.selections)
         ]
         self._identities: dict[Cell, str] = {}
+        #: How a plugin's fingerprint is asked for. Whoever runs plugins in processes of their own asks there.
+        self.fingerprint: Callable[[Plugin], str] = asked_here
 
     @property
     def size(self) -> int:
@@ -162,7 +165,7 @@ class Plan:
     def identity(self, cell: Cell) -> str:
         """Hash of all parameters and versions behind the texts of a cell."""
         if cell not in self._identities:
-            self._identities[cell] = cell_identity(self._registry, cell)
+            self._identities[cell] = cell_identity(self._registry, cell, self.fingerprint)
         return self._identities[cell]
 
     def _product(self) -> Iterator[tuple[str, Setting]]:
@@ -192,8 +195,14 @@ class Plan:
         return str(self._registry.method(method)), observed
 
 
-def cell_identity(registry: Registry, cell: Cell) -> str:
-    """Hash of all parameters and versions behind the specs of a cell."""
+def cell_identity(registry: Registry, cell: Cell, fingerprint: Callable[[Plugin], str] = asked_here) -> str:
+    """Hash of all parameters and versions behind the specs of a cell; empty where a fingerprint cannot be had.
+
+    Args:
+        registry: where the specs are looked up.
+        cell: what is computed.
+        fingerprint: asks a plugin for its fingerprint; a :class:`FingerprintError` says that it cannot be had.
+    """
     parts = [
         registry.method(cell.method),
         registry.dataset(cell.dataset),
@@ -201,7 +210,10 @@ def cell_identity(registry: Registry, cell: Cell) -> str:
         registry.noise(cell.noise),
         registry.selection(cell.select),
     ]
-    described = json.dumps([registry.identity(part) for part in parts], sort_keys=True, default=str)
+    try:
+        described = json.dumps([registry.identity(part, fingerprint) for part in parts], sort_keys=True, default=str)
+    except FingerprintError:
+        return ""
     return hashlib.sha256(described.encode()).hexdigest()[:16]
 
 

@@ -29,7 +29,7 @@ from fieldbench.plugin import Plugin
 from fieldbench.selection import RULES, Selection
 from fieldbench.sensing import Sampler
 from fieldbench.source_hash import source_hash
-from fieldbench.sources import ENTRY_POINT_GROUP, THIS_PROGRAM, Source, Sources
+from fieldbench.sources import ENTRY_POINT_GROUP, THIS_PROGRAM, Parcel, Source, Sources, file_version
 from fieldbench.spec import Part, is_name, parse
 
 __all__ = ["KINDS", "Broken", "Entry", "PluginError", "Registry", "Source", "Sources"]
@@ -45,6 +45,11 @@ KINDS: dict[str, tuple[type[Plugin], ...]] = {
 }
 
 P = TypeVar("P", bound=Plugin)
+
+
+def asked_here(plugin: Plugin) -> str:
+    """A plugin's fingerprint, asked for in this process."""
+    return plugin.fingerprint() if isinstance(plugin, Method | Dataset) else ""
 
 
 class PluginError(FieldbenchError):
@@ -95,7 +100,7 @@ class Registry:
         self._entries: dict[str, dict[str, Entry]] = {kind: {} for kind in KINDS}
         self._duplicates: dict[tuple[str, str], tuple[Entry, Entry]] = {}
         self._left_out: set[str] = set()
-        self._files: set[Path] = set()
+        self._files: dict[Path, tuple[str, str, str]] = {}
         self._manager = pluggy.PluginManager(hookspecs.PROJECT)
         self._manager.add_hookspecs(hookspecs)
         self._load_entry_points()
@@ -189,8 +194,8 @@ class Registry:
             raise RequestError(f"unknown selection {part.name!r}{nearest(part.name, RULES)}")
         return validated(RULES[part.name], part, text)
 
-    def identity(self, plugin: Plugin) -> dict[str, Any]:
-        """What determines a plugin's numbers: class, version or source hash, and all its parameters."""
+    def identity(self, plugin: Plugin, fingerprint: Callable[[Plugin], str] = asked_here) -> dict[str, Any]:
+        """What determines a plugin's numbers: class, version or source hash, all its parameters, and its data."""
         if isinstance(plugin, Selection):
             return {"name": plugin.name, "version": plugin.revision, "parameters": plugin.parameters()}
         identity: dict[str, Any] = {
@@ -199,9 +204,9 @@ class Registry:
             "parameters": plugin.parameters(),
         }
         if isinstance(plugin, Method) and plugin.modifiers:
-            identity["modifiers"] = [self.identity(modifier) for modifier in plugin.modifiers]
-        if isinstance(plugin, Method | Dataset) and plugin.fingerprint():
-            identity["data"] = plugin.fingerprint()
+            identity["modifiers"] = [self.identity(modifier, fingerprint) for modifier in plugin.modifiers]
+        if isinstance(plugin, Method | Dataset) and (data := fingerprint(plugin)):
+            identity["data"] = data
         return identity
 
     def version(self, cls: type[Plugin]) -> str:
@@ -225,6 +230,14 @@ class Registry:
             for entry in kind.values()
             if entry.source.version
         }
+
+    def parcel(self, objects: Any) -> Parcel:
+        """Plugin objects, packed for another process.
+
+        Raises:
+            Exception: whatever pickle raises, if one of them holds on to something that no other process can have.
+        """
+        return Parcel.of(objects, self.sources, tuple(self._files.values()))
 
     def _choices(self, kind: str) -> list[str]:
         return [*self._entries[kind], *(name for found, name in self._duplicates if found == kind)]
@@ -271,14 +284,14 @@ class Registry:
             raise RequestError(f"plugin file {str(path)!r} is not there; give a Python file or a folder of them")
         for file in files:
             if file.resolve() not in self._files and not self._is_blocked(file.stem, str(file)):
-                self._files.add(file.resolve())
                 self._load_file(file)
 
     def _load_file(self, file: Path) -> None:
         text = file.read_bytes()
-        source = Source(str(file), hashlib.sha256(text).hexdigest()[:12], is_file=True)
+        source = Source(str(file), file_version(text), is_file=True)
         # The same file gives the same module name in every process, so its classes can be pickled by name.
         name = f"fieldbench_file_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
+        self._files[file.resolve()] = (name, str(file), source.version)
         try:
             self._register(_import_file(name, file), file.stem, source)
         except KeyboardInterrupt:

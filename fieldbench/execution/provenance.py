@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import importlib.metadata
 import os
 import platform
@@ -9,12 +11,12 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import fieldbench
-from fieldbench.execution.devices import installed_gpus
-from fieldbench.execution.slots import Slot, cores
+from fieldbench.execution.machine import Slot, cores, installed_gpus
 
 #: Distributions whose versions can change numbers or speed.
 LIBRARIES = ("numpy", "scipy", "torch", "numba", "scikit-learn", "tensorly", "joblib", "pydantic", "distributed")
@@ -45,6 +47,15 @@ def provenance(slots: Sequence[Slot]) -> dict[str, Any]:
             "working_directory": git_state(Path.cwd()),
         },
     }
+
+
+@cache
+def machine() -> str:
+    """Twelve hex digits that tell this machine from others and say nothing else of it."""
+    about = f"{platform.node()} {cpu_name()}"
+    with contextlib.suppress(OSError):
+        about = Path("/etc/machine-id").read_text().strip() or about
+    return hashlib.sha256(f"fieldbench {about}".encode()).hexdigest()[:12]
 
 
 def cpu_name() -> str:

@@ -10,8 +10,8 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from fieldbench import trial
 from fieldbench.errors import RequestError
+from fieldbench.execution.again import attention
 from fieldbench.field import Observation
 from fieldbench.records import trial_of
 from fieldbench.report.figures import View, file_name
@@ -46,7 +46,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
         if len(figures) == view.most:
             break
         title, rows = run.draw(setting, view.trial)
-        shown = {text: _map(run, able[text], rows[text]) for text in able if text in rows}
+        shown = {text: _map(run, rows[text]) for text in able if text in rows}
         if not shown:
             continue
         figure, axes = grid(len(shown), width=3.2, height=2.9)
@@ -68,10 +68,6 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     return figures
 
 
-def _map(
-    run: StoredRun, method: Attentive, row: Mapping[str, Any]
-) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    of = trial_of(row)
-    observation = trial.draw(of, run.registry).observation
-    weights = np.asarray(method.attention(observation, seed=trial.method_seed(of), device="cpu"), dtype=float)
+def _map(run: StoredRun, row: Mapping[str, Any]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    weights = attention(trial_of(row), run.registry)
     return weights.reshape(weights.shape[0], -1)
