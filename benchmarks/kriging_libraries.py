@@ -35,7 +35,7 @@ from fieldbench import Silent
 from fieldbench.field import FloatArray, Observation
 from fieldbench.plan import Plan, Request
 from fieldbench.registry import Registry
-from fieldbench.trial import draw
+from fieldbench.judging import draw
 
 MOST = 1500
 #: gpytorch's tutorial takes 50 steps of Adam at a rate of 0.1.

@@ -237,7 +237,7 @@ def _judged(
         chosen, diagnostics = recorder.choose(checked(estimate, item.field))
         scores, errors = score_all(metrics, chosen, item.field, item.mask, left_out, note)
         if headline.name in errors:
-            raise ValueError(f"metric {errors[headline.name]}")
+            raise ValueError(f"metric {headline.name}: {errors[headline.name]}")
         diagnostics |= {"observed": int(item.mask.sum()), "shape": list(item.field.shape), "batch": len(trials)}
         diagnostics |= answer.diagnostics
         if errors:

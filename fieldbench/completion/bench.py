@@ -83,8 +83,8 @@ class Bench:
             _, frame = self._asked(method, fit_request("suits", [Task(observation, 0, 0)]), self._pool.question)
         except Lost as lost:
             raise RequestError(f"{method}: {lost.message}") from None
-        reason = frame.header.get("reason") or frame.header.get("error")
-        return str(reason) if reason else None
+        reasons = (frame.header.get(name) for name in ("reason", "contradiction", "error"))
+        return next((str(reason) for reason in reasons if reason), None)
 
     def _asked(self, method: str, what: Reply, limit: float) -> tuple[float, Frame]:
         plugin = self._registry.method(method)

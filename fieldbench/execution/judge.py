@@ -6,13 +6,10 @@ that the parent can name it if nobody comes back from there.
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
 import os
 import pickle
 import secrets
 import socket
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -21,6 +18,7 @@ import numpy as np
 
 from fieldbench.errors import RequestError, one_line
 from fieldbench.execution.frames import LARGEST_METHOD_HEADER, BadFrame, Channel, Frame, encode, pack, wait_for
+from fieldbench.execution.nursery import set_process_option
 from fieldbench.execution.worker import Reply, as_fingerprint, fit_request
 from fieldbench.judging import (
     Answer,
@@ -49,7 +47,8 @@ _STATUSES = (OK, FAILED, NOT_APPLICABLE, OUT_OF_MEMORY)
 
 def main(metrics: Parcel, channel: Channel) -> None:
     """Serve until the socket is closed."""
-    _keep_memory_private()
+    # PR_SET_DUMPABLE: below root, other processes of the same user cannot read this one's memory any more.
+    set_process_option(4, 0)
     bench = _Bench(metrics, channel)
     while True:
         try:
@@ -307,10 +306,3 @@ def _kept(item: Judged) -> tuple[dict[str, Any], list[Any]]:
 def _said(error: Exception) -> str:
     """What an error says to whoever made the request: its type only where it is no complaint about a value."""
     return str(error).strip() or one_line(error) if isinstance(error, ValueError) else one_line(error)
-
-
-def _keep_memory_private() -> None:
-    """Below root, other processes of the same user cannot read this one's memory any more (Linux)."""
-    if sys.platform == "linux":
-        with contextlib.suppress(OSError, AttributeError):
-            ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)

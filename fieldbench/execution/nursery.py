@@ -9,6 +9,7 @@ its only customer: when the parent ends, however it ends, so does everything tha
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import faulthandler
 import fcntl
 import gc
@@ -346,6 +347,7 @@ def _become(header: Mapping[str, Any], payload: bytes, files: Sequence[int]) -> 
         faulthandler.register(signal.SIGUSR1)
         with contextlib.suppress(OSError):  # if memory runs out, the kernel shall take this process
             Path("/proc/self/oom_score_adj").write_text("1000")
+        set_process_option(15, f"fb-{header['program']}".encode())  # PR_SET_NAME: what it is called in lists
         os.environ.update(header["environment"])
         _use_threads(int(os.environ.get(THREAD_VARIABLES[0], "1")))
         importlib.import_module("numpy").random.seed()  # not the same for every child
@@ -381,6 +383,13 @@ def hold_on_to(lifeline: int) -> None:
             os.killpg(os.getpgrp(), signal.SIGKILL)
     else:
         threading.Thread(target=_wait, args=(lifeline,), name="lifeline", daemon=True).start()
+
+
+def set_process_option(option: int, value: Any) -> None:
+    """Linux's prctl(2), which Python does not have; elsewhere nothing."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def _wait(lifeline: int) -> None:

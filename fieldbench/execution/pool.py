@@ -709,8 +709,7 @@ class Pool:
             return FAILED, str(error)
         except Exception as error:  # a plugin that has gone, or is half written
             return FAILED, one_line(error)
-        # A class of the running program has no version that two processes could compare.
-        if here != trial.identity and not self.registry.sources.classes:
+        if here != trial.identity:
             place = os.uname().nodename
             return FAILED, f"plugins or data on {place} differ from those the run was planned with; start the run again"
         return None

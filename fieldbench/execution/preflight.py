@@ -85,6 +85,6 @@ def _examine_method(pool: Pool, text: str, setting: Setting, observation: Observ
     except Lost as lost:
         pool.doom("method", text, lost)
         return
-    if said.get("kind") == "value":
-        raise RequestError(f"{text} on {setting.dataset}: {said['error']}")
+    if said.get("contradiction"):
+        raise RequestError(f"{text} on {setting.dataset}: {said['contradiction']}")
     # Any other mistake is the method's own: each of its trials will be a row that says so.

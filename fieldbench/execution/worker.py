@@ -61,7 +61,13 @@ def main(setup: Setup, channel: Channel) -> None:
     except Exception as error:
         method, reason = None, f"its plugin could not be loaded: {one_line(error)}"
     channel.send(encode({"id": 0}))  # ready
-    desk = Desk(method, reason, setup.device, Allowance(ALLOWANCE, setup.threads), channel)
+    lock = threading.Lock()
+
+    def tell(header: Mapping[str, Any], arrays: Sequence[Any] = ()) -> None:
+        with lock:  # the method may report from any thread
+            channel.send(encode(header, arrays))
+
+    desk = Desk(method, reason, setup.device, Allowance(ALLOWANCE, setup.threads), tell)
     here = os.getpid()
     while True:
         try:
@@ -71,8 +77,7 @@ def main(setup: Setup, channel: Channel) -> None:
         header, arrays = desk.reply(frame)
         if os.getpid() != here:  # a copy of this process, which the method has made; it has no say
             os._exit(0)
-        with desk.lock:
-            channel.send(encode({**header, "id": frame.header["id"]}, arrays))
+        tell({**header, "id": frame.header["id"]}, arrays)
 
 
 class Desk:
@@ -84,7 +89,7 @@ class Desk:
         reason: str = "",
         device: str = "cpu",
         threads: Callable[[], int] = lambda: 1,
-        channel: Channel | None = None,
+        tell: Callable[[Mapping[str, Any], Sequence[Any]], None] = lambda header, arrays: None,
     ) -> None:
         """
         Args:
@@ -92,12 +97,11 @@ class Desk:
             reason: see there.
             device: where it may work.
             threads: tells how many CPU threads it may use now.
-            channel: where reports go.
+            tell: is given header and arrays of what comes before an answer.
         """
-        self._method, self._reason, self._allowed, self._channel = method, reason, threads, channel
+        self._method, self._reason, self._allowed, self.tell = method, reason, threads, tell
         self._most_threads = 1
         self._device = device if method is not None and method.uses_gpu else "cpu"
-        self.lock = threading.Lock()
 
     def reply(self, frame: Frame) -> Reply:
         """Header and arrays of the answer to a question."""
@@ -115,8 +119,7 @@ class Desk:
             return questions[frame.header["ask"]](self._method, frame)
         except Exception as error:
             status, message, diagnostics = failure(error)
-            kind = "value" if isinstance(error, ValueError) else ""
-            return {"status": status, "error": message, "diagnostics": diagnostics, "kind": kind}, []
+            return {"status": status, "error": message, "diagnostics": diagnostics}, []
 
     def _complete(self, method: Method, frame: Frame) -> Reply:
         observations, seeds = _observations(frame), frame.header["seeds"]
@@ -160,7 +163,10 @@ class Desk:
         (observation,) = _observations(frame)
         reason = _applicable(method, observation)
         if reason is None:
-            method.check_shape(observation.shape)
+            try:
+                method.check_shape(observation.shape)
+            except ValueError as error:
+                return {"status": OK, "contradiction": one_line(error).partition(": ")[2] or one_line(error)}, []
         return {"status": OK, "reason": reason}, []
 
     def _batch_size(self, method: Method, frame: Frame) -> Reply:
@@ -180,13 +186,7 @@ class Desk:
 
     def _began(self, frame: Frame) -> None:
         """Say that the small questions are answered and the work begins."""
-        self.tell({"id": frame.header["id"], "began": True})
-
-    def tell(self, header: Mapping[str, Any], arrays: Sequence[Any] = ()) -> None:
-        """Send something that is no answer yet."""
-        if self._channel is not None:
-            with self.lock:
-                self._channel.send(encode(header, arrays))
+        self.tell({"id": frame.header["id"], "began": True}, [])
 
     @property
     def threads(self) -> int:
