@@ -15,6 +15,7 @@ import struct
 import time
 from collections import deque
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -211,8 +212,17 @@ def unpack(header: Mapping[str, Any], arrays: deque[Any]) -> Any:
 
 
 def _as_npy(array: Any) -> bytes:
+    plain = np.asarray(array, order="C")
+    return _npy_start(plain.dtype, plain.shape) + plain.tobytes()
+
+
+@lru_cache(maxsize=256)
+def _npy_start(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """What comes before the numbers of an array."""
     stream = io.BytesIO()
-    np.lib.format.write_array(stream, np.asarray(array), allow_pickle=False)
+    np.lib.format.write_array_header_1_0(
+        stream, {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    )
     return stream.getvalue()
 
 
@@ -231,14 +241,21 @@ def _decoded(text: bytes, body: memoryview) -> Frame:
 
 def _array(content: memoryview) -> np.ndarray[Any, Any]:
     """An array from its .npy form: plain numbers only, and as many as there are bytes for."""
-    stream = io.BytesIO(content)
-    version = np.lib.format.read_magic(stream)
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    shape, fortran, dtype = read(stream)
-    if dtype.kind not in "fiub" or math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
+    start = 10 + int.from_bytes(content[8:10], "little")
+    shape, fortran, dtype = _npy_meaning(bytes(content[:start]))
+    if dtype.kind not in "fiub" or math.prod(shape) * dtype.itemsize != len(content) - start:
         raise BadFrame(f"it holds an array of {dtype} that is not allowed")
-    flat = np.frombuffer(content, dtype, offset=stream.tell())
-    return flat.reshape(shape, order="F" if fortran else "C")
+    return np.frombuffer(content, dtype, offset=start).reshape(shape, order="F" if fortran else "C")
+
+
+@lru_cache(maxsize=256)
+def _npy_meaning(start: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and type of an array, by what comes before its numbers."""
+    stream = io.BytesIO(start)
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise BadFrame("it holds an array in another form")
+    found: tuple[tuple[int, ...], bool, np.dtype[Any]] = np.lib.format.read_array_header_1_0(stream)
+    return found
 
 
 def _readable(links: Sequence[socket.socket], wait: float | None) -> bool:
