@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from fieldbench.dataset import Dataset
-from fieldbench.errors import as_reason
+from fieldbench.errors import DataUnavailable, as_reason
 from fieldbench.field import Field, FloatArray, Mask, Observation
 from fieldbench.method import as_field_array
 from fieldbench.metric import Metric, score_all
@@ -287,4 +287,7 @@ def failure(error: Exception) -> tuple[str, str, dict[str, Any]]:
     """Status, message and diagnostics of a trial that raised."""
     exhausted = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
     trace = "".join(traceback.format_exception(error))[-LONGEST_TRACEBACK:]
-    return OUT_OF_MEMORY if exhausted else FAILED, as_reason(error), {"traceback": trace}
+    diagnostics: dict[str, Any] = {"traceback": trace}
+    if isinstance(error, DataUnavailable | FileNotFoundError | ImportError):
+        diagnostics["of_the_machine"] = True  # another one may have what is missing here
+    return OUT_OF_MEMORY if exhausted else FAILED, as_reason(error), diagnostics

@@ -231,6 +231,11 @@ class Registry:
             if entry.source.version
         }
 
+    def classes(self) -> list[type[Plugin]]:
+        """All registered classes but those of the running program."""
+        entries = [entry for kind in self._entries.values() for entry in kind.values()]
+        return [entry.cls for entry in entries if entry.source != THIS_PROGRAM]
+
     def parcel(self, objects: Any) -> Parcel:
         """Plugin objects, packed for another process.
 

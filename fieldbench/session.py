@@ -106,7 +106,9 @@ class Session:
         self.sources = replace(self.sources, data=datafile.locations())
         self._units: dict[str, str] = {}
         check_backend(self.options)
-        self.slots = slots(self.options)
+        # Devices of a cluster are looked for where they are.
+        there = self.options.backend != "local"
+        self.slots = slots(replace(self.options, device="cpu") if there else self.options)
         self.path = Path(out) if out is not None else default_folder(self.plan)
         if save_fields:
             self.options = replace(self.options, save_fields=str(self.path.absolute()))

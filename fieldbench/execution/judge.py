@@ -290,7 +290,7 @@ def _answer(frame: Frame, seconds: float, tasks: int) -> Answer:
         or len(frame.arrays) != (tasks if status == OK else 0)
     ):
         raise MethodLost(NO_ANSWER)
-    known = {name: diagnostics[name] for name in ("traceback", "threads", "peak_gpu_memory") if name in diagnostics}
+    known = {name: diagnostics[name] for name in ("traceback", "threads", "peak_gpu_memory", "of_the_machine") if name in diagnostics}
     return Answer(status, error, frame.arrays, seconds, known)
 
 

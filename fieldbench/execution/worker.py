@@ -106,7 +106,7 @@ class Desk:
     def reply(self, frame: Frame) -> Reply:
         """Header and arrays of the answer to a question."""
         if self._method is None:
-            return {"status": FAILED, "error": self._reason}, []
+            return {"status": FAILED, "error": self._reason, "diagnostics": {"of_the_machine": True}}, []
         questions: dict[str, Callable[[Method, Frame], Reply]] = {
             "complete": self._complete,
             "predict": self._predict,
