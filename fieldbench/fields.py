@@ -17,7 +17,9 @@ from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError
 from fieldbench.field import Axis, Field, FloatArray, Observation
-from fieldbench.store import FIELDS
+
+#: The folder of a run that holds them.
+FIELDS = "fields"
 
 
 @dataclass(frozen=True, eq=False)

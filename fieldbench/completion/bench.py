@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fieldbench.errors import RequestError
 from fieldbench.execution import Options, Pool, slots
 from fieldbench.execution.frames import Frame
-from fieldbench.execution.pool import Lost
+from fieldbench.execution.processes import Lost
 from fieldbench.execution.worker import Reply, fit_request
 from fieldbench.field import FloatArray, Observation
 from fieldbench.judging import Task, checked

@@ -13,7 +13,8 @@ from fieldbench.errors import RequestError
 from fieldbench.execution.frames import unpack
 from fieldbench.execution.machine import slots
 from fieldbench.execution.options import Options
-from fieldbench.execution.pool import Lost, Pool
+from fieldbench.execution.pool import Pool
+from fieldbench.execution.processes import Lost
 from fieldbench.execution.queue import Group
 from fieldbench.execution.worker import fit_request
 from fieldbench.field import FloatArray
@@ -21,7 +22,6 @@ from fieldbench.fields import Reconstruction
 from fieldbench.judging import Task, method_seed
 from fieldbench.records import OK, Trial
 from fieldbench.registry import Registry
-from fieldbench.store import FIELDS
 
 
 def recompute(trial: Trial, registry: Registry, device: str = "cpu") -> Reconstruction:
@@ -55,7 +55,7 @@ def reconstruction(
     kept = fields.find(run_folder, trial.key)
     if kept is None:
         kept = recompute(trial, registry(), device)
-        fields.save(run_folder / FIELDS, trial.key, kept)
+        fields.save(run_folder / fields.FIELDS, trial.key, kept)
     return kept
 
 

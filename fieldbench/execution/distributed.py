@@ -21,9 +21,10 @@ import cloudpickle
 from fieldbench.errors import FieldbenchError, RequestError, how_to_install, one_line
 from fieldbench.execution.machine import Lane, slots
 from fieldbench.execution.options import Options
-from fieldbench.execution.pool import Outcome, Pool
+from fieldbench.execution.pool import Pool
 from fieldbench.execution.provenance import what_runs
 from fieldbench.execution.queue import Group, Queue
+from fieldbench.execution.seat import Outcome
 from fieldbench.execution.stop import Stop
 from fieldbench.records import CRASHED, Record, Trial
 from fieldbench.registry import Registry, Sources
@@ -97,7 +98,9 @@ class _Cluster:
                 self._quietly(lambda: self._client.close(timeout=2))
 
     def _send(self) -> None:
-        while self._client.status == "running" and not self._stop.asked and len(self._out) < sum(self._workers.values()):
+        while (
+            self._client.status == "running" and not self._stop.asked and len(self._out) < sum(self._workers.values())
+        ):
             group = self._queue.take(["gpu", "cpu"])
             if group is None:
                 return

@@ -25,6 +25,9 @@ from fieldbench.field import Axis, Field, Observation
 _START = struct.Struct(">4sIQ")
 _LETTERS = b"FBF1"
 
+#: What is said of a process whose frame cannot be one.
+NO_ANSWER = "sent something that is no answer"
+
 #: Bytes of a header: of a record with its curves, and of what a method's process sends.
 LARGEST_HEADER, LARGEST_METHOD_HEADER = 1 << 26, 1 << 20
 

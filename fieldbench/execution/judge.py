@@ -17,7 +17,16 @@ from typing import Any
 import numpy as np
 
 from fieldbench.errors import RequestError, one_line
-from fieldbench.execution.frames import LARGEST_METHOD_HEADER, BadFrame, Channel, Frame, encode, pack, wait_for
+from fieldbench.execution.frames import (
+    LARGEST_METHOD_HEADER,
+    NO_ANSWER,
+    BadFrame,
+    Channel,
+    Frame,
+    encode,
+    pack,
+    wait_for,
+)
 from fieldbench.execution.nursery import set_process_option
 from fieldbench.execution.worker import Reply, as_fingerprint, fit_request
 from fieldbench.judging import (
@@ -41,7 +50,6 @@ from fieldbench.sources import Parcel
 #: Where the stage is written: descriptors 0 to 2 are the usual ones, 3 is the socket, 4 the lifeline.
 STAGE = 5
 
-NO_ANSWER = "sent something that is no answer"
 _STATUSES = (OK, FAILED, NOT_APPLICABLE, OUT_OF_MEMORY)
 
 
@@ -290,7 +298,11 @@ def _answer(frame: Frame, seconds: float, tasks: int) -> Answer:
         or len(frame.arrays) != (tasks if status == OK else 0)
     ):
         raise MethodLost(NO_ANSWER)
-    known = {name: diagnostics[name] for name in ("traceback", "threads", "peak_gpu_memory", "of_the_machine") if name in diagnostics}
+    known = {
+        name: diagnostics[name]
+        for name in ("traceback", "threads", "peak_gpu_memory", "of_the_machine")
+        if name in diagnostics
+    }
     return Answer(status, error, frame.arrays, seconds, known)
 
 

@@ -143,7 +143,7 @@ class Nursery:
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _START, *sys.path],
             env={**os.environ, **single, "PYTHONUNBUFFERED": "1"},
-            stdin=theirs,
+            stdin=theirs.fileno(),
             stdout=subprocess.DEVNULL,
             start_new_session=True,
         )
@@ -281,7 +281,7 @@ class _Forks:
 
     def _take(self, size: int) -> tuple[bytes, list[int]]:
         """So many bytes of a request, and what files came with them; nothing where the parent has gone."""
-        content, files = b"", []
+        content, files = b"", list[int]()
         while len(content) < size:
             piece, found, _, _ = socket.recv_fds(self._control, size - len(content), 16)
             if not piece:

@@ -7,10 +7,12 @@ they become rows that say why, and all others are computed.
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 from fieldbench.errors import RequestError
 from fieldbench.execution.frames import unpack
-from fieldbench.execution.pool import Lost, Pool
+from fieldbench.execution.pool import Pool
+from fieldbench.execution.processes import Lost
 from fieldbench.execution.worker import fit_request
 from fieldbench.field import Observation
 from fieldbench.judging import Task
@@ -65,7 +67,12 @@ def _examine_dataset(plan: Plan, pool: Pool, text: str) -> str:
 
 def _examine_setting(plan: Plan, pool: Pool, setting: Setting) -> None:
     place = f"{setting.sampler} sampling of {setting.dataset} at rate {setting.rate:g}"
-    header = {"ask": "observe", "dataset": setting.dataset, "sampler": setting.sampler, "noise": setting.noise}
+    header: dict[str, Any] = {
+        "ask": "observe",
+        "dataset": setting.dataset,
+        "sampler": setting.sampler,
+        "noise": setting.noise,
+    }
     header |= {"rate": setting.rate, "seed": plan.request.seed, "first": plan.request.first_trial}
     known = [("dataset", setting.dataset), ("sampler", setting.sampler), ("noise", setting.noise)]
     try:

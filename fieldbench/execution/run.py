@@ -13,14 +13,15 @@ from fieldbench import fields
 from fieldbench.errors import RequestError, one_line
 from fieldbench.execution.machine import slots
 from fieldbench.execution.options import Options
-from fieldbench.execution.pool import Outcome, Pool
+from fieldbench.execution.pool import Pool
 from fieldbench.execution.queue import Queue
+from fieldbench.execution.seat import Outcome
 from fieldbench.execution.stop import Stop
 from fieldbench.judging import Records
 from fieldbench.records import Trial
 from fieldbench.registry import Registry, Sources
 from fieldbench.sources import packed
-from fieldbench.store import FIELDS, StorageError
+from fieldbench.store import StorageError
 
 Task = Callable[[], Outcome]
 
@@ -132,7 +133,7 @@ def _kept(outcomes: Iterator[Outcome], options: Options) -> Records:
 
 def _keep(folder: Path, key: str, reconstruction: Any) -> None:
     try:
-        fields.save(folder / FIELDS, key, reconstruction)
+        fields.save(folder / fields.FIELDS, key, reconstruction)
     except OSError as error:
         raise StorageError(f"{folder}: the fields of a trial cannot be kept: {error.strerror or error}") from None
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from fieldbench.execution import Options, Stop, pool, slots
+from fieldbench.execution import Options, pool, slots
 from fieldbench.execution.allowance import shares
-from fieldbench.execution.queue import Queue
-from fieldbench.execution.pool import Pool
-from fieldbench.execution.pool import Outcome
 from fieldbench.execution.machine import Slot
+from fieldbench.execution.pool import Pool
+from fieldbench.execution.queue import Queue
+from fieldbench.execution.seat import Outcome
 from fieldbench.records import Trial
 from fieldbench.registry import Registry
 from tests.execution.conftest import SOURCES, plan, records, wait_until

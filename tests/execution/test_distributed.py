@@ -20,7 +20,7 @@ from fieldbench.execution import Options, Stop, execute
 from fieldbench.plan import Plan
 from fieldbench.records import Record
 from fieldbench.registry import Registry, Sources
-from tests.execution.conftest import SOURCES, Trouble, plan, records, request
+from tests.execution.conftest import SOURCES, plan, records, request
 
 
 def scores(found: list[Record]) -> dict[str, tuple[str, dict[str, float]]]:

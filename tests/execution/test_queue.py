@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from fieldbench.execution import Options, Stop, slots
-from fieldbench.execution.queue import WINDOW, Queue
+from fieldbench.execution import Options, slots
 from fieldbench.execution.pool import Pool
+from fieldbench.execution.queue import WINDOW, Queue
 from fieldbench.records import Cell, Trial
 from fieldbench.registry import Registry
 from tests.execution.conftest import SOURCES

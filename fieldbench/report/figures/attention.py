@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from fieldbench.errors import RequestError
 from fieldbench.execution.again import attention
-from fieldbench.field import Observation
+from fieldbench.field import FloatArray, Observation
 from fieldbench.records import trial_of
 from fieldbench.report.figures import View, file_name
 from fieldbench.report.figures.style import grid, looks, wrapped
@@ -68,6 +67,6 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     return figures
 
 
-def _map(run: StoredRun, row: Mapping[str, Any]) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+def _map(run: StoredRun, row: Mapping[str, Any]) -> FloatArray:
     weights = attention(trial_of(row), run.registry)
     return weights.reshape(weights.shape[0], -1)
