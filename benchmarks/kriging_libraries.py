@@ -33,9 +33,9 @@ from numpy.typing import NDArray
 
 from fieldbench import Silent
 from fieldbench.field import FloatArray, Observation
+from fieldbench.judging import draw
 from fieldbench.plan import Plan, Request
 from fieldbench.registry import Registry
-from fieldbench.trial import draw
 
 MOST = 1500
 #: gpytorch's tutorial takes 50 steps of Adam at a rate of 0.1.

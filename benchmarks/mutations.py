@@ -26,7 +26,7 @@ from tabulate import tabulate
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("fieldbench", "plugins", "datasets", "tests", "results", "pyproject.toml")
 
-TRIAL, SENSING, METRIC = "fieldbench/trial.py", "fieldbench/sensing.py", "fieldbench/metric.py"
+TRIAL, SENSING, METRIC = "fieldbench/judging.py", "fieldbench/sensing.py", "fieldbench/metric.py"
 FIELDFORMER = "plugins/fieldbench_methods/fieldformer"
 
 
@@ -50,22 +50,22 @@ class Fault:
 
 
 FAULTS = (
-    Fault("none", TRIAL, "", "", ("test_trial.py", "test_metric.py"), "nearest"),
+    Fault("none", TRIAL, "", "", ("test_judging.py", "test_metric.py"), "nearest"),
     Fault(
         "reversed mask", TRIAL,
-        "mask = sampler.draw(", "mask = ~sampler.draw(",
-        ("test_trial.py",), "nearest",
+        "mask = draw_mask(", "mask = ~draw_mask(",
+        ("test_judging.py",), "nearest",
     ),
     Fault(
         "leaked truth", TRIAL,
-        "recorder.choose(_checked(estimate, item.field))",
-        "recorder.choose(np.where(item.mask, item.field.values, _checked(estimate, item.field)))",
-        ("test_trial.py",), "nearest",
+        "recorder.choose(checked(estimate, item.field))",
+        "recorder.choose(np.where(item.mask, item.field.values, checked(estimate, item.field)))",
+        ("test_judging.py",), "nearest",
     ),
     Fault(
         "dropped noise", TRIAL,
-        "observe(truth, mask, disturbance)", "observe(truth, mask, 0 * disturbance)",
-        ("test_trial.py",), "nearest",
+        "observe(truth, mask, noise)", "observe(truth, mask, 0 * noise)",
+        ("test_judging.py",), "nearest",
     ),
     Fault(
         "wrong axis order", "plugins/fieldbench_methods/lrtc/solve.py",
@@ -74,8 +74,8 @@ FAULTS = (
     ),
     Fault(
         "metric over the wrong entries", METRIC,
-        '".unobserved": field.existing & ~mask', '".unobserved": field.existing & mask',
-        ("test_metric.py", "test_trial.py"), "nearest",
+        '".unobserved": existing & ~mask', '".unobserved": existing & mask',
+        ("test_metric.py", "test_judging.py"), "nearest",
     ),
     Fault(
         "dropout left on", f"{FIELDFORMER}/engine.py",
@@ -89,8 +89,8 @@ FAULTS = (
     ),
     Fault(
         "unpaired seed", TRIAL,
-        "pattern = (*place, trial.sampler", "pattern = (*place, trial.method, trial.sampler",
-        ("test_trial.py",), "nearest",
+        "pattern = (*place, cell.sampler", "pattern = (*place, cell.method, cell.sampler",
+        ("test_judging.py",), "nearest",
     ),
     Fault(
         "changed default", f"{FIELDFORMER}/methods.py",

@@ -25,6 +25,10 @@ class DataUnavailable(RequestError):
     """A dataset's files are neither on this machine nor to be had; the message says how to get them."""
 
 
+class FingerprintError(FieldbenchError):
+    """A plugin could not be asked what data it rests on; the message says why."""
+
+
 def nearest(word: str, choices: Iterable[str]) -> str:
     """Return ``'; did you mean ...?'`` for the closest of ``choices``, or the list of them all.
 

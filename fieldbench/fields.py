@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from zipfile import BadZipFile
@@ -18,11 +17,7 @@ from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError
 from fieldbench.field import Axis, Field, FloatArray, Observation
-from fieldbench.identity import cell_identity
-from fieldbench.records import OK, Trial
-from fieldbench.registry import Registry
 from fieldbench.store.files import FIELDS
-from fieldbench.trial import Draw, Keep, run
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,19 +38,6 @@ class Reconstruction:
     def error(self) -> FloatArray:
         """Estimate minus truth; NaN where the field does not exist."""
         return np.where(self.truth.existing, self.estimate - self.truth.values, np.nan)
-
-
-def keeping(run_folder: str | os.PathLike[str]) -> Keep:
-    """A receiver for :func:`fieldbench.trial.run` that keeps every trial's fields in a run's folder."""
-    return _Keeper(Path(run_folder).absolute() / FIELDS)
-
-
-@dataclass(frozen=True)
-class _Keeper:
-    folder: Path
-
-    def __call__(self, trial: Trial, draw: Draw, estimate: FloatArray) -> None:
-        save(self.folder, trial.key, Reconstruction(draw.field, draw.observation, estimate))
 
 
 def save(folder: Path, key: str, reconstruction: Reconstruction) -> Path:
@@ -125,43 +107,3 @@ def find(run_folder: Path, key: str) -> Reconstruction | None:
     """The kept fields of a trial, or None if there are none."""
     path = run_folder / FIELDS / f"{key}.npz"
     return load(path) if path.is_file() else None
-
-
-def recompute(trial: Trial, registry: Registry, device: str = "cpu") -> Reconstruction:
-    """Run a trial again for its fields.
-
-    Raises:
-        RequestError: if plugins or data are no longer those of the trial, or it does not end well.
-    """
-    here = cell_identity(registry, trial.cell)
-    if not here or here != trial.identity:
-        raise RequestError(
-            f"the fields of {trial.cell.method} were not kept, and plugins or data have changed since; "
-            "run it again with --save-fields"
-        )
-    found: list[Reconstruction] = []
-
-    def keep(trial: Trial, draw: Draw, estimate: FloatArray) -> None:
-        found.append(Reconstruction(draw.field, draw.observation, estimate))
-
-    (record,) = run([trial], registry, device, keep)
-    if record.status != OK or not found:
-        raise RequestError(
-            f"the fields of {trial.cell.method}, trial {trial.number}, cannot be made again: {record.error}"
-        )
-    return found[0]
-
-
-def reconstruction(
-    run_folder: Path, trial: Trial, registry: Callable[[], Registry], device: str = "cpu"
-) -> Reconstruction:
-    """The fields of a trial: as kept, or recomputed and then kept.
-
-    Raises:
-        RequestError: if they are not kept and cannot be recomputed.
-    """
-    kept = find(run_folder, trial.key)
-    if kept is None:
-        kept = recompute(trial, registry(), device)
-        save(run_folder / FIELDS, trial.key, kept)
-    return kept

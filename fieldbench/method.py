@@ -84,6 +84,8 @@ class Method(Plugin, ABC):
             large; say False where a parameter has the field's unit.
         conformance_dataset: spec of a dataset whose fields the conformance checks use in place of small
             made-up ones, for a method that is made for particular fields.
+        libraries: of ``numba`` and ``torch``, what it imports; loaded once for all processes, they cost its own
+            process no time.
         has_uncertainty: whether :meth:`predict` returns a standard deviation.
     """
 
@@ -95,6 +97,7 @@ class Method(Plugin, ABC):
     has_uncertainty: ClassVar[bool] = False
     scale_equivariant: ClassVar[bool] = True
     conformance_dataset: ClassVar[str | None] = None
+    libraries: ClassVar[tuple[str, ...]] = ()
 
     modifiers: tuple[SerializeAsAny[Modifier], ...] = _PydanticField((), repr=False)
 
@@ -191,14 +194,20 @@ Method.model_rebuild()
 def as_field_array(estimate: Any) -> FloatArray:
     """An estimate as a float numpy array; torch tensors on any device are accepted.
 
+    Entries under the mask of a masked array become NaN.
+
     Raises:
-        ValueError: if it is complex: its imaginary part would be lost.
+        ValueError: if it does not hold real numbers.
     """
     import numpy as np
 
     if hasattr(estimate, "detach"):
         estimate = estimate.detach().cpu().numpy()
+    if isinstance(estimate, np.ma.MaskedArray):  # what lies under a mask is no estimate
+        estimate = np.ma.filled(estimate.astype(float), np.nan)
     array = np.asarray(estimate)
     if array.dtype.kind == "c":
         raise ValueError("the estimate is complex; a field holds real numbers")
+    if array.dtype.kind not in "fiub":
+        raise ValueError(f"the estimate is an array of {array.dtype}; a field holds real numbers")
     return np.asarray(array, dtype=float)

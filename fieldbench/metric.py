@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from abc import ABC, abstractmethod
-from typing import ClassVar
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 
+from fieldbench.errors import one_line
 from fieldbench.field import Field, FloatArray, Mask
 from fieldbench.hookspecs import hookimpl
 from fieldbench.plugin import Plugin, parameter
@@ -105,36 +108,66 @@ class SLNRE(Metric):
 
 
 def score_all(
-    metrics: list[Metric], estimate: FloatArray, field: Field, mask: Mask
-) -> tuple[dict[str, float], dict[str, Exception]]:
+    metrics: list[Metric],
+    estimate: FloatArray,
+    field: Field,
+    mask: Mask,
+    left_out: Mapping[str, str] | None = None,
+    note: Callable[[str], None] = lambda what: None,
+) -> tuple[dict[str, float], dict[str, str]]:
     """Every applicable metric over all existing entries, and (``name.unobserved``) over the hidden ones.
+
+    Each metric is given copies, so that it can change nothing but its own score.
 
     Args:
         metrics: the metrics to compute.
         estimate: array of the field's shape.
         field: the truth.
         mask: True = observed by the method or held out from it; the rest is unobserved.
+        left_out: metrics that are not to be asked, by name, with the reason.
+        note: told which metric is about to be asked.
 
     Returns:
-        Scores by name, and what a metric raised by its name, of which there are no scores then. Where everything
-        is observed there is no unobserved score.
+        Scores by name, and of each metric without scores what it raised. Where everything is observed there is no
+        unobserved score.
     """
-    scopes = {"": field.existing, ".unobserved": field.existing & ~mask}
+    existing = field.existing
+    scopes = {"": existing, ".unobserved": existing & ~mask}
     scores: dict[str, float] = {}
-    errors: dict[str, Exception] = {}
+    errors: dict[str, str] = dict(left_out or {})
     for metric in metrics:
+        if metric.name in errors:
+            continue
+        note(f"metric {metric.name}")
         try:
-            if metric.applies_to(field):
+            if applies(metric, field):
+                chosen = for_field(metric, field)
                 scores |= {
-                    f"{metric.name}{suffix}": float(
-                        metric.for_field(field).score(estimate[entries], field.values[entries].astype(float))
+                    f"{metric.name}{suffix}": _number(
+                        chosen.score(estimate[entries], field.values[entries].astype(float))
                     )
                     for suffix, entries in scopes.items()
                     if entries.any()
                 }
         except Exception as error:  # one metric's mistake is no reason to lose the scores by all others
-            errors[metric.name] = error
+            errors[metric.name] = one_line(error)
     return scores, errors
+
+
+def applies(metric: Metric, field: Field) -> bool:
+    """Whether a metric's score means anything for a field, of which it is shown a copy."""
+    return type(metric).applies_to is Metric.applies_to or bool(metric.applies_to(copy.deepcopy(field)))
+
+
+def for_field(metric: Metric, field: Field) -> Metric:
+    """The metric as it scores a field, of which it is shown a copy."""
+    return metric if type(metric).for_field is Metric.for_field else metric.for_field(copy.deepcopy(field))
+
+
+def _number(score: Any) -> float:
+    if isinstance(score, str | bytes):
+        raise TypeError(f"score() returned {score!r:.60}; it should return a number")
+    return float(score)
 
 
 @hookimpl

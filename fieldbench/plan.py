@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 from typing import Annotated, Protocol
 
@@ -14,8 +14,9 @@ from pydantic import Field as Limited
 from fieldbench.errors import RequestError
 from fieldbench.identity import cell_identity
 from fieldbench.metric import Metric
+from fieldbench.plugin import Plugin
 from fieldbench.records import LARGEST, Cell, Trial, canonical
-from fieldbench.registry import Registry
+from fieldbench.registry import Registry, asked_here
 
 
 def _as_list(value: object) -> object:
@@ -130,6 +131,8 @@ class Plan:
             setting.cell(method, select) for (method, setting), select in itertools.product(met, self.selections)
         ]
         self._identities: dict[Cell, str] = {}
+        #: How a plugin's fingerprint is asked for. Whoever runs plugins in processes of their own asks there.
+        self.fingerprint: Callable[[Plugin], str] = asked_here
 
     @property
     def size(self) -> int:
@@ -162,7 +165,7 @@ class Plan:
     def identity(self, cell: Cell) -> str:
         """Hash of all parameters and versions behind the texts of a cell."""
         if cell not in self._identities:
-            self._identities[cell] = cell_identity(self._registry, cell)
+            self._identities[cell] = cell_identity(self._registry, cell, self.fingerprint)
         return self._identities[cell]
 
     def _product(self) -> Iterator[tuple[str, Setting]]:

@@ -27,7 +27,16 @@ from fieldbench.noise import Noise
 from fieldbench.plugin import Plugin
 from fieldbench.selection import RULES, Selection
 from fieldbench.sensing import Sampler
-from fieldbench.sources import ENTRY_POINT_GROUP, FILE_MODULE, THIS_PROGRAM, Source, Sources, is_editable
+from fieldbench.sources import (
+    ENTRY_POINT_GROUP,
+    FILE_MODULE,
+    THIS_PROGRAM,
+    Parcel,
+    Source,
+    Sources,
+    file_version,
+    is_editable,
+)
 from fieldbench.spec import Part, is_name, parse
 
 __all__ = ["KINDS", "Broken", "Entry", "PluginError", "Registry", "Source", "Sources"]
@@ -43,6 +52,11 @@ KINDS: dict[str, tuple[type[Plugin], ...]] = {
 }
 
 P = TypeVar("P", bound=Plugin)
+
+
+def asked_here(plugin: Plugin) -> str:
+    """A plugin's fingerprint, asked for in this process."""
+    return plugin.fingerprint() if isinstance(plugin, Method | Dataset) else ""
 
 
 class PluginError(FieldbenchError):
@@ -93,7 +107,7 @@ class Registry:
         self._entries: dict[str, dict[str, Entry]] = {kind: {} for kind in KINDS}
         self._duplicates: dict[tuple[str, str], tuple[Entry, Entry]] = {}
         self._left_out: set[str] = set()
-        self._files: set[Path] = set()
+        self._files: dict[Path, tuple[str, str, str]] = {}
         self._manager = pluggy.PluginManager(hookspecs.PROJECT)
         self._manager.add_hookspecs(hookspecs)
         self._load_entry_points()
@@ -197,6 +211,19 @@ class Registry:
             if entry.source.version
         }
 
+    def classes(self) -> list[type[Plugin]]:
+        """All registered classes but those of the running program."""
+        entries = [entry for kind in self._entries.values() for entry in kind.values()]
+        return [entry.cls for entry in entries if entry.source != THIS_PROGRAM]
+
+    def parcel(self, objects: Any) -> Parcel:
+        """Plugin objects, packed for another process.
+
+        Raises:
+            Exception: whatever pickle raises, if one of them holds on to something that no other process can have.
+        """
+        return Parcel.of(objects, self.sources, tuple(self._files.values()))
+
     def _choices(self, kind: str) -> list[str]:
         return [*self._entries[kind], *(name for found, name in self._duplicates if found == kind)]
 
@@ -242,14 +269,14 @@ class Registry:
             raise RequestError(f"plugin file {str(path)!r} is not there; give a Python file or a folder of them")
         for file in files:
             if file.resolve() not in self._files and not self._is_blocked(file.stem, str(file)):
-                self._files.add(file.resolve())
                 self._load_file(file)
 
     def _load_file(self, file: Path) -> None:
         text = file.read_bytes()
-        source = Source(str(file), hashlib.sha256(text).hexdigest()[:12], is_file=True)
+        source = Source(str(file), file_version(text), is_file=True)
         # The same file gives the same module name in every process, so its classes can be pickled by name.
         name = f"{FILE_MODULE}{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
+        self._files[file.resolve()] = (name, str(file), source.version)
         try:
             self._register(_import_file(name, file), file.stem, source)
         except KeyboardInterrupt:

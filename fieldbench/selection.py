@@ -8,16 +8,17 @@ is best against the truth: no user can do that, so tables mark it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from fieldbench.field import Field, FloatArray, Mask
-from fieldbench.method import as_field_array
-from fieldbench.metric import Metric
+from fieldbench.metric import Metric, for_field
 from fieldbench.plugin import Plugin, parameter
+
+#: Points of a curve that are kept of one trial.
+MOST_REPORTS = 20_000
 
 
 class Selection(Plugin):
@@ -68,44 +69,28 @@ class Recorder:
         rule: Selection,
         metric: Metric,
         truth: Field,
-        mask: Mask,
         withheld: Mask | None,
         measured: FloatArray,
-        allowance: Callable[[], int] = lambda: 1,
     ) -> None:
         """
         Args:
             rule: the selection rule.
             metric: the headline metric; it draws the curve and ranks the estimates.
             truth: the field.
-            mask: True = observed.
             withheld: True = withheld from the method, or None.
             measured: the noisy field at observed entries, which is all that ``holdout`` may look at.
-            allowance: how many CPU threads the method may use now.
         """
-        self._rule, self._metric, self._truth = rule, metric.for_field(truth), truth
+        self._rule, self._metric, self._truth = rule, for_field(metric, truth), truth
         self._withheld, self._measured = withheld, measured
-        self._allowance = allowance
-        self.most_threads = 1
         self._best: tuple[float, int, FloatArray] | None = None
         self._curve: dict[str, list[float]] = {}
 
-    @property
-    def threads(self) -> int:
-        """CPU threads that the method may use now; the most that it was ever told is kept."""
-        threads = self._allowance()
-        self.most_threads = max(self.most_threads, threads)
-        return threads
-
-    def due(self, step: int) -> bool:
-        return step % self._rule.every == 0
-
-    def __call__(self, step: int, estimate: ArrayLike, **diagnostics: Any) -> None:
-        array = as_field_array(estimate)
-        if array.shape != self._truth.shape:
-            raise ValueError(f"report() was given shape {array.shape}, the field has {self._truth.shape}")
+    def __call__(self, step: int, array: FloatArray, diagnostics: Mapping[str, float]) -> None:
+        """Take note of a reported estimate, of the field's shape."""
+        if len(self._curve.get("step", ())) == MOST_REPORTS:
+            raise ValueError(f"it reported more than {MOST_REPORTS} estimates; ask report.due(step) before each")
         error = self._error(array, self._truth.values, self._truth.existing)
-        row = {"step": step, self._metric.name: error}
+        row = {**diagnostics, "step": step, self._metric.name: error}
         judged = error
         if self._withheld is not None:
             judged = self._error(array, self._measured, self._withheld)
@@ -115,7 +100,6 @@ class Recorder:
             better = self._best is None or rank < self._best[0]
             if better and np.isfinite(array[self._truth.existing]).all():
                 self._best = (rank, step, array.copy())
-        row.update({name: float(value) for name, value in diagnostics.items()})
         # What is reported at some steps only has NaN at the others: entries of all curves belong together.
         before = len(self._curve.get("step", ()))
         for name in {**self._curve, **row}:
@@ -139,4 +123,4 @@ class Recorder:
         return self._best[2], {**diagnostics, "selected_step": self._best[1]}
 
     def _error(self, estimate: FloatArray, target: FloatArray, entries: Mask) -> float:
-        return self._metric.score(estimate[entries], target[entries].astype(float))
+        return float(self._metric.score(estimate[entries], target[entries].astype(float)))

@@ -17,10 +17,11 @@ import pydantic
 
 from fieldbench import datafile
 from fieldbench.errors import RequestError, first_complaint, nearest
-from fieldbench.execution import Options, Stop, check_backend, execute, slots
+from fieldbench.execution import Options, Pool, Stop, check_backend, execute, slots
+from fieldbench.execution.preflight import examine
+from fieldbench.judging import Records
 from fieldbench.plan import Plan, Plannable, Request
 from fieldbench.plugin import Plugin
-from fieldbench.preflight import examine
 from fieldbench.progress import Progress, in_words
 from fieldbench.records import FAILURES, Record, Trial, cell_of
 from fieldbench.registry import Registry, Sources
@@ -32,7 +33,6 @@ from fieldbench.store.manifest import existing_run, read_manifest
 from fieldbench.store.merge import joined_facts
 from fieldbench.store.merge import reuse as take_from_others
 from fieldbench.store.run import RunStore, check_folder, read_rows
-from fieldbench.trial import Records
 
 if TYPE_CHECKING:
     pass
@@ -113,11 +113,14 @@ class Session:
         self.plan = request.plan(self.registry)
         self.sources = replace(self.sources, data=datafile.locations())
         self._units: dict[str, str] = {}
-        self.slots = slots(self.options)
         check_backend(self.options)
+        # Devices of a cluster are looked for where they are.
+        there = self.options.backend != "local"
+        self.slots = slots(replace(self.options, device="cpu") if there else self.options)
         self.path = Path(out) if out is not None else default_folder(self.plan)
         if save_fields:
             self.options = replace(self.options, save_fields=str(self.path.absolute()))
+        self._pool = self._new_pool()
 
     @property
     def facts(self) -> Facts:
@@ -136,6 +139,12 @@ class Session:
         if fresh or not (self.path / MANIFEST).is_file():
             return self._nothing_yet()
         return self._stored_progress(retry_failed)
+
+    def _new_pool(self) -> Pool:
+        """The processes that run the plan, and answer for its plugins before."""
+        pool = Pool(self.slots, self.registry, self.options)
+        self.plan.fingerprint = pool.fingerprint
+        return pool
 
     def _nothing_yet(self) -> Progress:
         return Progress(self.plan, gather(self.plan, self.registry).headline, len(self.slots))
@@ -204,13 +213,15 @@ class Session:
 
     def _ready(self, fresh: bool, retry_failed: bool) -> None:
         """Look at the data before the folder is made, unless nothing is left to be done."""
+        if self._pool.closed:  # this session has run before
+            self._pool = self._new_pool()
         if fresh or self.progress(retry_failed=retry_failed).left:
-            self._units = examine(self.plan, self.registry)
+            self._units = examine(self.plan, self._pool)
 
     def _records(self, store: RunStore, retry_failed: bool, stop: Stop) -> Records:
         done = store.finished(retry_failed)
         missing: Iterator[Trial] = (trial for trial in self.plan if trial.key not in done)
-        return execute(missing, self.sources, self.options, stop)
+        return execute(missing, self.sources, self.options, stop, self._pool)
 
     def _provenance(self) -> dict[str, Any]:
         from fieldbench.execution.provenance import provenance

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import importlib.metadata
+import importlib.util
 import io
 import json
 import os
@@ -12,11 +14,15 @@ import sys
 import sysconfig
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import cloudpickle
 
+from fieldbench import datafile
 from fieldbench.paths import expanded
 from fieldbench.plugin import Plugin
 
@@ -102,11 +108,67 @@ def packed(classes: tuple[type[Plugin], ...]) -> bytes:
     Raises:
         Exception: whatever pickle raises, if one of them holds on to something that no other process can have.
     """
+    return _packed(classes, classes)
+
+
+@dataclass(frozen=True)
+class Parcel:
+    """Plugin objects on their way to another process, with the code of those that it cannot import there.
+
+    Attributes:
+        content: the objects, pickled; whoever opens it imports the modules of their classes, and no other plugin.
+        files: module name, path and version of each single-file plugin that they may come from.
+        data: where files lie that their parameters name by content.
+    """
+
+    content: bytes
+    files: tuple[tuple[str, str, str], ...] = ()
+    data: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def of(cls, objects: Any, sources: Sources, files: tuple[tuple[str, str, str], ...]) -> Parcel:
+        """Pack objects of classes that came from some sources."""
+        return cls(_packed(objects, sources.classes), files, datafile.locations())
+
+    def open(self) -> Any:
+        """The objects.
+
+        Raises:
+            Exception: whatever the import of their modules raises.
+        """
+        datafile.remember(self.data)
+        known = {finder.files for finder in sys.meta_path if isinstance(finder, _PluginFiles)}
+        if self.files and self.files not in known:
+            sys.meta_path.append(_PluginFiles(self.files))
+        return pickle.loads(self.content)
+
+
+class _PluginFiles(MetaPathFinder):
+    """Imports single-file plugins under the names that the registry gave them."""
+
+    def __init__(self, files: tuple[tuple[str, str, str], ...]) -> None:
+        self.files = files
+
+    def find_spec(self, name: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
+        for module, file, version in self.files:
+            if module == name:
+                if file_version(Path(file).read_bytes()) != version:
+                    raise ImportError(f"{file} has changed since the run began; start the run again")
+                return importlib.util.spec_from_file_location(name, file)
+        return None
+
+
+def file_version(content: bytes) -> str:
+    """The version of a single-file plugin."""
+    return hashlib.sha256(content).hexdigest()[:12]
+
+
+def _packed(objects: Any, classes: tuple[type[Plugin], ...]) -> bytes:
     for cls in classes:
         if cls.__module__ in sys.modules and cls.__module__ != "__main__" and travels_by_value(cls):
             cloudpickle.register_pickle_by_value(sys.modules[cls.__module__])
     stream = io.BytesIO()
-    _Packer(stream).dump(classes)
+    _Packer(stream).dump(objects)
     return stream.getvalue()
 
 

@@ -14,8 +14,8 @@ import fieldbench
 from fieldbench.errors import RequestError
 from fieldbench.field import Field
 from fieldbench.plan import Plan, Request, Setting
-from fieldbench.preflight import examine
 from fieldbench.registry import Registry, Sources
+from tests.here import examined
 
 
 class Waves(fieldbench.Dataset):
@@ -231,21 +231,21 @@ def test_what_is_wrong_is_said_when_the_plan_is_made(registry, request_, complai
 def test_what_only_data_can_tell_is_said_before_any_trial(registry, request_, complaint) -> None:
     asked = plan(registry, **request_)
     with pytest.raises(RequestError) as raised:
-        examine(asked, registry)
+        examined(asked, registry)
     assert complaint in str(raised.value)
 
 
 def test_a_method_that_is_not_applicable_is_no_wrong_request(registry) -> None:
-    examine(plan(registry, methods="choosy[window=9]"), registry)
+    examined(plan(registry, methods="choosy[window=9]"), registry)
 
 
 def test_a_method_with_a_mistake_of_its_own_is_no_wrong_request(registry) -> None:
     """Its trials will be rows that say so, and the other methods run."""
-    examine(plan(registry, methods=["stumbles", "window"]), registry)
+    examined(plan(registry, methods=["stumbles", "window"]), registry)
 
 
 def test_the_look_at_the_data_learns_the_unit(registry) -> None:
-    assert examine(plan(registry), registry) == {"waves": "m"}
+    assert examined(plan(registry), registry) == {"waves": "m"}
 
 
 def test_the_order_of_what_is_asked_for_makes_no_other_plan(registry) -> None:

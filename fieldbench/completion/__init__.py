@@ -8,22 +8,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fieldbench import datafile
-from fieldbench.completion.bench import Bench, Fit, Task
+from fieldbench.completion.bench import Bench, Fit
 from fieldbench.completion.gaps import withheld_like_the_gaps
 from fieldbench.errors import RequestError, as_reason
-from fieldbench.execution import Options, slots
-from fieldbench.execution.slots import cores
+from fieldbench.execution import Options
+from fieldbench.execution.machine import cores
 from fieldbench.field import FloatArray, Mask, Observation
-from fieldbench.method import Method
+from fieldbench.judging import keyed_seed, stream
 from fieldbench.metric import Metric
 from fieldbench.registry import Registry, Sources
-from fieldbench.trial import stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,11 +132,9 @@ def complete(
         raise RequestError(f"there is nothing to choose among where a method is named; leave out {method} or --among")
     sources = Sources.from_environment() if sources is None else sources
     registry = Registry(sources)
-    rivals, out = _rivals(observation, method, candidates, registry)
-    sources = replace(sources, data=datafile.locations())
     metric = _metric(registry, observation)
-    slot = slots(Options(device=device, jobs=1, threads=cores()))[0]
-    with Bench(slot, sources) as bench:
+    with Bench(registry, Options(device=device, jobs=1, threads=cores())) as bench:
+        rivals, out = _rivals(observation, method, candidates, registry, bench)
         comparison: list[Candidate] = []
         withheld: list[Mask] = []
         if budget > 0:
@@ -236,8 +232,9 @@ class _Comparison:
         held = self._withheld[number]
         place = f"fold {number + 1} of {len(self._withheld)}"
         self._busy(f"measuring {method}, {place}")
-        task = Task(method, self._observation.without(held), _seed(self._seed, method))
-        fit = self._bench.fit(task, limit)
+        fit = self._bench.fit(
+            method, self._observation.without(held), keyed_seed(self._seed, "complete", method), limit=limit
+        )
         self._left -= fit.seconds
         if fit.estimate is None:
             if fit.late:
@@ -271,12 +268,12 @@ class _Comparison:
 
 
 def _rivals(
-    observation: Observation, method: str, candidates: Sequence[str], registry: Registry
+    observation: Observation, method: str, candidates: Sequence[str], registry: Registry, bench: Bench
 ) -> tuple[list[str], list[Candidate]]:
     """The methods to compare, and those that cannot work on such an observation, with the reason."""
     if method != AUTO:
         wanted = registry.method(method)
-        reason = _unsuited(wanted, observation)
+        reason = bench.unsuited(str(wanted), observation)
         if reason:
             raise RequestError(reason)
         return [str(wanted)], []
@@ -284,7 +281,7 @@ def _rivals(
     for text in candidates or registry.entries("method"):
         try:
             rival = registry.method(text)
-            reasons[str(rival)] = _unsuited(rival, observation)
+            reasons[str(rival)] = bench.unsuited(str(rival), observation)
         except Exception as error:  # one that cannot do without a parameter, or a plugin that is at fault
             if candidates:
                 raise
@@ -293,16 +290,6 @@ def _rivals(
     if not rivals:
         raise RequestError("no method works on this field: " + "; ".join(filter(None, reasons.values())))
     return rivals, [Candidate(text, note=reason) for text, reason in reasons.items() if reason is not None]
-
-
-def _unsuited(method: Method, observation: Observation) -> str | None:
-    reason = method.applicable(observation)
-    if reason is None:
-        try:
-            method.check_shape(observation.shape)
-        except ValueError as error:
-            return str(error)
-    return reason
 
 
 def _metric(registry: Registry, observation: Observation) -> Metric:
@@ -325,7 +312,7 @@ def _final(
     for text in ranked:
         watch(f"completing the field with {text}")
         busy(f"completing the field with {text}")
-        fit = bench.fit(Task(text, observation, _seed(seed, text), uncertainty=True))
+        fit = bench.fit(text, observation, keyed_seed(seed, "complete", text), uncertainty=True)
         if fit.estimate is not None:
             return text, fit
         error = f"{text}: {fit.error}"
@@ -338,7 +325,3 @@ def _rank(candidate: Candidate) -> tuple[bool, float, float]:
     if math.isnan(candidate.expected):
         return True, 0.0, 0.0
     return False, candidate.expected, candidate.seconds
-
-
-def _seed(seed: int, method: str) -> int:
-    return int(stream("complete", seed, method).integers(2**62))

@@ -1,60 +1,27 @@
-"""A process that fits methods one after the other and can be stopped when one takes too long."""
+"""Fitting methods one after the other, each in its own process, and stopping one that takes too long."""
 
 from __future__ import annotations
 
-import contextlib
-import importlib
-import multiprocessing
-import os
-import pickle
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
 
-import cloudpickle
-import numpy as np
-from numpy.typing import ArrayLike
-
-from fieldbench.errors import one_line
-from fieldbench.execution.lifeline import hold_on_to
-from fieldbench.execution.slots import Slot
+from fieldbench.errors import RequestError
+from fieldbench.execution import Options, Pool, slots
+from fieldbench.execution.frames import Frame
+from fieldbench.execution.processes import Lost
+from fieldbench.execution.worker import Reply, fit_request
 from fieldbench.field import FloatArray, Observation
-from fieldbench.method import Method, Silent, as_field_array
-from fieldbench.registry import Registry, Sources
+from fieldbench.judging import Task, checked
+from fieldbench.records import OK, TIMEOUT
+from fieldbench.registry import Registry
 
-#: What most methods import. Done at the start, it does not count as the time of the first of them.
-_COMMON = ("scipy.interpolate", "scipy.ndimage", "scipy.optimize", "scipy.sparse.linalg", "scipy.spatial")
-
-#: Seconds that the system can wait for at once; it counts them in thousandths, of which 2**31 are too many.
-_LONGEST = 2e6
-
-_START = "import sys; sys.path[:] = sys.argv[3:]; from fieldbench.completion.bench import main; main()"
-
-
-@dataclass(frozen=True)
-class Task:
-    """One fit.
-
-    Attributes:
-        method: spec of the method.
-        observation: what it may see.
-        seed: its seed.
-        uncertainty: whether the standard deviation is wanted too.
-    """
-
-    method: str
-    observation: Observation
-    seed: int
-    uncertainty: bool = False
+#: Bytes of an answer: estimate and deviation of a field that fits into memory several times over.
+_LARGEST = 1 << 33
 
 
 @dataclass(frozen=True)
 class Fit:
-    """What came of a task.
+    """What came of a fit.
 
     Attributes:
         estimate: the completed field, or None if there is none.
@@ -72,124 +39,65 @@ class Fit:
 
 
 class Bench:
-    """Fits methods in one worker process, which is started when needed and again after it was stopped.
+    """Fits methods in processes of their own. Use it in a ``with`` statement; at its end they are gone."""
 
-    Use it in a ``with`` statement; at its end the process is gone.
-    """
-
-    def __init__(self, slot: Slot, sources: Sources) -> None:
+    def __init__(self, registry: Registry, options: Options) -> None:
         """
         Args:
-            slot: the device, and the environment of the process.
-            sources: where it finds plugins.
+            registry: where methods are found.
+            options: the device, and how many threads a process may use; the first slot is taken.
         """
-        self._slot, self._sources = slot, sources
-        self._process: subprocess.Popen[bytes] | None = None
-        self._link: Connection | None = None
-        self._lifeline: int | None = None
+        places = slots(options)
+        self._registry, self._pool = registry, Pool(places, registry, options)
+        self._seats = {lane: seat for seat in reversed(self._pool.seats) for lane in [seat.slot.lane]}
 
     def __enter__(self) -> Bench:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stop()
+        self._pool.close()
 
-    def fit(self, task: Task, limit: float | None = None) -> Fit:
-        """Fit a method, for at most ``limit`` seconds (starting the process does not count)."""
-        link = self._started()
+    def fit(
+        self, method: str, observation: Observation, seed: int, *, uncertainty: bool = False, limit: float | None = None
+    ) -> Fit:
+        """Fit a method, for at most ``limit`` seconds (starting its process does not count)."""
+        task = fit_request("predict" if uncertainty else "complete", [Task(observation, seed, 0)])
+        seconds = 1e9 if limit is None else limit
         start = time.monotonic()
         try:
-            link.send_bytes(cloudpickle.dumps(task))
-            if not link.poll(None if limit is None else min(limit, _LONGEST)):
-                self._stop()
-                return Fit(None, None, time.monotonic() - start, f"took longer than {limit:.0f} s", late=True)
-            answer = pickle.loads(link.recv_bytes())
-        except (EOFError, OSError, pickle.UnpicklingError):
-            code = self._stop()
-            reason = f"was killed by {signal.Signals(-code).name}" if code < 0 else f"ended with code {code}"
-            return Fit(None, None, time.monotonic() - start, f"its process {reason}")
-        except BaseException:
-            self._stop()
-            raise
-        assert isinstance(answer, Fit)
-        return answer
+            start, frame = self._asked(method, task, seconds)
+        except Lost as lost:
+            spent = time.monotonic() - start
+            if lost.status == TIMEOUT:
+                return Fit(None, None, spent, f"took longer than {seconds:.0f} s", late=True)
+            return Fit(None, None, spent, lost.message)
+        return _fit(frame, observation, time.monotonic() - start)
 
-    def _started(self) -> Connection:
-        if self._link is not None:
-            return self._link
-        self._link, theirs = multiprocessing.Pipe()
-        lifeline, self._lifeline = os.pipe()
-        descriptors = (theirs.fileno(), lifeline)
-        self._process = subprocess.Popen(
-            [sys.executable, "-P", "-c", _START, *map(str, descriptors), *sys.path],
-            pass_fds=descriptors,
-            env={**os.environ, **self._slot.environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        theirs.close()
-        os.close(lifeline)
-        with contextlib.suppress(OSError, EOFError):  # if it could not start, the first fit will say so
-            self._link.send_bytes(cloudpickle.dumps((self._sources, self._slot.device)))
-            self._link.recv_bytes()
-        return self._link
+    def unsuited(self, method: str, observation: Observation) -> str | None:
+        """Why a method cannot work on an observation, or None if it can.
 
-    def _stop(self) -> int:
-        """End the process and all that it started; returns its exit code."""
-        process, link, lifeline = self._process, self._link, self._lifeline
-        self._process = self._link = self._lifeline = None
-        if process is None or link is None or lifeline is None:
-            return 0
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(0.2)  # one that died by itself shall be known by its own exit code
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        code = process.wait()
-        link.close()
-        os.close(lifeline)
-        return code
-
-
-def main() -> None:
-    """Serve until the socket is closed. Arguments: file descriptors of the socket and of the lifeline."""
-    link = Connection(int(sys.argv[1]))
-    hold_on_to(int(sys.argv[2]))
-    sources, device = pickle.loads(link.recv_bytes())
-    registry = Registry(sources)
-    for module in _COMMON:
-        importlib.import_module(module)
-    link.send_bytes(b"ready")
-    while True:
+        Raises:
+            RequestError: if it cannot be asked.
+        """
         try:
-            task = pickle.loads(link.recv_bytes())
-        except EOFError:
-            return
-        link.send_bytes(pickle.dumps(_fitted(task, registry, device)))
+            _, frame = self._asked(method, fit_request("suits", [Task(observation, 0, 0)]), self._pool.question)
+        except Lost as lost:
+            raise RequestError(f"{method}: {lost.message}") from None
+        reasons = (frame.header.get(name) for name in ("reason", "contradiction", "error"))
+        return next((str(reason) for reason in reasons if reason), None)
+
+    def _asked(self, method: str, what: Reply, limit: float) -> tuple[float, Frame]:
+        plugin = self._registry.method(method)
+        seat = self._seats.get("gpu" if plugin.uses_gpu else "cpu", self._seats["cpu"])
+        seat.ready(plugin)
+        return time.monotonic(), seat.ask_method(plugin, what, "", limit, largest=_LARGEST)
 
 
-def _fitted(task: Task, registry: Registry, device: str) -> Fit:
-    start = time.monotonic()
+def _fit(frame: Frame, observation: Observation, seconds: float) -> Fit:
+    if frame.header.get("status") != OK:
+        return Fit(None, None, seconds, str(frame.header.get("error")))
     try:
-        method = registry.method(task.method)
-        place = device if method.uses_gpu else "cpu"
-        fit = method.predict if task.uncertainty else _without_uncertainty(method)
-        made, spread = fit(task.observation, seed=task.seed, device=place, report=Silent())
-        estimate = as_field_array(made)
-        deviation = None if spread is None else as_field_array(spread)
-    except Exception as error:
-        return Fit(None, None, time.monotonic() - start, one_line(error))
-    seconds = time.monotonic() - start
-    if estimate.shape != task.observation.shape:
-        return Fit(None, None, seconds, f"it returned shape {estimate.shape}")
-    valid = task.observation.valid
-    if not np.isfinite(estimate if valid is None else estimate[valid]).all():
-        return Fit(None, None, seconds, "it returned NaN or infinite entries")
-    if deviation is not None and deviation.shape != estimate.shape:
-        return Fit(None, None, seconds, f"its uncertainty has shape {deviation.shape}")
-    return Fit(estimate, deviation, seconds)
-
-
-def _without_uncertainty(method: Method) -> Callable[..., tuple[ArrayLike, None]]:
-    return lambda *what, **how: (method.complete(*what, **how), None)
+        estimate, *spread = frame.arrays
+        return Fit(checked(estimate, observation), spread[0] if spread else None, seconds)
+    except ValueError as error:
+        return Fit(None, None, seconds, str(error))

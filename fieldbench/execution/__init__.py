@@ -1,8 +1,9 @@
-"""Where trials run: joblib picks the machine, a slot picks the device, a worker process runs the trial."""
+"""Where trials run: the parent plans and writes, a judge draws and scores, a method's process computes."""
 
+from fieldbench.execution.machine import Slot, slots
 from fieldbench.execution.options import Options
-from fieldbench.execution.scheduling import check_backend, execute
-from fieldbench.execution.slots import Slot, slots
+from fieldbench.execution.pool import Pool
+from fieldbench.execution.run import check_backend, execute
 from fieldbench.execution.stop import Stop
 
-__all__ = ["Options", "Slot", "Stop", "check_backend", "execute", "slots"]
+__all__ = ["Options", "Pool", "Slot", "Stop", "check_backend", "execute", "slots"]

@@ -1,4 +1,4 @@
-"""How many CPU threads a trial may use: the parent says so through a pipe, while the worker is at work."""
+"""How many CPU threads a trial may use: the parent says so through a pipe, while the method is at work."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Lender:
         self._lock = threading.Lock()
 
     def handed_over(self) -> None:
-        """The worker has its end; this process needs it no more."""
+        """The other process has its end; this one needs it no more."""
         os.close(self.reading)
 
     def allow(self, threads: int) -> None:
-        """Say a new number. A worker that is gone, or has not looked for thousands of changes, misses it."""
+        """Say a new number. A process that is gone, or has not looked for thousands of changes, misses it."""
         with self._lock, contextlib.suppress(OSError):
             if self._writing >= 0:
                 os.write(self._writing, bytes([min(threads, _MOST)]))
@@ -50,13 +50,13 @@ class Lender:
 
 
 class Allowance:
-    """The worker's end: call it for the latest number."""
+    """The other end: call it for the latest number."""
 
-    def __init__(self, reading: int) -> None:
-        self._reading, self._threads = reading, 1
+    def __init__(self, reading: int, threads: int) -> None:
+        self._reading, self._threads = reading, threads
 
     def __call__(self) -> int:
-        with contextlib.suppress(OSError):  # nothing new
+        with contextlib.suppress(OSError):  # nothing new, or nobody to say it
             while news := os.read(self._reading, 4096):
                 self._threads = news[-1]
         return self._threads

@@ -1,65 +1,192 @@
-"""The slots of one process: which are free, and who gets the next."""
+"""The slots of this machine for one run: who is free, who gets the next group, and what is asked before."""
 
 from __future__ import annotations
 
+import os
 import threading
+import time
+import weakref
 from collections.abc import Sequence
+from typing import Any
 
+from fieldbench.dataset import Dataset
+from fieldbench.errors import FingerprintError, RequestError, one_line
 from fieldbench.execution.allowance import shares
-from fieldbench.execution.feed import Feed, Group
+from fieldbench.execution.machine import Lane, Slot, oom_kills
+from fieldbench.execution.nursery import Nursery
 from fieldbench.execution.options import Options
+from fieldbench.execution.processes import LOOK, Lost
+from fieldbench.execution.queue import Group, Queue
 from fieldbench.execution.seat import Outcome, Seat
-from fieldbench.execution.slots import Lane, Slot
 from fieldbench.execution.stop import Stop
-from fieldbench.registry import Sources
+from fieldbench.identity import cell_identity
+from fieldbench.method import Method
+from fieldbench.plugin import Plugin
+from fieldbench.records import FAILED, Trial
+from fieldbench.registry import Registry
 
-#: Seconds between looks at a wish to stop, for one who waits for a slot.
-_LOOK = 0.2
+#: Seconds for a small question (``applicable``, ``check_shape``, ``batch_size``, ``fingerprint``, a metric's score)
+#: where no time limit is given.
+QUESTION = 60.0
 
 
 class Pool:
-    """Leases slots to threads. At its end no worker is left."""
+    """The slots of this machine for one run. At its end no process is left."""
 
-    def __init__(self, slots: Sequence[Slot], sources: Sources, options: Options, stop: Stop) -> None:
-        self._stop, self._closed = stop, False
+    def __init__(self, slots: Sequence[Slot], registry: Registry, options: Options, *, elsewhere: bool = False) -> None:
+        """
+        Args:
+            slots: what it consists of.
+            registry: where plugins are found.
+            options: limits.
+            elsewhere: whether the trials were planned on another machine.
+        """
+        self._elsewhere = elsewhere
+        self.registry, self.options = registry, options
+        self.stop = Stop()
+        self.nursery = Nursery()
+        self.batch_sizes: dict[Any, int] = {}
+        self.closed = False
         self._changed = threading.Condition()
-        self._seats = [Seat(slot, sources, options, self._given_up) for slot in slots]
-        # Taken from the end, so that GPUs go in their order and a worker that is warm is used before a new one.
+        self.seats = [Seat(slot, self) for slot in slots]
+        # Taken from the end, so that GPUs go in their order and processes that are warm are used before new ones.
         self._free: dict[Lane, list[Seat]] = {"gpu": [], "cpu": []}
-        for seat in reversed(self._seats):
+        for seat in reversed(self.seats):
             self._free[seat.slot.lane].append(seat)
         self._busy = 0
+        #: Where everything is asked that is no trial; it never runs one, and only who has the lock may ask.
+        self.questions = Seat(Slot("cpu", "cpu", next(item.environment for item in reversed(slots))), self)
+        self.asking = threading.RLock()
+        self._fingerprints: dict[str, str | Lost] = {}
+        self._hopeless: dict[tuple[str, str], tuple[str, str]] = {}
+        self._checked: dict[Any, tuple[str, str] | None] = {}
+        self._oom_kills, self._counted = 0, 0.0
+        weakref.finalize(self, self.nursery.close)
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     @property
     def sizes(self) -> dict[Lane, int]:
         """How many slots each lane has."""
-        lanes = [seat.slot.lane for seat in self._seats]
+        lanes = [seat.slot.lane for seat in self.seats]
         return {"gpu": lanes.count("gpu"), "cpu": lanes.count("cpu")}
 
-    def has_nothing_for(self, feed: Feed) -> bool:
-        """Whether every trial of a feed that is served here has been handed out."""
-        with self._changed:
-            return feed.empty
+    @property
+    def question(self) -> float:
+        """Seconds for a small question."""
+        return QUESTION if self.options.timeout is None else self.options.timeout
 
-    def serve(self, feed: Feed) -> Outcome:
+    def headline(self, trial: Trial) -> str:
+        """The name of the metric of a trial's dataset."""
+        return self.registry.dataset(trial.cell.dataset).metric
+
+    def given_up(self) -> bool:
+        """Whether nobody waits for an answer any more."""
+        return self.closed or self.stop.now
+
+    def oom_kills(self) -> int:
+        """How many processes the kernel had killed; for trials of milliseconds, once a second will do."""
+        if time.monotonic() - self._counted > 1:
+            self._oom_kills, self._counted = oom_kills(), time.monotonic()
+        return self._oom_kills
+
+    # Questions before and beside trials.
+
+    def fingerprint(self, plugin: Plugin) -> str:
+        """The fingerprint of a plugin, asked of its own process or a judge, once.
+
+        Raises:
+            FingerprintError: if it cannot be had.
+        """
+        bases = [base for base in (Method, Dataset) if isinstance(plugin, base)]
+        if not bases or type(plugin).fingerprint is bases[0].fingerprint:  # type: ignore[attr-defined]
+            return ""
+        key = f"{bases[0].__name__.lower()} {plugin}"
+        with self.asking:
+            if key not in self._fingerprints:
+                self._fingerprints[key] = self._asked_fingerprint(plugin)
+            found = self._fingerprints[key]
+        if isinstance(found, Lost):
+            raise FingerprintError(found.message)
+        return found
+
+    def _asked_fingerprint(self, plugin: Plugin) -> str | Lost:
+        seat, doing = self.questions, "fingerprint"
+        try:
+            if isinstance(plugin, Method):
+                frame = seat.ask_method(plugin, ({"ask": "fingerprint"}, []), doing)
+            else:
+                text = str(plugin)
+                header = {"ask": "fingerprint", "dataset": text}
+                frame = seat.ask_judge((header, []), doing, self.question, ("dataset", text))
+            found = frame.header.get("fingerprint")
+            return found if isinstance(found, str) else Lost(FAILED, f"{doing}: {frame.header.get('error')}")
+        except Lost as lost:
+            return lost
+        except RequestError as error:
+            return Lost(FAILED, f"{doing}: {error}")
+
+    def doom(self, kind: str, text: str, lost: Lost) -> None:
+        """No trial of this method or dataset is worth trying: its processes end before one begins."""
+        self._hopeless[kind, text] = lost.status, lost.message
+
+    def hopeless(self, trial: Trial) -> tuple[str, str] | None:
+        """Status and reason, where a trial need not be tried."""
+        cell = trial.cell
+        for key in (("method", cell.method), ("dataset", cell.dataset)):
+            if key in self._hopeless:
+                return self._hopeless[key]
+        if (cell, trial.identity) not in self._checked:
+            self._checked[cell, trial.identity] = self._other_plugins(trial)
+        return self._checked[cell, trial.identity]
+
+    def _other_plugins(self, trial: Trial) -> tuple[str, str] | None:
+        """Why something else would be computed than the trial's key says, or nothing."""
+        cell = trial.cell
+        try:
+            for plugin in (self.registry.method(cell.method), self.registry.dataset(cell.dataset)):
+                self.fingerprint(plugin)
+            here = cell_identity(self.registry, cell, self.fingerprint)
+        except FingerprintError as error:
+            return FAILED, str(error)
+        except Exception as error:  # a plugin that has gone, or is half written
+            return FAILED, one_line(error)
+        # A class of the running program has no version that two machines could compare.
+        if here != trial.identity and not (self._elsewhere and self.registry.sources.classes):
+            place = os.uname().nodename
+            return FAILED, f"plugins or data on {place} differ from those the run was planned with; start the run again"
+        return None
+
+    # Trials.
+
+    def has_nothing_for(self, queue: Queue) -> bool:
+        """Whether every trial of a queue that is served here has been handed out."""
+        with self._changed:
+            return queue.empty
+
+    def serve(self, queue: Queue) -> Outcome:
         """Run the next group that suits a free slot; nothing if there is none left or a stop was asked for."""
         with self._changed:
-            while (leased := self._match(feed)) is None:
-                if feed.empty or self._stop.asked or self._closed:
+            while (leased := self._match(queue)) is None:
+                if queue.empty or self.stop.asked or self.closed:
                     return Outcome(())
-                self._changed.wait(_LOOK)
+                self._changed.wait(LOOK)
             seat, group = leased
             self._busy += 1
             busy = self._busy
-            self._share_out(feed)
+            self._share_out(queue)
         try:
             outcome = seat.run(group.trials, busy)
         finally:
             self._release(seat)
         with self._changed:
             if outcome.batch_size is not None:
-                feed.learn(group.trials[0], outcome.batch_size)
-            self._share_out(feed)
+                queue.learn(group.trials[0], outcome.batch_size)
+            self._share_out(queue)
         return outcome
 
     def run(self, group: Group) -> Outcome:
@@ -67,9 +194,9 @@ class Pool:
         lane: Lane = group.lane if self.sizes[group.lane] else "cpu"
         with self._changed:
             while not self._free[lane]:
-                if self._stop.asked or self._closed:
+                if self.stop.asked or self.closed:
                     return Outcome(())
-                self._changed.wait(_LOOK)
+                self._changed.wait(LOOK)
             seat = self._free[lane].pop()
             self._busy += 1
             busy = self._busy
@@ -79,33 +206,35 @@ class Pool:
             self._release(seat)
 
     def close(self) -> None:
-        """End all workers; who still waits for one gets nothing."""
+        """End all processes; who still waits for one gets nothing."""
         with self._changed:
-            self._closed = True
+            self.closed = True
             self._changed.notify_all()
             for seats in self._free.values():
                 for seat in seats:
                     seat.close()
+            self.questions.close()
+            if not self._busy:
+                self.nursery.close()
 
-    def _match(self, feed: Feed) -> tuple[Seat, Group] | None:
-        if self._stop.asked or self._closed:
+    def _match(self, queue: Queue) -> tuple[Seat, Group] | None:
+        if self.stop.asked or self.closed:
             return None
-        group = feed.take([lane for lane, seats in self._free.items() if seats])
+        group = queue.take([lane for lane, seats in self._free.items() if seats])
         return None if group is None else (self._free[group.lane].pop(), group)
 
-    def _share_out(self, feed: Feed) -> None:
+    def _share_out(self, queue: Queue) -> None:
         """Lend the threads of CPU slots for which there is nothing left to the trials on the others."""
-        busy = [seat for seat in self._seats if seat.slot.lane == "cpu" and seat not in self._free["cpu"]]
-        for seat, share in zip(busy, shares(self.sizes["cpu"], len(busy), feed.waits("cpu")), strict=True):
+        busy = [seat for seat in self.seats if seat.slot.lane == "cpu" and seat not in self._free["cpu"]]
+        for seat, share in zip(busy, shares(self.sizes["cpu"], len(busy), queue.waits("cpu")), strict=True):
             seat.allow(share)
 
     def _release(self, seat: Seat) -> None:
         with self._changed:
             self._busy -= 1
-            if self._closed:
+            if self.closed:
                 seat.close()
+                if not self._busy:
+                    self.nursery.close()
             self._free[seat.slot.lane].append(seat)
             self._changed.notify_all()
-
-    def _given_up(self) -> bool:
-        return self._closed or self._stop.now

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import importlib.metadata
 import os
 import platform
@@ -9,12 +11,13 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import fieldbench
-from fieldbench.execution.devices import installed_gpus
-from fieldbench.execution.slots import Slot, cores
+from fieldbench.execution.machine import Slot, cores, installed_gpus
+from fieldbench.registry import Registry
 
 #: Distributions whose versions can change numbers or speed.
 LIBRARIES = ("numpy", "scipy", "torch", "numba", "scikit-learn", "tensorly", "joblib", "pydantic", "distributed")
@@ -45,6 +48,39 @@ def provenance(slots: Sequence[Slot]) -> dict[str, Any]:
             "working_directory": git_state(Path.cwd()),
         },
     }
+
+
+def what_runs(registry: Registry) -> dict[str, str]:
+    """What decides numbers beside data and parameters: hashes of fieldbench and of plugins, versions of libraries."""
+    found = {name: version for name in LIBRARIES if (version := _version(name))}
+    found["python"] = platform.python_version()
+    found["code of fieldbench"] = code_hash([Path(fieldbench.__file__).parent])
+    for label, version in registry.distributions.items():
+        found[Path(label).name] = version
+    for name in sorted({cls.__module__.partition(".")[0] for cls in registry.classes()}):
+        folders = getattr(sys.modules.get(name), "__path__", None)
+        if folders:
+            found[f"code of {name}"] = code_hash([Path(folder) for folder in folders])
+    return found
+
+
+def code_hash(folders: Sequence[Path]) -> str:
+    """A hash of all Python files in some folders, by their names below them."""
+    digest = hashlib.sha256()
+    for folder in folders:
+        for path in sorted(folder.rglob("*.py")):
+            content = path.read_bytes()
+            digest.update(f"{path.relative_to(folder).as_posix()} {len(content)}\n".encode() + content)
+    return digest.hexdigest()[:12]
+
+
+@cache
+def machine() -> str:
+    """Twelve hex digits that tell this machine from others and say nothing else of it."""
+    about = f"{platform.node()} {cpu_name()}"
+    with contextlib.suppress(OSError):
+        about = Path("/etc/machine-id").read_text().strip() or about
+    return hashlib.sha256(f"fieldbench {about}".encode()).hexdigest()[:12]
 
 
 def cpu_name() -> str:

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from fieldbench.execution.slots import Slot
+from fieldbench.execution.machine import Slot
 
 _LOG = logging.getLogger("fieldbench")
 _LOOK = 0.05

@@ -1,135 +1,257 @@
-"""The process that computes trials: told what to do over a socket, warm between trials, fit to be killed.
+"""The program of a method's process: it holds one method, and is told no more than the method may know.
 
-It leads a process group of its own, so that a Ctrl-C at the terminal does not reach it and a kill reaches
-whatever it has started. What plugins print goes to a pipe of its own and cannot disturb the messages.
+It answers what it is asked over one socket. What the method prints goes to a pipe, and whatever else it writes
+anywhere reaches nobody. Trials and the fits of :func:`fieldbench.complete` are served alike.
 """
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
-import faulthandler
+import operator
 import os
-import pickle
-import signal
-from collections.abc import Sequence
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
-from pathlib import Path
+from typing import Any
+
+from numpy.typing import ArrayLike
 
 from fieldbench.errors import one_line
 from fieldbench.execution.allowance import Allowance
-from fieldbench.execution.lifeline import hold_on_to
-from fieldbench.execution.memory import peak_memory, reset_peak
-from fieldbench.identity import identified
-from fieldbench.records import FAILED, Record, Trial
-from fieldbench.registry import Registry, Sources
-from fieldbench.trial import Keep, run
+from fieldbench.execution.frames import Channel, Frame, encode, pack, unpack
+from fieldbench.field import Observation
+from fieldbench.judging import Task, checked, failure
+from fieldbench.method import Method, as_field_array
+from fieldbench.records import FAILED, NOT_APPLICABLE, OK
+from fieldbench.sources import Parcel
+
+#: Where it is told how many threads it may use: descriptors 0 to 2 are the usual ones, 3 is the socket, 4 the lifeline.
+ALLOWANCE = 5
+
+Reply = tuple[dict[str, Any], Sequence[Any]]
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What a worker is made of: where plugins are, its device, and what :class:`Options` asks of it."""
+    """What a method's process is made of: the method, its device, and how many CPU threads it may use at first."""
 
-    sources: Sources
+    method: Parcel
     device: str
-    timing: bool = False
-    save_fields: str | None = None
+    threads: int
 
 
-@dataclass(frozen=True)
-class Answer:
-    """Records of a group, in its order, and how many such trials are worth computing at once."""
+def fit_request(what: str, tasks: Sequence[Task]) -> Reply:
+    """Header and arrays that ask for ``complete`` or ``predict`` of some tasks."""
+    packed = [pack(task.observation) for task in tasks]
+    header = {
+        "ask": what,
+        "observations": [header for header, _ in packed],
+        "seeds": [task.seed for task in tasks],
+        "every": [task.every for task in tasks],
+    }
+    return header, [array for _, arrays in packed for array in arrays]
 
-    records: list[Record]
-    batch_size: int | None
 
+def main(setup: Setup, channel: Channel) -> None:
+    """Serve until the socket is closed."""
+    try:
+        method: Method | None = setup.method.open()
+        reason = ""
+    except Exception as error:
+        method, reason = None, f"its plugin could not be loaded: {one_line(error)}"
+    channel.send(encode({"id": 0}))  # ready
+    lock = threading.Lock()
 
-def main(socket: int, lifeline: int, allowance: int) -> None:
-    """Serve until the socket is closed. Arguments are file descriptors."""
-    link = Connection(socket)
-    hold_on_to(lifeline)
-    faulthandler.enable()
-    faulthandler.register(signal.SIGUSR1)
-    with contextlib.suppress(OSError):  # if memory runs out, the kernel shall take this process
-        Path("/proc/self/oom_score_adj").write_text("1000")
-    desk = Desk(pickle.loads(link.recv_bytes()), Allowance(allowance))
-    link.send_bytes(b"ready")
+    def tell(header: Mapping[str, Any], arrays: Sequence[Any] = ()) -> None:
+        with lock:  # the method may report from any thread
+            channel.send(encode(header, arrays))
+
+    desk = Desk(method, reason, setup.device, Allowance(ALLOWANCE, setup.threads), tell)
+    here = os.getpid()
     while True:
         try:
-            trials = link.recv()
+            frame = channel.receive()
         except EOFError:
             os._exit(0)
-        if desk.timing:
-            desk.warm_up(trials[0])
-            link.send_bytes(b"warm")
-        link.send(desk.answer(trials))
+        header, arrays = desk.reply(frame)
+        if os.getpid() != here:  # a copy of this process, which the method has made; it has no say
+            os._exit(0)
+        tell({**header, "id": frame.header["id"]}, arrays)
 
 
 class Desk:
-    """Computes trials, one group after another."""
+    """Answers questions to one method."""
 
-    def __init__(self, setup: Setup, allowance: Allowance) -> None:
-        self._setup, self._allowance = setup, allowance
-        self._registry = Registry(setup.sources)
-        self._keep = self._keeper()
-        self._known: set[str] = set()
-        self._warm: set[str] = set()
+    def __init__(
+        self,
+        method: Method | None,
+        reason: str = "",
+        device: str = "cpu",
+        threads: Callable[[], int] = lambda: 1,
+        tell: Callable[[Mapping[str, Any], Sequence[Any]], None] = lambda header, arrays: None,
+    ) -> None:
+        """
+        Args:
+            method: whom to ask; none where it could not be had, for the reason given.
+            reason: see there.
+            device: where it may work.
+            threads: tells how many CPU threads it may use now.
+            tell: is given header and arrays of what comes before an answer.
+        """
+        self._method, self._reason, self._allowed, self.tell = method, reason, threads, tell
+        self._most_threads = 1
+        self._device = device if method is not None and method.uses_gpu else "cpu"
 
-    def answer(self, trials: Sequence[Trial]) -> Answer:
-        """Run the trials of one cell together."""
-        first = trials[0]
-        reason = self._other_plugins(first)
-        if reason:
-            return Answer([Record(trial, FAILED, reason, device=self._setup.device) for trial in trials], None)
-        reset_peak()
-        records = run(trials, self._registry, self._setup.device, self._keep, self._allowance)
-        peak = peak_memory()
-        return Answer([dataclasses.replace(record, peak_memory=peak) for record in records], self._batch_size(records))
+    def reply(self, frame: Frame) -> Reply:
+        """Header and arrays of the answer to a question."""
+        if self._method is None:
+            return {"status": FAILED, "error": self._reason, "diagnostics": {"of_the_machine": True}}, []
+        questions: dict[str, Callable[[Method, Frame], Reply]] = {
+            "complete": self._complete,
+            "predict": self._predict,
+            "suits": self._suits,
+            "batch size": self._batch_size,
+            "fingerprint": self._fingerprint,
+            "attention": self._attention,
+        }
+        try:
+            return questions[frame.header["ask"]](self._method, frame)
+        except Exception as error:
+            status, message, diagnostics = failure(error)
+            return {"status": status, "error": message, "diagnostics": diagnostics}, []
 
-    def _keeper(self) -> Keep | None:
-        if self._setup.save_fields is None:
-            return None
-        from fieldbench.fields import keeping
+    def _complete(self, method: Method, frame: Frame) -> Reply:
+        observations, seeds = _observations(frame), frame.header["seeds"]
+        reasons = [_applicable(method, observation) for observation in observations]
+        if any(reason is not None for reason in reasons):
+            if len(observations) > 1:
+                raise ValueError("some trials of the batch are not applicable")
+            return {"status": NOT_APPLICABLE, "error": reasons[0]}, []
+        method.check_shape(observations[0].shape)
+        self._began(frame)
+        reports = [
+            _Report(self, frame.header["id"], index, every, observations[0].shape)
+            for index, every in enumerate(frame.header["every"])
+        ]
+        how: dict[str, Any] = {"device": self._device}
+        if len(observations) == 1:
+            made = [method.complete(observations[0], seed=seeds[0], report=reports[0], **how)]
+        else:
+            made = list(method.complete_batch(observations, seeds=seeds, reports=reports, **how))
+            if len(made) != len(observations):
+                raise ValueError(f"complete_batch returned {len(made)} fields for {len(observations)} observations")
+        estimates = [checked(estimate, observation) for estimate, observation in zip(made, observations, strict=True)]
+        for report in reports:
+            report.close()
+        return {"status": OK, "diagnostics": self._diagnostics()}, estimates
 
-        return keeping(self._setup.save_fields)
+    def _predict(self, method: Method, frame: Frame) -> Reply:
+        (observation,), (seed,) = _observations(frame), frame.header["seeds"]
+        self._began(frame)
+        report = _Report(self, "", 0, 0, observation.shape)
+        made, spread = method.predict(observation, seed=seed, device=self._device, report=report)
+        estimate = checked(made, observation)
+        if spread is None:
+            return {"status": OK}, [estimate]
+        deviation = as_field_array(spread)
+        if deviation.shape != estimate.shape:
+            return {"status": FAILED, "error": f"its uncertainty has shape {deviation.shape}"}, []
+        return {"status": OK}, [estimate, deviation]
+
+    def _suits(self, method: Method, frame: Frame) -> Reply:
+        (observation,) = _observations(frame)
+        reason = _applicable(method, observation)
+        if reason is None:
+            try:
+                method.check_shape(observation.shape)
+            except ValueError as error:
+                return {"status": OK, "contradiction": one_line(error).partition(": ")[2] or one_line(error)}, []
+        return {"status": OK, "reason": reason}, []
+
+    def _batch_size(self, method: Method, frame: Frame) -> Reply:
+        size = method.batch_size(tuple(frame.header["shape"]), self._device)
+        try:
+            return {"status": OK, "size": operator.index(size)}, []
+        except TypeError:
+            raise ValueError(f"batch_size returned {size!r:.60}; it should return a whole number") from None
+
+    def _fingerprint(self, method: Method, frame: Frame) -> Reply:
+        return {"status": OK, "fingerprint": as_fingerprint(method.fingerprint())}, []
+
+    def _attention(self, method: Method, frame: Frame) -> Reply:
+        (observation,), (seed,) = _observations(frame), frame.header["seeds"]
+        made = method.attention(observation, seed=seed, device="cpu")  # type: ignore[attr-defined]
+        return {"status": OK}, [as_field_array(made)]
+
+    def _began(self, frame: Frame) -> None:
+        """Say that the small questions are answered and the work begins."""
+        self.tell({"id": frame.header["id"], "began": True}, [])
 
     @property
-    def timing(self) -> bool:
-        """Whether times will be compared."""
-        return self._setup.timing
+    def threads(self) -> int:
+        """CPU threads that the method may use now; the most that it was ever told is kept."""
+        threads = self._allowed()
+        self._most_threads = max(self._most_threads, threads)
+        return threads
 
-    def warm_up(self, trial: Trial) -> None:
-        """Run a trial of each kind once for nothing: imports and compilers must not count as the method's time."""
-        kind = repr((trial.cell.method, trial.cell.dataset))
-        if kind not in self._warm:
-            run([trial], self._registry, self._setup.device)
-            self._warm.add(kind)
+    def _diagnostics(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"threads": self._most_threads}
+        self._most_threads = 1
+        torch = sys.modules.get("torch")
+        if self._device.startswith("cuda") and torch is not None and torch.cuda.is_initialized():
+            torch.cuda.synchronize(self._device)
+            found["peak_gpu_memory"] = int(torch.cuda.max_memory_allocated(self._device))
+            torch.cuda.reset_peak_memory_stats(self._device)
+        return found
 
-    def _other_plugins(self, trial: Trial) -> str:
-        """Why this process would compute something else than the trial's key says, or nothing."""
-        # A class of the running program has no version that two processes could compare, nor has what has no identity.
-        if trial.identity in self._known or self._setup.sources.classes or not trial.identity:
-            return ""
-        try:
-            here = identified(self._registry, trial.cell)
-        except Exception as error:  # a plugin that has gone, or is half written
-            return one_line(error)
-        if here != trial.identity:
-            place = os.uname().nodename
-            return (
-                f"plugins or data on {place} differ from those the run was planned with; start the run again, and if a "
-                "constant of the method has another value in each process, set revision in its class"
-            )
-        self._known.add(trial.identity)
-        return ""
 
-    def _batch_size(self, records: list[Record]) -> int | None:
-        shape = records[0].diagnostics.get("shape")
-        if shape is None:
-            return None
-        method = self._registry.method(records[0].trial.cell.method)
-        try:
-            return method.batch_size(tuple(shape), self._setup.device)
-        except Exception:  # the trial is computed; the next ones go singly
-            return None
+class _Report:
+    """What a method is given to report to."""
+
+    def __init__(self, desk: Desk, request: str, index: int, every: int, shape: tuple[int, ...]) -> None:
+        self._desk, self._request, self._index, self._every, self._shape = desk, request, index, every, shape
+        self._open = True
+
+    @property
+    def threads(self) -> int:
+        return self._desk.threads
+
+    def due(self, step: int) -> bool:
+        return self._every > 0 and step % self._every == 0
+
+    def __call__(self, step: int, estimate: ArrayLike, **diagnostics: Any) -> None:
+        array = as_field_array(estimate)
+        if array.shape != self._shape:
+            raise ValueError(f"report() was given shape {array.shape}, the field has {self._shape}")
+        numbers = {name: float(value) for name, value in diagnostics.items()}
+        if self._open and self._every:
+            header = {"id": self._request, "report": self._index, "step": operator.index(step), "numbers": numbers}
+            self._desk.tell(header, [array])
+
+    def close(self) -> None:
+        """The answer is made; nothing more is to be reported."""
+        self._open = False
+
+
+def as_fingerprint(value: Any) -> str:
+    """What a plugin's ``fingerprint`` returned.
+
+    Raises:
+        ValueError: if it is no text.
+    """
+    if not isinstance(value, str):
+        raise ValueError(f"fingerprint returned {value!r:.60}; it should return a text")
+    return str(value)
+
+
+def _applicable(method: Method, observation: Observation) -> str | None:
+    reason = method.applicable(observation)
+    if reason is not None and not isinstance(reason, str):
+        raise TypeError(f"applicable returned {reason!r:.60}; it should return None or a text")
+    return reason or None
+
+
+def _observations(frame: Frame) -> list[Observation]:
+    arrays = deque(frame.arrays)
+    return [unpack(header, arrays) for header in frame.header["observations"]]

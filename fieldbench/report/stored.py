@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from fieldbench.errors import RequestError, nearest
-from fieldbench.fields import Reconstruction, reconstruction
+from fieldbench.execution.again import reconstruction
+from fieldbench.fields import Reconstruction
 from fieldbench.records import OK, trial_of
 from fieldbench.registry import Registry, Sources
 from fieldbench.report.factors import SPECS, ordered

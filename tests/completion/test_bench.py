@@ -12,60 +12,62 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from fieldbench.completion.bench import Bench, Task
-from fieldbench.execution import Options, slots
+from fieldbench.completion.bench import Bench
+from fieldbench.execution import Options
 from fieldbench.field import Observation
-from fieldbench.registry import Sources
+from fieldbench.registry import Registry, Sources
 
 RIVALS = str(Path(__file__).with_name("rivals.py"))
 OBSERVATION = Observation(np.ones((4, 4)), np.eye(4, dtype=bool))
 
 
 def bench() -> Bench:
-    return Bench(slots(Options(device="cpu", jobs=1))[0], Sources.from_environment([RIVALS]))
+    return Bench(Registry(Sources.from_environment([RIVALS])), Options(device="cpu", jobs=1))
 
 
 def test_a_process_serves_many_fits_and_ends_with_the_block() -> None:
     with bench() as place:
-        first = place.fit(Task("zero", OBSERVATION, 0))
+        first = place.fit("zero", OBSERVATION, 0)
         assert first.estimate is not None
         children = {child.pid for child in psutil.Process().children()}
-        assert place.fit(Task("noisy", OBSERVATION, 1)).error == ""
+        assert children
+        assert place.fit("noisy", OBSERVATION, 1).error == ""
         assert {child.pid for child in psutil.Process().children()} == children
     assert not any(psutil.pid_exists(pid) for pid in children)
 
 
 def test_an_uncertainty_of_another_shape_is_refused() -> None:
     with bench() as place:
-        fit = place.fit(Task("odd-uncertainty", OBSERVATION, 0, uncertainty=True))
+        fit = place.fit("odd-uncertainty", OBSERVATION, 0, uncertainty=True)
         assert fit.error == "its uncertainty has shape (3,)"
 
 
 def test_a_fit_that_takes_too_long_is_stopped_and_the_next_one_served() -> None:
     with bench() as place:
-        late = place.fit(Task("sleeper", OBSERVATION, 0), limit=0.5)
+        late = place.fit("sleeper", OBSERVATION, 0, limit=0.5)
         assert late.late
         assert late.estimate is None
         assert "0 s" in late.error or "1 s" in late.error
-        assert place.fit(Task("zero", OBSERVATION, 0)).estimate is not None
+        assert place.fit("zero", OBSERVATION, 0).estimate is not None
 
 
 def test_any_limit_can_be_waited_for() -> None:
     with bench() as place:
         for limit in (1e8, float("inf")):
-            assert place.fit(Task("zero", OBSERVATION, 0), limit=limit).estimate is not None
+            assert place.fit("zero", OBSERVATION, 0, limit=limit).estimate is not None
 
 
 def test_a_process_dies_with_its_parent() -> None:
     program = (
-        "import numpy as np, psutil, threading, time, sys;"
-        "from fieldbench.completion.bench import Bench, Task; from fieldbench.execution import Options, slots;"
-        "from fieldbench.field import Observation; from fieldbench.registry import Sources;"
-        "place = Bench(slots(Options(device='cpu', jobs=1))[0], Sources.from_environment([sys.argv[1]]));"
-        "task = Task('sleeper', Observation(np.ones((4, 4)), np.eye(4, dtype=bool)), 0);"
-        "place.fit(Task('zero', task.observation, 0));"
-        "print(psutil.Process().children()[0].pid, flush=True);"
-        "place.fit(task)"
+        "import numpy as np, psutil, sys;"
+        "from fieldbench.completion.bench import Bench; from fieldbench.execution import Options;"
+        "from fieldbench.field import Observation; from fieldbench.registry import Registry, Sources;"
+        "place = Bench(Registry(Sources.from_environment([sys.argv[1]])), Options(device='cpu', jobs=1));"
+        "seen = Observation(np.ones((4, 4)), np.eye(4, dtype=bool));"
+        "place.fit('sleeper', seen, 0, limit=0.1);"
+        "place.fit('zero', seen, 0);"
+        "print(psutil.Process().children(recursive=True)[-1].pid, flush=True);"
+        "place.fit('sleeper', seen, 0)"
     )
     with subprocess.Popen([sys.executable, "-c", program, RIVALS], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None

@@ -11,8 +11,8 @@ import pytest
 from fieldbench.errors import DataUnavailable, RequestError
 from fieldbench.plan import Plan, Request
 from fieldbench.registry import Registry
-from fieldbench.trial import run
 from fieldbench_datasets.file import FileDataset
+from tests.here import run
 
 VALUES = np.random.default_rng(0).normal(size=(6, 5, 4))
 

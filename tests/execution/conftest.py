@@ -78,6 +78,19 @@ def trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Trouble:
     return Trouble(path)
 
 
+def workers(parent: psutil.Process | None = None) -> list[psutil.Process]:
+    """The methods' processes below a parent, this program by default."""
+    below = (parent or psutil.Process()).children(recursive=True)
+    return [child for child in below if _name(child) == "fb-worker"]
+
+
+def _name(process: psutil.Process) -> str:
+    try:
+        return str(process.name())
+    except psutil.NoSuchProcess:
+        return ""
+
+
 class Command:
     """A ``fieldbench`` process that is run for a test, and the worker processes that it started."""
 
@@ -91,11 +104,7 @@ class Command:
         )
 
     def workers(self) -> list[psutil.Process]:
-        return [
-            child
-            for child in psutil.Process(self.process.pid).children()
-            if any("fieldbench.execution.worker" in word for word in child.cmdline())
-        ]
+        return workers(psutil.Process(self.process.pid))
 
     def finish(self) -> tuple[int, str, str]:
         out, err = self.process.communicate(timeout=60)

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from fieldbench.execution import Options, Stop, pool, slots
+from fieldbench.execution import Options, pool, slots
 from fieldbench.execution.allowance import shares
-from fieldbench.execution.feed import Feed
+from fieldbench.execution.machine import Slot
 from fieldbench.execution.pool import Pool
+from fieldbench.execution.queue import Queue
 from fieldbench.execution.seat import Outcome
-from fieldbench.execution.slots import Slot
 from fieldbench.records import Trial
 from fieldbench.registry import Registry
 from tests.execution.conftest import SOURCES, plan, records, wait_until
@@ -65,10 +65,10 @@ class Table:
 
         monkeypatch.setattr(pool, "Seat", Seat)
         options = Options(device="cpu", jobs=jobs)
-        self._pool = Pool(slots(options), SOURCES, options, Stop())
+        self._pool = Pool(slots(options), Registry(SOURCES), options)
 
-    def serve(self, feed: Feed) -> None:
-        threading.Thread(target=self._pool.serve, args=(feed,), daemon=True).start()
+    def serve(self, queue: Queue) -> None:
+        threading.Thread(target=self._pool.serve, args=(queue,), daemon=True).start()
 
     def end(self, trial: int) -> None:
         self._ends[str(trial)].set()
@@ -81,15 +81,15 @@ class Table:
 
 def test_trials_are_lent_threads_in_their_midst_and_only_when_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table(monkeypatch, jobs=3)
-    feed = Feed(plan("steady", trials=4), Registry(SOURCES), {"cpu": 3, "gpu": 0})
-    table.serve(feed)
+    queue = Queue(plan("steady", trials=4), Registry(SOURCES), {"cpu": 3, "gpu": 0})
+    table.serve(queue)
     table.comes_to(trial0=1)  # three wait, though two slots are idle for a moment
-    table.serve(feed)
-    table.serve(feed)
+    table.serve(queue)
+    table.serve(queue)
     table.comes_to(trial0=1, trial1=1, trial2=1)
     table.end(0)
     table.comes_to(trial1=1, trial2=1)
-    table.serve(feed)
+    table.serve(queue)
     table.comes_to(trial1=1, trial2=1, trial3=1)
     table.end(2)
     wait_until(lambda: sorted(table.allowed[name] for name in ("1", "3")) == [1, 2], "two share three slots")

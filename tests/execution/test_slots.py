@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from fieldbench.errors import RequestError
-from fieldbench.execution import Options, Stop, devices, execute, slots
-from fieldbench.execution.devices import Gpu, visible_gpus
-from fieldbench.execution.slots import Slot, cores
+from fieldbench.execution import Options, Stop, execute, machine, slots
+from fieldbench.execution.machine import Gpu, Slot, cores, visible_gpus
 from fieldbench.execution.turns import turn
 from tests.execution.conftest import SOURCES, plan, records
 
@@ -31,14 +30,14 @@ def three_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(devices, "_torch_has_cuda", lambda: True)
+    monkeypatch.setattr(machine, "_torch_has_cuda", lambda: True)
 
 
 @pytest.fixture
 def simulated(monkeypatch: pytest.MonkeyPatch) -> list[Gpu]:
     """Devices ``sim:0`` to ``sim:3``: workers that are told to use a GPU, on a machine that need not have any."""
     gpus = [Gpu(f"sim:{number}", str(number), inside="sim:0") for number in range(4)]
-    monkeypatch.setattr(devices, "visible_gpus", lambda: gpus)
+    monkeypatch.setattr(machine, "visible_gpus", lambda: gpus)
     return gpus
 
 
@@ -80,7 +79,7 @@ class TestGpus:
         assert [gpu.model for gpu in visible_gpus()] == ["NVIDIA A2", "NVIDIA H100"]
 
     def test_a_torch_without_cuda_has_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(devices, "_torch_has_cuda", lambda: False)
+        monkeypatch.setattr(machine, "_torch_has_cuda", lambda: False)
         assert visible_gpus() == []
 
     def test_some_of_them_can_be_chosen(self) -> None:
@@ -107,7 +106,7 @@ class TestGpus:
 
 
 def test_a_machine_without_gpus_refuses_cuda(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "visible_gpus", list)
+    monkeypatch.setattr(machine, "visible_gpus", list)
     with pytest.raises(RequestError, match="'cuda' is not there; this machine has: cpu"):
         slots(Options(device="cuda"))
     assert [slot.name for slot in slots(Options(device="auto"))] == ["cpu"] * cores()
@@ -131,7 +130,7 @@ def test_a_worker_has_its_threads_no_gpu_and_stays_warm() -> None:
     assert len({probe["pid"] for probe in seen}) == 1
     assert [probe["calls"] for probe in seen] == [1, 2, 3]
     assert {record.device for record in found} == {"cpu"}
-    assert {record.diagnostics["busy_slots"] for record in found} == {1}
+    assert {record.slots for record in found} == {1}
 
 
 def test_every_simulated_device_gets_workers_of_its_own(simulated: list[Gpu]) -> None:
@@ -145,7 +144,7 @@ def test_every_simulated_device_gets_workers_of_its_own(simulated: list[Gpu]) ->
     for record, probe in zip(found, seen, strict=True):
         assert record.device == f"sim:{probe['visible']:g}"
     assert len({probe["pid"] for probe in seen}) == len(names)
-    assert 1 < max(record.diagnostics["busy_slots"] for record in found) <= len(simulated)
+    assert 1 < max(record.slots for record in found) <= len(simulated)
 
 
 def test_cpu_methods_work_while_gpus_are_busy(
@@ -173,7 +172,7 @@ def test_timing_runs_one_at_a_time_after_a_trial_for_nothing() -> None:
     assert [record.trial for record in found] == list(plan(["probe", "batched"], 3))
     assert [probe["calls"] for probe in curves(found[::2])] == [2, 3, 4]
     assert {record.diagnostics["batch"] for record in found} == {1}
-    assert {record.diagnostics["busy_slots"] for record in found} == {1}
+    assert {record.slots for record in found} == {1}
 
 
 def test_batches_are_computed_together() -> None:

@@ -203,6 +203,17 @@ class MarksCpu(fieldbench.Method):
         return np.zeros(observation.values.shape)
 
 
+class NeedsAFile(Steady):
+    """Steady, where a file is there."""
+
+    name = "needs-a-file"
+
+    def complete(self, observation: fieldbench.Observation, *, seed: int, device: str, report: Report) -> Any:
+        if os.environ.get("TOY_LACKS"):
+            Path("/nonexistent/weights").read_bytes()
+        return super().complete(observation, seed=seed, device=device, report=report)
+
+
 def _trouble(seed: int, *, may_sign: bool) -> str:
     """What the trial of this seed has to do wrong, or nothing."""
     path = Path(os.environ.get("TOY_TROUBLE", "/nonexistent"))
@@ -223,4 +234,4 @@ def fieldbench_register_datasets() -> list[type[fieldbench.Dataset]]:
 
 @fieldbench.hookimpl
 def fieldbench_register_methods() -> list[type[fieldbench.Method]]:
-    return [Steady, Asks, Troubled, Batched, Probe, WaitsForCpu, MarksCpu]
+    return [Steady, Asks, Troubled, Batched, Probe, WaitsForCpu, MarksCpu, NeedsAFile]

@@ -14,13 +14,12 @@ from numpy.typing import ArrayLike
 import fieldbench
 from fieldbench import fields
 from fieldbench.plan import Plan, Request
-from fieldbench.preflight import examine
 from fieldbench.records import encode, trial_of
 from fieldbench.registry import Registry, Sources
 from fieldbench.report.facts import gather
 from fieldbench.report.stored import StoredRun
 from fieldbench.store.run import RunStore
-from fieldbench.trial import run
+from tests.here import examined, keeping, run
 
 NASTY = "</script><b>too sparse</b> & 'quoted'"
 
@@ -114,12 +113,12 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "sea-run"
     registry = Registry(Sources(classes=CLASSES))
     plan = Plan(Request(methods=["learner", "flat", "half", "fussy"], datasets="sea", trials=4), registry)
-    units = examine(plan, registry)
+    units = examined(plan, registry)
     with RunStore.open(folder, plan) as store:
         store.manifest.facts = gather(plan, registry, units).as_dict()
         store.begin({"command": ["/somewhere/bin/fieldbench", "run", "--methods", "learner,flat,half,fussy"]})
         for trial in plan:
-            keep = fields.keeping(folder) if trial.number == 0 else None
+            keep = keeping(folder) if trial.number == 0 else None
             for record in run([trial], registry, keep=keep):
                 store.append(record)
         store.end("complete")

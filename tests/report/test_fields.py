@@ -11,10 +11,12 @@ import pytest
 import fieldbench
 from fieldbench import fields
 from fieldbench.errors import RequestError
+from fieldbench.execution import Options, Stop, again, execute
 from fieldbench.metric import RMSE
 from fieldbench.plan import Plan, Request
 from fieldbench.registry import Registry, Sources
-from fieldbench.trial import run
+from fieldbench.store.files import StorageError
+from tests.here import keeping, run
 
 
 class Island(fieldbench.Dataset):
@@ -44,7 +46,7 @@ def plan() -> Plan:
 def test_what_is_kept_is_what_was_scored(plan: Plan, tmp_path: Path) -> None:
     registry = Registry(Sources(classes=(Island,)))
     trial = next(iter(plan))
-    (record,) = run([trial], registry, keep=fields.keeping(tmp_path))
+    (record,) = run([trial], registry, keep=keeping(tmp_path))
     kept = fields.find(tmp_path, trial.key)
     assert kept is not None
     existing = kept.truth.existing
@@ -63,16 +65,16 @@ def test_what_is_kept_is_what_was_scored(plan: Plan, tmp_path: Path) -> None:
 def test_recomputed_is_the_same_as_kept_and_is_kept_then(plan: Plan, tmp_path: Path) -> None:
     registry = Registry(Sources(classes=(Island,)))
     trial = list(plan)[1]
-    run([trial], registry, keep=fields.keeping(tmp_path / "first"))
+    run([trial], registry, keep=keeping(tmp_path / "first"))
     kept = fields.find(tmp_path / "first", trial.key)
-    again = fields.reconstruction(tmp_path / "second", trial, lambda: registry)
+    second = again.reconstruction(tmp_path / "second", trial, lambda: registry)
     assert kept is not None
-    np.testing.assert_allclose(again.estimate, kept.estimate, rtol=1e-6)
+    np.testing.assert_allclose(second.estimate, kept.estimate, rtol=1e-6)
 
     def unneeded() -> Registry:
         raise AssertionError("it is kept now")
 
-    third = fields.reconstruction(tmp_path / "second", trial, unneeded)
+    third = again.reconstruction(tmp_path / "second", trial, unneeded)
     np.testing.assert_array_equal(third.estimate, kept.estimate)
 
 
@@ -92,7 +94,7 @@ def test_what_single_precision_cannot_hold_stays_finite(tmp_path: Path) -> None:
 def test_other_plugins_than_the_trial_s_are_refused(plan: Plan) -> None:
     trial = replace(next(iter(plan)), identity="0123456789abcdef")
     with pytest.raises(RequestError, match="have changed since"):
-        fields.recompute(trial, Registry(Sources(classes=(Island,))))
+        again.recompute(trial, Registry(Sources(classes=(Island,))))
 
 
 @pytest.mark.parametrize("content", [b"not this", b"PK\x03\x04 cut short"])
@@ -103,12 +105,14 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
         fields.find(tmp_path, "abc")
 
 
-def test_a_full_disk_leaves_no_half_file(plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_leaves_no_half_file_and_the_trial_undone(
+    plan: Plan, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def full(*args: object, **kwargs: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(np, "savez_compressed", full)
-    (record,) = run([next(iter(plan))], Registry(Sources(classes=(Island,))), keep=fields.keeping(tmp_path))
-    assert record.status == "failed"
-    assert "No space left" in record.error
+    options = Options(device="cpu", jobs=1, save_fields=str(tmp_path))
+    with pytest.raises(StorageError, match="No space left"):
+        next(execute(iter(plan), Sources(classes=(Island,)), options, Stop()))
     assert list((tmp_path / "fields").iterdir()) == []

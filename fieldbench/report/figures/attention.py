@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from fieldbench import trial
 from fieldbench.errors import RequestError
 from fieldbench.field import Observation
 from fieldbench.records import trial_of
 from fieldbench.report.figures import View, of_settings
 from fieldbench.report.figures.style import Look, grid, looks, wrapped
 from fieldbench.report.stored import Setting, StoredRun
-
-_Weights: TypeAlias = np.ndarray[tuple[int, int], np.dtype[np.float64]]
 
 
 @runtime_checkable
@@ -46,13 +42,13 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
 
     def drawn(setting: Setting) -> Figure | None:
         title, rows = run.draw(setting, view.trial)
-        shown = {text: _map(run, able[text], rows[text]) for text in able if text in rows}
+        shown = {text: _map(run, rows[text]) for text in able if text in rows}
         return _figure(title, shown, styles) if shown else None
 
     return of_settings("attention", run, view, drawn, "no trial that ended well is there to be shown")
 
 
-def _figure(title: str, shown: dict[str, _Weights], styles: dict[str, Look]) -> Figure:
+def _figure(title: str, shown: dict[str, FloatArray], styles: dict[str, Look]) -> Figure:
     figure, axes = grid(len(shown), width=3.2, height=2.9)
     for ax, (text, weights) in zip(axes, shown.items(), strict=True):
         # Most weights are small or zero; the square root shows them without hiding the large ones.
@@ -69,8 +65,6 @@ def _figure(title: str, shown: dict[str, _Weights], styles: dict[str, Look]) -> 
     return figure
 
 
-def _map(run: StoredRun, method: Attentive, row: Mapping[str, Any]) -> _Weights:
-    of = trial_of(row)
-    observation = trial.draw(of, run.registry).observation
-    weights = np.asarray(method.attention(observation, seed=trial.method_seed(of), device="cpu"), dtype=float)
+def _map(run: StoredRun, row: Mapping[str, Any]) -> FloatArray:
+    weights = attention(trial_of(row), run.registry)
     return weights.reshape(weights.shape[0], -1)

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from fieldbench.execution.slots import Lane
+from fieldbench.execution.machine import Lane
 from fieldbench.method import Method
 from fieldbench.records import Trial
 from fieldbench.registry import Registry
@@ -18,7 +18,7 @@ WINDOW = 1024
 
 @dataclass(frozen=True)
 class Group:
-    """Trials of one cell that are handed to a worker together."""
+    """Trials of one cell that are run together."""
 
     trials: tuple[Trial, ...]
     lane: Lane
@@ -33,7 +33,7 @@ class _Series:
     waiting: deque[tuple[int, Trial]] = field(default_factory=deque)
 
 
-class Feed:
+class Queue:
     """Hands out a stream of trials. Not safe for threads: its user holds a lock."""
 
     def __init__(
@@ -88,7 +88,7 @@ class Feed:
     def learn(self, trial: Trial, size: int) -> None:
         """Note how many trials like this one are worth computing at once.
 
-        A worker tells after the first trial, when it knows the field's shape; until then trials go singly.
+        It is known after the first trial, when it knows the field's shape; until then trials go singly.
         """
         self._sizes[trial.cell.method, trial.cell.dataset] = max(1, size)
 

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import fieldbench
-from fieldbench import trial as trials
+from fieldbench import judging
 from fieldbench.field import Field, Observation
 from fieldbench.plan import Plan, Request
 from fieldbench.records import Record, Trial
 from fieldbench.registry import Registry, Sources
+from tests.here import run
 
 
 class Waves(fieldbench.Dataset):
@@ -162,7 +163,7 @@ def one(registry: Registry, methods: Any = "spy", **request: Any) -> Trial:
 
 def shown(registry: Registry, trial: Trial) -> Observation:
     Spy.seen.clear()
-    assert trials.run([trial], registry)[0].status == "ok"
+    assert run([trial], registry)[0].status == "ok"
     return Spy.seen[0][0]
 
 
@@ -182,16 +183,16 @@ def test_all_methods_meet_the_same_observation(registry, other) -> None:
 
 def test_repetitions_differ_in_field_mask_and_noise(registry) -> None:
     first, second = plan(registry, trials=2, noises="gaussian")
-    one_draw, other = trials.draw(first, registry), trials.draw(second, registry)
+    one_draw, other = judging.draw(first, registry), judging.draw(second, registry)
     assert not np.array_equal(one_draw.field.values, other.field.values)
     assert not np.array_equal(one_draw.mask, other.mask)
 
 
 def test_all_rates_meet_the_same_field_and_all_noises_the_same_mask(registry) -> None:
     low, high = plan(registry, trials=1, rates=[0.1, 0.5])
-    np.testing.assert_array_equal(trials.draw(low, registry).field.values, trials.draw(high, registry).field.values)
+    np.testing.assert_array_equal(judging.draw(low, registry).field.values, judging.draw(high, registry).field.values)
     quiet, loud = plan(registry, trials=1, noises=["none", "gaussian[sigma=2]"])
-    silent, noisy = trials.draw(quiet, registry), trials.draw(loud, registry)
+    silent, noisy = judging.draw(quiet, registry), judging.draw(loud, registry)
     np.testing.assert_array_equal(silent.mask, noisy.mask)
     np.testing.assert_array_equal(silent.field.values, noisy.field.values)
     assert not np.array_equal(silent.observation.observed, noisy.observation.observed)
@@ -199,26 +200,26 @@ def test_all_rates_meet_the_same_field_and_all_noises_the_same_mask(registry) ->
 
 def test_field_mask_and_noise_come_from_different_streams() -> None:
     place = (0, 1, "waves")
-    numbers = [trials.stream(what, *place).random() for what in ("field", "mask", "noise")]
+    numbers = [judging.stream(what, *place).random() for what in ("field", "mask", "noise")]
     assert len(set(numbers)) == 3
 
 
 def test_another_base_seed_is_another_world(registry) -> None:
-    first, second = (trials.draw(one(registry, seed=seed), registry) for seed in (0, 1))
+    first, second = (judging.draw(one(registry, seed=seed), registry) for seed in (0, 1))
     assert not np.array_equal(first.field.values, second.field.values)
     assert not np.array_equal(first.mask, second.mask)
 
 
-def test_a_method_has_its_own_stream_that_fits_into_63_bits(registry) -> None:
-    seeds = {trials.method_seed(trial) for trial in plan(registry, ["spy", "other-spy"], trials=20)}
+def test_a_method_has_its_own_stream_of_32_bits(registry) -> None:
+    seeds = {judging.method_seed(trial) for trial in plan(registry, ["spy", "other-spy"], trials=20)}
     assert len(seeds) == 40
-    assert all(0 <= seed < 2**63 for seed in seeds)
-    assert max(seeds) > 2**60
+    assert all(0 <= seed < 2**32 for seed in seeds)
+    assert max(seeds) > 2**29
 
 
 def test_variants_of_a_method_start_from_the_same_numbers(registry) -> None:
     plain, changed = plan(registry, ["spy", "spy[level=3]"], trials=1)
-    assert trials.method_seed(plain) == trials.method_seed(changed)
+    assert judging.method_seed(plain) == judging.method_seed(changed)
 
 
 # What comes out depends on the trial alone
@@ -226,27 +227,27 @@ def test_variants_of_a_method_start_from_the_same_numbers(registry) -> None:
 
 def test_results_do_not_depend_on_order_or_company(registry) -> None:
     asked = plan(registry, ["spy", "batched"], trials=4, noises="gaussian", select=["final", "holdout"])
-    forwards = {trial.key: trials.run([trial], registry)[0].metrics for trial in asked}
+    forwards = {trial.key: run([trial], registry)[0].metrics for trial in asked}
     fresh = Registry(registry.sources)
-    backwards = {trial.key: trials.run([trial], fresh)[0].metrics for trial in reversed(asked)}
+    backwards = {trial.key: run([trial], fresh)[0].metrics for trial in reversed(asked)}
     assert forwards == backwards
     assert len(forwards) == len(asked) == 16
 
 
 def test_a_batch_gives_each_trial_what_it_gets_alone(registry) -> None:
     asked = plan(registry, "batched", trials=5, noises="gaussian")
-    together = trials.run(asked, registry)
+    together = run(asked, registry)
     assert [record.trial for record in together] == asked
-    assert [record.metrics for record in together] == [trials.run([trial], registry)[0].metrics for trial in asked]
+    assert [record.metrics for record in together] == [run([trial], registry)[0].metrics for trial in asked]
     assert {record.diagnostics["batch"] for record in together} == {5}
 
 
 def test_one_bad_trial_costs_only_itself(registry) -> None:
     asked = plan(registry, "one-bad", trials=12, rates=0.1)
-    low = [trials.draw(trial, registry).observation.observed.max() < 2.2 for trial in asked]
+    low = [judging.draw(trial, registry).observation.observed.max() < 2.2 for trial in asked]
     assert any(low)
     assert not all(low)
-    statuses = [record.status for record in trials.run(asked, registry)]
+    statuses = [record.status for record in run(asked, registry)]
     assert statuses == ["failed" if bad else "ok" for bad in low]
 
 
@@ -298,7 +299,7 @@ def test_the_key_holds_defaults_and_versions(registry) -> None:
 
 def test_a_method_sees_measured_values_at_observed_entries_and_nothing_else(registry) -> None:
     trial = one(registry, noises="gaussian[sigma=0.5]")
-    observation, draw = shown(registry, trial), trials.draw(trial, registry)
+    observation, draw = shown(registry, trial), judging.draw(trial, registry)
     assert np.isnan(observation.values[~observation.mask]).all()
     np.testing.assert_array_equal(observation.mask, draw.mask)
     assert not np.array_equal(observation.observed, draw.field.values[draw.mask])
@@ -308,17 +309,17 @@ def test_a_method_sees_measured_values_at_observed_entries_and_nothing_else(regi
 
 def test_holdout_hides_a_tenth_of_the_observed_entries(registry) -> None:
     trial = one(registry, select="holdout[share=0.1]")
-    observation, draw = shown(registry, trial), trials.draw(trial, registry)
+    observation, draw = shown(registry, trial), judging.draw(trial, registry)
     withheld = draw.mask & ~observation.mask
     assert withheld.sum() == round(0.1 * draw.mask.sum())
     assert not (observation.mask & ~draw.mask).any()
     assert np.isnan(observation.values[withheld]).all()
-    assert trials.run([trial], registry)[0].diagnostics["observed"] == draw.mask.sum()
+    assert run([trial], registry)[0].diagnostics["observed"] == draw.mask.sum()
 
 
 def test_holdout_withholds_whole_fibers_from_fibers(registry) -> None:
     trial = one(registry, select="holdout", samplers="fibers")
-    observation, draw = shown(registry, trial), trials.draw(trial, registry)
+    observation, draw = shown(registry, trial), judging.draw(trial, registry)
     withheld = draw.mask & ~observation.mask
     assert withheld.any()
     assert (withheld.any(axis=-1) == withheld.all(axis=-1)).all()
@@ -328,7 +329,7 @@ def test_holdout_withholds_whole_moorings_over_a_sea_floor(registry, tmp_path) -
     np.save(tmp_path / "moorings.npy", np.argwhere(np.ones((6, 7))))
     sampler = f"points:{tmp_path / 'moorings.npy'}"
     trial = one(registry, datasets="basin", select="holdout", samplers=sampler)
-    observation, draw = shown(registry, trial), trials.draw(trial, registry)
+    observation, draw = shown(registry, trial), judging.draw(trial, registry)
     withheld = draw.mask & ~observation.mask
     at = withheld.any(axis=-1)
     assert at.any()
@@ -342,8 +343,8 @@ def test_all_methods_have_the_same_entries_withheld(registry) -> None:
 
 def test_a_method_without_gpu_is_told_cpu(registry) -> None:
     Spy.seen.clear()
-    (record,) = trials.run([one(registry)], registry, device="cuda:0")
-    assert (record.status, record.device, Spy.seen[0][2]) == ("ok", "cpu", "cpu")
+    (record,) = run([one(registry)], registry, device="cuda:0")
+    assert (record.status, Spy.seen[0][2]) == ("ok", "cpu")
 
 
 # Which estimate counts
@@ -354,16 +355,16 @@ def test_a_method_without_gpu_is_told_cpu(registry) -> None:
 )
 def test_selection_takes_the_estimate_it_says(registry, monkeypatch, select, error, step) -> None:
     trial = one(registry, "traveller", select=select)
-    monkeypatch.setattr(Traveller, "truth", trials.draw(trial, registry).field.values)
-    (record,) = trials.run([trial], registry)
+    monkeypatch.setattr(Traveller, "truth", judging.draw(trial, registry).field.values)
+    (record,) = run([trial], registry)
     assert record.metrics["rmse"] == pytest.approx(error)
     assert record.diagnostics.get("selected_step") == step
 
 
 def test_the_curve_keeps_what_was_reported(registry, monkeypatch) -> None:
     trial = one(registry, "traveller", select="oracle[every=1]")
-    monkeypatch.setattr(Traveller, "truth", trials.draw(trial, registry).field.values)
-    curve = trials.run([trial], registry)[0].diagnostics["curve"]
+    monkeypatch.setattr(Traveller, "truth", judging.draw(trial, registry).field.values)
+    curve = run([trial], registry)[0].diagnostics["curve"]
     assert curve["step"] == [1, 2, 3]
     assert curve["error"] == [3.0, 1.0, 2.0]
     assert curve["rmse"] == pytest.approx([3.0, 1.0, 2.0])
@@ -373,8 +374,8 @@ def test_holdout_judges_by_withheld_measurements_and_never_by_the_truth(registry
     chosen = {}
     for select in ("holdout[every=1,share=0.3]", "oracle[every=1]"):
         trial = one(registry, "quarrel", select=select, noises="gaussian[sigma=0.5]")
-        monkeypatch.setattr(Quarrel, "draw", trials.draw(trial, registry))
-        chosen[select] = trials.run([trial], registry)[0].diagnostics["selected_step"]
+        monkeypatch.setattr(Quarrel, "draw", judging.draw(trial, registry))
+        chosen[select] = run([trial], registry)[0].diagnostics["selected_step"]
     # Step 1 is far off at withheld entries and exact elsewhere, step 2 the other way round.
     assert chosen == {"holdout[every=1,share=0.3]": 2, "oracle[every=1]": 1}
 
@@ -384,9 +385,9 @@ def test_holdout_judges_by_withheld_measurements_and_never_by_the_truth(registry
 
 def test_scores_are_over_all_entries_and_over_hidden_ones(registry) -> None:
     trial = one(registry)
-    draw = trials.draw(trial, registry)
-    estimate = np.random.default_rng(trials.method_seed(trial)).normal(size=(6, 7, 8))
-    (record,) = trials.run([trial], registry)
+    draw = judging.draw(trial, registry)
+    estimate = np.random.default_rng(judging.method_seed(trial)).normal(size=(6, 7, 8))
+    (record,) = run([trial], registry)
     error = estimate - draw.field.values
     assert record.metrics["rmse"] == pytest.approx(math.sqrt((error**2).mean()))
     assert record.metrics["rmse.unobserved"] == pytest.approx(math.sqrt((error[~draw.mask] ** 2).mean()))
@@ -411,21 +412,21 @@ class Divided(Waves):
 
 def test_a_metric_that_raises_costs_a_trial_only_its_own_score_unless_it_is_the_datasets() -> None:
     registry = Registry(Sources(classes=(Waves, Divided, Spy, Divides)))
-    (record,) = trials.run([one(registry)], registry)
+    (record,) = run([one(registry)], registry)
     assert record.status == "ok"
     assert {"rmse", "mae"} <= set(record.metrics)
     assert not any(name.startswith("divides") for name in record.metrics)
     assert record.diagnostics["not_scored"] == {"divides": "ZeroDivisionError: division by zero"}
-    (failed,) = trials.run([one(registry, datasets="divided")], registry)
-    assert (failed.status, failed.error) == ("failed", "ZeroDivisionError: division by zero")
-    assert "1 / 0" in failed.diagnostics["traceback"]
+    (failed,) = run([one(registry, datasets="divided")], registry)
+    assert failed.status == "failed"
+    assert failed.error == "ValueError: metric divides: ZeroDivisionError: division by zero"
 
 
 def test_what_was_withheld_does_not_count_as_hidden(registry) -> None:
     trial = one(registry, select="holdout[share=0.5]")
-    draw = trials.draw(trial, registry)
-    estimate = np.random.default_rng(trials.method_seed(trial)).normal(size=(6, 7, 8))
-    (record,) = trials.run([trial], registry)
+    draw = judging.draw(trial, registry)
+    estimate = np.random.default_rng(judging.method_seed(trial)).normal(size=(6, 7, 8))
+    (record,) = run([trial], registry)
     error = (estimate - draw.field.values)[~draw.mask]
     assert record.metrics["rmse.unobserved"] == pytest.approx(math.sqrt((error**2).mean()))
 
@@ -449,7 +450,7 @@ def test_what_was_withheld_does_not_count_as_hidden(registry) -> None:
     ],
 )
 def test_a_trial_that_does_not_end_well_says_why_in_one_line(registry, way, status, error) -> None:
-    (record,) = trials.run([one(registry, f"fails[way={way}]")], registry)
+    (record,) = run([one(registry, f"fails[way={way}]")], registry)
     assert (record.status, record.error) == (status, error)
     assert record.metrics == {}
     if status != "not-applicable":
@@ -457,7 +458,7 @@ def test_a_trial_that_does_not_end_well_says_why_in_one_line(registry, way, stat
 
 
 def test_an_error_of_a_novel_s_length_is_cut(registry) -> None:
-    (record,) = trials.run([one(registry, "fails[way=novel]")], registry)
+    (record,) = run([one(registry, "fails[way=novel]")], registry)
     assert record.error.startswith("ValueError: xxx")
     assert record.error.endswith("x ...")
     assert len(json.dumps(record.as_row())) < 30_000
@@ -467,14 +468,14 @@ def test_an_error_of_a_novel_s_length_is_cut(registry) -> None:
 
 
 def test_a_record_survives_its_stored_form(registry) -> None:
-    (record,) = trials.run([one(registry, noises="gaussian", select="holdout")], registry)
+    (record,) = run([one(registry, noises="gaussian", select="holdout")], registry)
     row = json.loads(json.dumps(record.as_row()))
     assert row["key"] == record.trial.key
     assert Record.from_row(row) == record
 
 
 def test_a_row_of_another_version_is_read(registry) -> None:
-    (record,) = trials.run([one(registry)], registry)
+    (record,) = run([one(registry)], registry)
     row = {**record.as_row(), "invented_later": 1}
     del row["peak_memory"], row["diagnostics"]
     read = Record.from_row(row)

@@ -1,0 +1,85 @@
+"""One trial computed again: for its fields, or for the attention map behind its estimate."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from dataclasses import astuple
+from pathlib import Path
+
+from fieldbench import fields
+from fieldbench.errors import RequestError
+from fieldbench.execution.frames import unpack
+from fieldbench.execution.machine import slots
+from fieldbench.execution.options import Options
+from fieldbench.execution.pool import Pool
+from fieldbench.execution.processes import Lost
+from fieldbench.execution.queue import Group
+from fieldbench.execution.worker import fit_request
+from fieldbench.field import FloatArray
+from fieldbench.fields import Reconstruction
+from fieldbench.judging import Task, method_seed
+from fieldbench.records import OK, Trial
+from fieldbench.registry import Registry
+from fieldbench.store.files import FIELDS
+
+
+def recompute(trial: Trial, registry: Registry, device: str = "cpu") -> Reconstruction:
+    """Run a trial again for its fields.
+
+    Raises:
+        RequestError: if plugins or data are no longer those of the trial, or it does not end well.
+    """
+    options = Options(device=device, jobs=1, save_fields="")
+    with Pool(slots(options), registry, options) as pool:
+        outcome = pool.run(Group((trial,), "cpu" if device == "cpu" else "gpu"))
+    if outcome.kept:
+        return outcome.kept[0][1]
+    reason = outcome.records[0].error
+    if "differ from those" in reason:
+        raise RequestError(
+            f"the fields of {trial.cell.method} were not kept, and plugins or data have changed since; "
+            "run it again with --save-fields"
+        )
+    raise RequestError(f"the fields of {trial.cell.method}, trial {trial.number}, cannot be made again: {reason}")
+
+
+def reconstruction(
+    run_folder: Path, trial: Trial, registry: Callable[[], Registry], device: str = "cpu"
+) -> Reconstruction:
+    """The fields of a trial: as kept, or recomputed and then kept.
+
+    Raises:
+        RequestError: if they are not kept and cannot be recomputed.
+    """
+    kept = fields.find(run_folder, trial.key)
+    if kept is None:
+        kept = recompute(trial, registry(), device)
+        fields.save(run_folder / FIELDS, trial.key, kept)
+    return kept
+
+
+def attention(trial: Trial, registry: Registry) -> FloatArray:
+    """The attention map of a trial's method, after training as for its estimate.
+
+    Raises:
+        RequestError: if the method's process or the judge is lost, or what came is no map.
+    """
+    cell, options = trial.cell, Options(device="cpu", jobs=1)
+    kinds = ("dataset", "sampler", "noise")
+    try:
+        with Pool(slots(options), registry, options) as pool, pool.asking:
+            which = {"cell": list(astuple(cell)), "seed": trial.seed, "trial": trial.number}
+            frame = pool.questions.ask_judge(
+                ({"ask": "draw", **which}, []), "drawing", None, *((kind, getattr(cell, kind)) for kind in kinds)
+            )
+            task = Task(unpack(frame.header["observation"], deque(frame.arrays)), method_seed(trial), 0)
+            method = registry.method(cell.method)
+            question = fit_request("attention", [task])
+            found = pool.questions.ask_method(method, question, "attention", math.inf, largest=1 << 33)
+    except Lost as lost:
+        raise RequestError(f"{cell.method}: no attention map: {lost.message}") from None
+    if found.header.get("status") != OK or len(found.arrays) != 1:
+        raise RequestError(f"{cell.method}: no attention map: {found.header.get('error')}")
+    return found.arrays[0]

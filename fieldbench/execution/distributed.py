@@ -1,0 +1,249 @@
+"""Running trials on a Dask cluster. Dask sends tasks, and sends those of a lost worker again; this module decides who
+may compute, and what a failure means.
+
+Each worker process has a pool of slots of its own, as this machine has for local runs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import pickle
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import cloudpickle
+
+from fieldbench.errors import FieldbenchError, RequestError, how_to_install, one_line
+from fieldbench.execution.machine import Lane, slots
+from fieldbench.execution.options import Options
+from fieldbench.execution.pool import Pool
+from fieldbench.execution.provenance import what_runs
+from fieldbench.execution.queue import Group, Queue
+from fieldbench.execution.seat import Outcome
+from fieldbench.execution.stop import Stop
+from fieldbench.records import CRASHED, Record, Trial
+from fieldbench.registry import Registry, Sources
+
+_LOG = logging.getLogger("fieldbench")
+
+#: Seconds between looks at what has come back, and at who is there; and those without the scheduler before the end.
+_LOOK, _ROLL_CALL, _SILENCE = 0.02, 1.0, 5.0
+
+
+def execute_on_cluster(trials: Iterable[Trial], sources: Sources, options: Options, stop: Stop) -> Iterator[Outcome]:
+    """What came of trials that the workers of a cluster ran.
+
+    Raises:
+        RequestError: if there is no Dask, no scheduler, or no worker that runs the same code.
+        FieldbenchError: if the scheduler is lost.
+    """
+    client, own = _connected(options.scheduler)
+    cluster = _Cluster(client, trials, sources, options, stop)
+    return cluster.outcomes(own)
+
+
+def _connected(scheduler: str | None) -> tuple[Any, bool]:
+    try:
+        import distributed
+    except ImportError:
+        raise RequestError(f"--backend dask needs Dask; {how_to_install('dask')}") from None
+    try:
+        if scheduler is None:
+            return distributed.get_client(), False
+        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is said here, in one line
+        return distributed.Client(scheduler, timeout=10, set_as_default=False), True
+    except (OSError, ValueError) as error:
+        if scheduler is None:
+            hint = "give --scheduler tcp://HOST:PORT, or open a dask.distributed.Client first"
+            raise RequestError(f"--backend dask: which cluster? {hint}") from None
+        raise RequestError(f"--scheduler {scheduler}: no Dask scheduler answers there ({error})") from None
+
+
+class _Cluster:
+    def __init__(self, client: Any, trials: Iterable[Trial], sources: Sources, options: Options, stop: Stop) -> None:
+        from distributed import as_completed
+
+        self._client, self._stop, self._run = client, stop, uuid.uuid4().hex
+        self._parcel = cloudpickle.dumps((self._run, sources, options))
+        registry = Registry(sources)
+        self._wanted = what_runs(registry)
+        lanes: dict[Lane, int] = {"cpu": 1} if options.device == "cpu" else {"gpu": 1, "cpu": 1}
+        self._queue = Queue(trials, registry, lanes)
+        self._completed = as_completed(loop=client.loop)
+        self._out: dict[str, tuple[Group, Outcome | None]] = {}
+        #: Address of each worker that runs the same code, with its threads; names of those that do not get work.
+        self._workers: dict[str, int] = {}
+        self._refused: dict[str, str] = {}
+        self._asked = self._heard = time.monotonic()
+
+    def outcomes(self, own: bool) -> Iterator[Outcome]:
+        try:
+            self._roll_call()
+            while not self._stop.now:
+                self._send()
+                if not self._out and (self._stop.asked or self._queue.empty):
+                    return
+                for future in self._completed.next_batch(block=False):
+                    yield from self._received(future)
+                self._look_after()
+                time.sleep(_LOOK)
+        finally:
+            self._quietly(lambda: self._client.run(dismiss, self._run, on_error="ignore"))
+            if own:
+                self._quietly(lambda: self._client.close(timeout=2))
+
+    def _send(self) -> None:
+        while (
+            self._client.status == "running" and not self._stop.asked and len(self._out) < sum(self._workers.values())
+        ):
+            group = self._queue.take(["gpu", "cpu"])
+            if group is None:
+                return
+            self._submit(group, None, list(self._workers))
+
+    def _submit(self, group: Group, before: Outcome | None, workers: list[str]) -> None:
+        parcel = cloudpickle.dumps(group)
+        future = self._client.submit(fulfil, self._parcel, parcel, workers=workers, pure=False, retries=2)
+        self._out[future.key] = group, before
+        self._completed.add(future)
+
+    def _received(self, future: Any) -> Iterator[Outcome]:
+        group, before = self._out.pop(future.key)
+        try:
+            where, outcome = future.result()
+        except Exception as error:  # Dask gave it up: the workers that had it were lost again and again
+            if future.cancelled() or self._client.status != "running":
+                self._queue.put_back(reversed(group.trials))  # with the scheduler, which may come back
+                return
+            reason = f"the workers that had it were lost: {one_line(error)}"
+            yield Outcome(tuple(Record(trial, CRASHED, reason) for trial in group.trials))
+            return
+        if outcome.batch_size is not None:
+            self._queue.learn(group.trials[0], outcome.batch_size)
+        yield from self._judged(group, where, outcome, before)
+
+    def _judged(self, group: Group, where: str, outcome: Outcome, before: Outcome | None) -> Iterator[Outcome]:
+        """What a failure means: one that is a machine's is tried on another one before it counts."""
+        of_machine = outcome.refusal or any("of_the_machine" in item.diagnostics for item in outcome.records)
+        others = [worker for worker in self._workers if _host(worker) != _host(where)]
+        if of_machine and before is None and others:
+            self._submit(group, replace(outcome, refusal=f"{where} {outcome.refusal}"), others)
+            return
+        if outcome.refusal:
+            raise RequestError(outcome.refusal)
+        if before is not None:
+            failed_on = before.refusal.partition(" ")[0]
+            if not of_machine:  # so it was the first machine's fault
+                reason = before.refusal.partition(" ")[2] or before.records[0].error
+                self._refuse(failed_on, reason)
+            marked = (
+                replace(item, diagnostics={**item.diagnostics, "failed_on": _host(failed_on)})
+                for item in outcome.records
+            )
+            outcome = replace(outcome, records=tuple(marked))
+        yield outcome
+
+    def _look_after(self) -> None:
+        now = time.monotonic()
+        if self._client.status == "running":
+            self._heard = now
+            if now - self._asked > _ROLL_CALL:
+                with contextlib.suppress(OSError):  # the scheduler is being lost
+                    self._roll_call()
+        elif now - self._heard > _SILENCE or self._client.status == "closed":
+            raise FieldbenchError(
+                "the Dask scheduler is gone; what was done is on disk, and the same command goes on from there"
+            )
+
+    def _roll_call(self) -> None:
+        """Ask workers that are new what they run, and forget those that have gone."""
+        self._asked = time.monotonic()
+        there = self._client.nthreads()
+        for name in set(self._workers) - set(there):
+            del self._workers[name]
+        fresh = [name for name in there if name not in self._workers and name not in self._refused]
+        if fresh:
+            said = self._client.run(describe, self._parcel, workers=fresh, on_error="return")
+            for name, found in said.items():
+                self._admit(name, found, there[name])
+        if there and not self._workers and not self._out and self._refused.keys() >= there.keys():
+            name, reason = next((name, self._refused[name]) for name in there)
+            raise RequestError(f"no worker may compute; {_host(name)}: {reason}")
+
+    def _admit(self, name: str, found: Any, threads: int) -> None:
+        if not isinstance(found, dict):
+            self._refuse(name, str(found) if isinstance(found, str | RequestError) else one_line(found))
+            return
+        other = [part for part in {**self._wanted, **found} if self._wanted.get(part) != found.get(part)]
+        if other:
+            self._refuse(name, f"it runs another {', another '.join(sorted(other))} than the machine that plans")
+        else:
+            self._workers[name] = threads
+
+    def _refuse(self, name: str, reason: str) -> None:
+        for worker in [name, *self._workers]:
+            if _host(worker) == _host(name):
+                self._workers.pop(worker, None)
+                self._refused[worker] = reason
+        _LOG.warning("%s gets no work: %s", _host(name), reason)
+
+    def _quietly(self, last: Callable[[], Any]) -> None:
+        """Do something that may never return, and wait for it only a moment."""
+
+        def attempt() -> None:
+            with contextlib.suppress(Exception):
+                last()
+
+        thread = threading.Thread(target=attempt, daemon=True)
+        thread.start()
+        thread.join(3)
+
+
+# What runs in a worker process.
+
+_LOCK = threading.Lock()
+_POOLS: dict[str, Pool] = {}
+
+
+def describe(parcel: bytes) -> dict[str, str]:
+    """What a worker would compute with."""
+    _, sources, _ = pickle.loads(parcel)
+    return what_runs(Registry(sources))
+
+
+def fulfil(parcel: bytes, group: bytes) -> tuple[str, Outcome]:
+    """Run a group in a slot of this process; the name of the worker comes along."""
+    import distributed
+
+    where = distributed.get_worker().address
+    try:
+        return where, _pool(parcel).run(pickle.loads(group))
+    except RequestError as error:
+        return where, Outcome((), refusal=str(error))
+
+
+def dismiss(run: str) -> None:
+    """A run is over: its processes end, in the midst of a trial too."""
+    with _LOCK:
+        pool = _POOLS.pop(run, None)
+    if pool is not None:
+        pool.stop.at_once()
+        pool.close()
+
+
+def _pool(parcel: bytes) -> Pool:
+    run, sources, options = pickle.loads(parcel)
+    with _LOCK:
+        if run not in _POOLS:
+            _POOLS[run] = Pool(slots(options), Registry(sources), options, elsewhere=True)
+        return _POOLS[run]
+
+
+def _host(worker: str) -> str:
+    """The machine of a worker's address. Workers of one machine share what it lacks."""
+    return worker.rpartition(":")[0].rpartition("/")[2] or worker

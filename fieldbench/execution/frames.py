@@ -1,0 +1,274 @@
+"""Frames: what processes say to one another. A small JSON header, and arrays in .npy form without pickles.
+
+A frame is four letters, the lengths of header and body, the header and the body. The header names the length of
+each array in the body. Reading one runs no code of the sender and takes no more memory than the reader allows.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import select
+import socket
+import struct
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fieldbench.field import Axis, Field, Observation
+
+_START = struct.Struct(">4sIQ")
+_LETTERS = b"FBF1"
+
+#: What is said of a process whose frame cannot be one.
+NO_ANSWER = "sent something that is no answer"
+
+#: Bytes of a header: of a record with its curves, and of what a method's process sends.
+LARGEST_HEADER, LARGEST_METHOD_HEADER = 1 << 26, 1 << 20
+
+#: Bytes read at once.
+_PIECE = 1 << 20
+
+
+class BadFrame(Exception):
+    """What came is no frame, or not one that is allowed here."""
+
+
+class Frame(NamedTuple):
+    """One message: its header, and the arrays that came with it. They are read-only, and stay so."""
+
+    header: dict[str, Any]
+    arrays: list[np.ndarray[Any, Any]]
+
+
+def encode(header: Mapping[str, Any], arrays: Sequence[Any] = ()) -> bytes:
+    """A frame as bytes."""
+    pieces = [_as_npy(array) for array in arrays]
+    text = json.dumps({**header, "arrays": [len(piece) for piece in pieces]}, separators=(",", ":")).encode()
+    return b"".join([_START.pack(_LETTERS, len(text), sum(map(len, pieces))), text, *pieces])
+
+
+class Channel:
+    """One end of a socket that carries frames."""
+
+    def __init__(self, link: socket.socket, *, largest_header: int = LARGEST_HEADER, files: bool = False) -> None:
+        """
+        Args:
+            link: a connected stream socket.
+            largest_header: bytes that a header may have.
+            files: whether open files may come with a frame.
+        """
+        link.setblocking(False)
+        self.link, self._largest_header, self._takes_files = link, largest_header, files
+        #: Bytes that the arrays of a frame may have; to be set before reading where the other end is not trusted.
+        self.largest = 1 << 40
+        self._read = bytearray()
+        self._files: deque[int] = deque()
+
+    def fileno(self) -> int:
+        return self.link.fileno()
+
+    def close(self) -> None:
+        self.link.close()
+
+    @property
+    def has_rest(self) -> bool:
+        """Whether something came that nobody has asked for."""
+        return bool(self._read) or _readable([self.link], 0.0)
+
+    def send(
+        self, frame: bytes, files: Sequence[int] = (), until: float = math.inf, also: Channel | None = None
+    ) -> bool:
+        """Send a frame as a whole.
+
+        Args:
+            frame: from :func:`encode`.
+            files: descriptors to hand over with it.
+            until: the moment on the monotonic clock when it is given up.
+            also: another channel; that something comes there ends the wait as well.
+
+        Returns:
+            Whether all of it was sent.
+
+        Raises:
+            OSError: if the other end is closed.
+        """
+        left = memoryview(frame)
+        if files:
+            left = left[socket.send_fds(self.link, [frame], list(files)) :]
+        while left:
+            try:
+                left = left[self.link.send(left) :]
+            except BlockingIOError:
+                if also is not None and _readable([also.link], 0.0):
+                    return False
+                wait = min(0.05 if also is not None else 1.0, until - time.monotonic())
+                if wait <= 0:
+                    return False
+                _writable(self.link, wait)
+        return True
+
+    def poll(self, wait: float | None) -> Frame | None:
+        """The next frame, or None if it is not whole after a wait of so many seconds (None: for ever).
+
+        Raises:
+            EOFError: if the other end is closed.
+            BadFrame: if what came is none.
+        """
+        frame = self.ready()
+        if frame is not None:
+            return frame
+        if not _readable([self.link], wait):
+            return None
+        while True:
+            try:
+                piece = self._receive()
+            except BlockingIOError:
+                return self.ready()
+            except OSError:
+                raise EOFError from None
+            if not piece:
+                raise EOFError
+            self._read += piece
+            if len(piece) < _PIECE:
+                return self.ready()
+
+    def receive(self) -> Frame:
+        """The next frame, however long it takes.
+
+        Raises:
+            EOFError, BadFrame: as :meth:`poll`.
+        """
+        while (frame := self.poll(None)) is None:
+            pass
+        return frame
+
+    def take_file(self) -> int:
+        """The next of the open files that came."""
+        return self._files.popleft()
+
+    def _receive(self) -> bytes:
+        if not self._takes_files:
+            return self.link.recv(_PIECE)
+        piece, files, _, _ = socket.recv_fds(self.link, _PIECE, 8)
+        self._files.extend(files)
+        return piece
+
+    def ready(self) -> Frame | None:
+        """The next frame, if it came whole with what was read before."""
+        if len(self._read) < _START.size:
+            return None
+        letters, header_size, body_size = _START.unpack_from(self._read)
+        if letters != _LETTERS or header_size > self._largest_header or body_size > self.largest:
+            raise BadFrame("it does not start like a frame, or is larger than it may be")
+        end = _START.size + header_size + body_size
+        if len(self._read) < end:
+            return None
+        content = bytes(self._read[_START.size : end])
+        del self._read[:end]
+        try:
+            return _decoded(content[:header_size], memoryview(content)[header_size:])
+        except BadFrame:
+            raise
+        except Exception as error:
+            raise BadFrame(f"its content cannot be read: {type(error).__name__}") from None
+
+
+def wait_for(channels: Sequence[Channel], wait: float | None = None) -> list[Channel]:
+    """Those of some channels on which something has come, be it the end."""
+    found = select.poll()
+    for channel in channels:
+        found.register(channel.fileno(), select.POLLIN)
+    ready = {number for number, _ in found.poll(None if wait is None else wait * 1000)}
+    return [channel for channel in channels if channel.fileno() in ready]
+
+
+def pack(field: Field | Observation) -> tuple[dict[str, Any], list[Any]]:
+    """A field or an observation as header and arrays."""
+    mask = [field.mask] if isinstance(field, Observation) else []
+    valid = [] if field.valid is None else [field.valid]
+    header = {
+        "axes": [(axis.name, axis.unit) for axis in field.axes],
+        "unit": field.unit,
+        "quantity": field.quantity,
+        "log_floor": field.log_floor,
+        "known": {name: float(value) for name, value in field.known.items()},
+        "mask": len(mask),
+        "valid": len(valid),
+    }
+    return header, [field.values, *mask, *valid, *(axis.coordinates for axis in field.axes)]
+
+
+def unpack(header: Mapping[str, Any], arrays: deque[Any]) -> Any:
+    """What :func:`pack` packed; its arrays are taken from the front of ``arrays``."""
+    values = arrays.popleft()
+    mask = arrays.popleft() if header["mask"] else None
+    valid = arrays.popleft() if header["valid"] else None
+    axes = tuple(Axis(name, arrays.popleft(), unit) for name, unit in header["axes"])
+    about = (axes, header["unit"], header["quantity"], valid, header["log_floor"], header["known"])
+    return Field(values, *about) if mask is None else Observation(values, mask, *about)
+
+
+def _as_npy(array: Any) -> bytes:
+    plain = np.asarray(array, order="C")
+    return _npy_start(plain.dtype, plain.shape) + plain.tobytes()
+
+
+@lru_cache(maxsize=256)
+def _npy_start(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    """What comes before the numbers of an array."""
+    stream = io.BytesIO()
+    np.lib.format.write_array_header_1_0(
+        stream, {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    )
+    return stream.getvalue()
+
+
+def _decoded(text: bytes, body: memoryview) -> Frame:
+    header = json.loads(text)
+    if not isinstance(header, dict):
+        raise BadFrame("its header is no JSON object")
+    arrays = []
+    for size in header.pop("arrays"):
+        arrays.append(_array(body[:size]))
+        body = body[size:]
+    if len(body):
+        raise BadFrame("it has more in it than its header says")
+    return Frame(header, arrays)
+
+
+def _array(content: memoryview) -> np.ndarray[Any, Any]:
+    """An array from its .npy form: plain numbers only, and as many as there are bytes for."""
+    start = 10 + int.from_bytes(content[8:10], "little")
+    shape, fortran, dtype = _npy_meaning(bytes(content[:start]))
+    if dtype.kind not in "fiub" or math.prod(shape) * dtype.itemsize != len(content) - start:
+        raise BadFrame(f"it holds an array of {dtype} that is not allowed")
+    return np.frombuffer(content, dtype, offset=start).reshape(shape, order="F" if fortran else "C")
+
+
+@lru_cache(maxsize=256)
+def _npy_meaning(start: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and type of an array, by what comes before its numbers."""
+    stream = io.BytesIO(start)
+    if np.lib.format.read_magic(stream) != (1, 0):
+        raise BadFrame("it holds an array in another form")
+    found: tuple[tuple[int, ...], bool, np.dtype[Any]] = np.lib.format.read_array_header_1_0(stream)
+    return found
+
+
+def _readable(links: Sequence[socket.socket], wait: float | None) -> bool:
+    found = select.poll()
+    for link in links:
+        found.register(link, select.POLLIN)
+    return bool(found.poll(None if wait is None else max(0.0, wait) * 1000))
+
+
+def _writable(link: socket.socket, wait: float) -> None:
+    found = select.poll()
+    found.register(link, select.POLLOUT)
+    found.poll(wait * 1000)

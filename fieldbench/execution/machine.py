@@ -1,0 +1,223 @@
+"""This machine: its GPUs, the slots in which trials run, and how much memory a process uses.
+
+GPUs are found without importing torch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from fieldbench.errors import RequestError
+from fieldbench.execution.options import Options
+
+Lane: TypeAlias = Literal["cpu", "gpu"]
+
+#: What BLAS, OpenMP, torch, numba and their like read to learn how many threads to use.
+THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "BLIS_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "LOKY_MAX_CPU_COUNT",
+)
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU that may be used.
+
+    Attributes:
+        name: its name for the user: ``cuda:N`` counts the visible GPUs, as torch does.
+        token: what CUDA_VISIBLE_DEVICES must say so that a process sees this GPU alone.
+        model: its product name.
+        memory: its memory in MiB.
+        driver: version of the driver.
+        inside: what a process that sees this GPU alone calls it.
+        uuid: what tells it from all other GPUs, however it was named; empty where that is not known.
+    """
+
+    name: str
+    token: str
+    model: str = ""
+    memory: int | None = None
+    driver: str = ""
+    inside: str = "cuda:0"
+    uuid: str = ""
+
+
+def visible_gpus() -> list[Gpu]:
+    """The GPUs that torch would see here, in its order; empty if this torch cannot use any.
+
+    CUDA_VISIBLE_DEVICES is respected: its entries become ``cuda:0``, ``cuda:1`` ... in their order.
+    """
+    if not _torch_has_cuda():
+        return []
+    installed = installed_gpus()
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return installed
+    gpus: list[Gpu] = []
+    for token in (entry.strip() for entry in visible.split(",")):
+        known = next((gpu for gpu in installed if _is_meant(gpu, token)), None)
+        partition = token.startswith("MIG-") and bool(installed)
+        if known is None and not partition:
+            break  # CUDA ignores everything from the first entry that is no device (-1, for example) on
+        model = known.model if known else "MIG partition"
+        memory, driver = (known.memory, known.driver) if known else (None, installed[0].driver)
+        gpus.append(Gpu(f"cuda:{len(gpus)}", token, model, memory, driver, uuid=known.uuid if known else token))
+    return gpus
+
+
+def _is_meant(gpu: Gpu, token: str) -> bool:
+    """Whether an entry of CUDA_VISIBLE_DEVICES, which may be the beginning of a UUID, means this GPU."""
+    return token == gpu.name.removeprefix("cuda:") or (token.startswith("GPU-") and gpu.token.startswith(token))
+
+
+def installed_gpus() -> list[Gpu]:
+    """Every NVIDIA GPU of this machine, in the order of their bus addresses."""
+    program = shutil.which("nvidia-smi")
+    if program is None:
+        return []
+    query = "--query-gpu=uuid,name,memory.total,driver_version"
+    try:
+        answer = subprocess.run(
+            [program, query, "--format=csv,noheader,nounits"], capture_output=True, text=True, timeout=60, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return []
+    gpus: list[Gpu] = []
+    for line in answer.stdout.splitlines():
+        token, model, memory, driver = (part.strip() for part in line.split(","))
+        size = int(memory) if memory.isdigit() else None
+        gpus.append(Gpu(f"cuda:{len(gpus)}", token, model, size, driver, uuid=token))
+    return gpus
+
+
+def _torch_has_cuda() -> bool:
+    """Whether the installed torch was built for CUDA, judged by the library it then brings."""
+    spec = importlib.util.find_spec("torch")
+    if spec is None or spec.origin is None:
+        return False
+    return any((Path(spec.origin).parent / "lib").glob("*torch_cuda*"))
+
+
+@dataclass(frozen=True)
+class Slot:
+    """A place for one trial at a time.
+
+    Attributes:
+        name: the device as the user knows it: ``cpu``, ``cuda:2``.
+        device: the device as the methods' processes of the slot see it: ``cpu``, ``cuda:0``.
+        environment: variables of these processes, set before any pool of threads or CUDA exists.
+        token: what tells a GPU's slot from all others on this machine; empty for the CPU.
+    """
+
+    name: str
+    device: str
+    environment: dict[str, str] = field(default_factory=dict)
+    token: str = ""
+
+    @property
+    def lane(self) -> Lane:
+        """``cpu`` or ``gpu``: which methods the slot is for."""
+        return "cpu" if self.device == "cpu" else "gpu"
+
+
+def slots(options: Options) -> list[Slot]:
+    """The slots of this machine, GPUs first.
+
+    Besides the GPUs there are always CPU slots, for methods that cannot use a GPU: as many as ``jobs``, or
+    one for each core that no GPU slot keeps busy.
+
+    Raises:
+        RequestError: for a device that is not there, or a count below one.
+    """
+    _check_counts(options)
+    threads = {name: str(options.threads) for name in THREAD_VARIABLES}
+    gpus = _chosen(options.device)
+    if options.timing:
+        gpus = gpus[:1]
+    per_device = 1 if options.timing else options.slots_per_device
+    places = [
+        Slot(gpu.name, gpu.inside, {**threads, "CUDA_VISIBLE_DEVICES": gpu.token}, f"{gpu.uuid or gpu.token}-{number}")
+        for number in range(per_device)
+        for gpu in gpus
+    ]
+    jobs = 1 if options.timing else options.jobs or max(1, cores() // options.threads - len(places))
+    return places + [Slot("cpu", "cpu", {**threads, "CUDA_VISIBLE_DEVICES": ""})] * jobs
+
+
+def cores() -> int:
+    """The cores that this process may use, as affinity and container limits have it."""
+    import joblib
+
+    return int(joblib.cpu_count())
+
+
+def _chosen(device: str) -> list[Gpu]:
+    if device == "cpu":
+        return []
+    gpus = visible_gpus()
+    if device == "auto" or (device == "cuda" and gpus):
+        return gpus
+    known = {gpu.name: gpu for gpu in gpus}
+    chosen = []
+    for name in dict.fromkeys(part.strip() for part in device.split(",")):
+        if name in ("auto", "cpu", "cuda") and "," in device:
+            raise RequestError(f"device {device!r}: {name!r} stands alone; list GPUs by number, such as cuda:0,cuda:2")
+        if name not in known:
+            there = ", ".join(["cpu", *known])
+            raise RequestError(f"device {name!r} is not there; this machine has: {there}")
+        chosen.append(known[name])
+    return chosen
+
+
+def _check_counts(options: Options) -> None:
+    for name in ("jobs", "slots_per_device", "threads", "timeout", "memory_limit"):
+        value = getattr(options, name)
+        if value is not None and not value > 0:
+            raise RequestError(f"{name.replace('_', '-')} is {value}; it must be positive")
+
+
+def reset_peak(pid: int) -> None:
+    """Start measuring a process's memory anew, where the system allows it."""
+    with contextlib.suppress(OSError):
+        Path(f"/proc/{pid}/clear_refs").write_text("5")
+
+
+def peak_memory(pid: int) -> int | None:
+    """Largest resident memory of a process since :func:`reset_peak`, in bytes; None where that is not told."""
+    with contextlib.suppress(OSError):
+        _, found, rest = Path(f"/proc/{pid}/status").read_bytes().partition(b"VmHWM:")
+        if found:
+            return int(rest.split(maxsplit=1)[0]) * 1024
+    return None
+
+
+def resident_memory(pid: int) -> int:
+    """Resident memory of a process now, in bytes; 0 if it is gone."""
+    import psutil
+
+    try:
+        return int(psutil.Process(pid).memory_info().rss)
+    except psutil.Error:
+        return 0
+
+
+def oom_kills() -> int:
+    """How many processes this machine's kernel has killed as memory ran out (0 where it does not say)."""
+    with contextlib.suppress(OSError):
+        _, found, rest = Path("/proc/vmstat").read_bytes().partition(b"\noom_kill ")
+        if found:
+            return int(rest.split(maxsplit=1)[0])
+    return 0

@@ -1,0 +1,293 @@
+"""All that knows the truth: draw a field, observe it, withhold from it, choose an estimate and score it.
+
+No scheduling, no files and no method: whoever calls brings a function that has a method's process complete what
+was observed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import traceback
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from fieldbench.dataset import Dataset
+from fieldbench.errors import DataUnavailable, as_reason
+from fieldbench.field import Field, FloatArray, Mask, Observation
+from fieldbench.method import as_field_array
+from fieldbench.metric import Metric, score_all
+from fieldbench.noise import Noise
+from fieldbench.records import FAILED, OK, OUT_OF_MEMORY, Record, Trial, canonical
+from fieldbench.selection import Recorder, Selection
+from fieldbench.sensing import Sampler, observe
+
+#: Characters of a traceback that are kept: its end, which says where and why.
+LONGEST_TRACEBACK = 20_000
+
+Records: TypeAlias = Generator[Record, None, None]
+"""Records as they come; closing it ends the work."""
+
+Note: TypeAlias = Callable[[str], None]
+"""Told which plugin is about to be called, so that it can be named if nobody comes back from there."""
+
+
+class Shelf(Protocol):
+    """Where the plugins of a trial are found by their specs, methods excepted."""
+
+    def dataset(self, text: str) -> Dataset: ...
+    def sampler(self, text: str) -> Sampler: ...
+    def noise(self, text: str) -> Noise: ...
+    def selection(self, text: str) -> Selection: ...
+    def metric(self, text: str) -> Metric: ...
+    def metrics(self) -> list[Metric]: ...
+
+
+@dataclass(frozen=True)
+class Draw:
+    """The truth and the observation of one trial, the same for every method."""
+
+    field: Field
+    mask: Mask
+    observation: Observation
+    measured: FloatArray
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a method's process is given for one trial, and nothing beside it.
+
+    Attributes:
+        observation: what the method may see; entries that were withheld are hidden in it.
+        seed: 32 bits for the method's own randomness.
+        every: steps between the estimates that it is asked to report.
+    """
+
+    observation: Observation
+    seed: int
+    every: int
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back from a method's process for some tasks.
+
+    Attributes:
+        status, error: as in a :class:`fieldbench.records.Record`.
+        estimates: one for each task if the status is ``ok``.
+        seconds: from the first byte sent to the last one read.
+        diagnostics: what else is worth keeping.
+    """
+
+    status: str
+    error: str = ""
+    estimates: Sequence[Any] = ()
+    seconds: float = 0.0
+    diagnostics: dict[str, Any] = field(default_factory=dict)
+
+
+Complete: TypeAlias = Callable[[Sequence[Task], Sequence[Recorder]], Answer]
+"""Has a method complete some observations of one shape, and passes on what it reports."""
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A trial's record, and behind one that is ``ok`` its draw and the estimate that counted."""
+
+    record: Record
+    draw: Draw | None = None
+    estimate: FloatArray | None = None
+
+
+class Apart(Exception):
+    """Not every trial of a group went well together; each is to be run by itself."""
+
+
+def unnoted(what: str) -> None:
+    """Note nothing."""
+
+
+def draw(trial: Trial, shelf: Shelf, note: Note = unnoted) -> Draw:
+    """Draw field, mask and noise of a trial.
+
+    Each has its own stream, and a stream depends only on what it draws: the field on the dataset and the
+    trial number, the mask also on sampler and rate, the noise on all of these and itself. So all methods
+    meet the same observations, all rates the same fields, all noise levels the same masks.
+
+    Raises:
+        RequestError: if the sampler observes nothing.
+        ValueError: if a plugin returns something else than it should.
+    """
+    cell = trial.cell
+    place = (trial.seed, trial.number, cell.dataset)
+    truth = draw_field(shelf, cell.dataset, stream("field", *place), note)
+    pattern = (*place, cell.sampler, cell.rate)
+    mask = draw_mask(shelf, cell.sampler, truth, cell.rate, stream("mask", *pattern), note)
+    noise = draw_noise(shelf, cell.noise, truth, stream("noise", *pattern, cell.noise), note)
+    observation = observe(truth, mask, noise)
+    return Draw(truth, mask, observation, np.asarray(observation.values, dtype=float))
+
+
+def draw_field(shelf: Shelf, text: str, rng: np.random.Generator, note: Note = unnoted) -> Field:
+    """A dataset's field."""
+    note(f"dataset {text}")
+    found = shelf.dataset(text).draw(rng)
+    if not isinstance(found, Field):
+        raise ValueError(f"draw() returned {type(found).__name__}; it should return a Field")
+    return found
+
+
+def draw_mask(
+    shelf: Shelf, text: str, truth: Field, rate: float, rng: np.random.Generator, note: Note = unnoted
+) -> Mask:
+    """A sampler's mask, as far as the field exists."""
+    note(f"sampler {text}")
+    return _mask_of(shelf.sampler(text).draw(truth.existing, truth.axes, rate, rng), truth.shape, text) & truth.existing
+
+
+def draw_noise(shelf: Shelf, text: str, truth: Field, rng: np.random.Generator, note: Note = unnoted) -> FloatArray:
+    """Noise for a whole field."""
+    note(f"noise {text}")
+    found = np.asarray(shelf.noise(text).draw(truth.shape, rng))
+    if found.dtype.kind not in "fiu" or found.shape != truth.shape:
+        what = f"{found.dtype} of shape {found.shape}"
+        raise ValueError(f"noise {text} returned {what}; it should return real numbers of shape {truth.shape}")
+    return found
+
+
+def stream(*what: object) -> np.random.Generator:
+    """An independent generator for each different tuple of texts and numbers."""
+    return np.random.default_rng(int(hashlib.sha256(canonical(what).encode()).hexdigest()[:32], 16))
+
+
+def method_seed(trial: Trial) -> int:
+    """The seed of the method's own stream: 32 bits that do not depend on the draw, nor tell the base seed."""
+    cell = trial.cell
+    name = cell.method.partition("[")[0].partition("+")[0]
+    return keyed_seed(trial.seed, name, trial.number, cell.dataset, cell.sampler, cell.rate, cell.noise)
+
+
+def keyed_seed(seed: int, *place: object) -> int:
+    """32 bits from a base seed and a place, by a hash under the base seed as its key."""
+    key = hashlib.sha256(b"%d" % seed).digest()
+    return int.from_bytes(hashlib.blake2b(canonical(place).encode(), key=key, digest_size=4).digest())
+
+
+def judge(
+    trials: Sequence[Trial],
+    shelf: Shelf,
+    complete: Complete,
+    *,
+    left_out: Mapping[str, str] | None = None,
+    note: Note = unnoted,
+) -> list[Judged]:
+    """Run trials of one cell together; each is judged as if it had been run alone.
+
+    A trial that goes wrong becomes a record that says why.
+
+    Args:
+        trials: of one cell.
+        shelf: where their plugins are.
+        complete: has the method do its part.
+        left_out: metrics that are not to be asked, by name, with the reason.
+        note: told which plugin is about to be called.
+
+    Raises:
+        Apart: if something went wrong with a group of several.
+    """
+    try:
+        return _judged(trials, shelf, complete, left_out or {}, note)
+    except Exception as error:
+        if len(trials) > 1:
+            raise Apart from error
+        status, message, diagnostics = failure(error)
+        return [Judged(Record(trials[0], status, message, diagnostics=diagnostics))]
+
+
+def _judged(
+    trials: Sequence[Trial], shelf: Shelf, complete: Complete, left_out: Mapping[str, str], note: Note
+) -> list[Judged]:
+    cell = trials[0].cell
+    rule, metrics = shelf.selection(cell.select), shelf.metrics()
+    headline = shelf.metric(shelf.dataset(cell.dataset).metric)
+    draws = [draw(trial, shelf, note) for trial in trials]
+    withheld = [_withhold(trial, rule, shelf, item, note) for trial, item in zip(trials, draws, strict=True)]
+    tasks = [
+        Task(
+            item.observation if held is None else item.observation.without(held),
+            method_seed(trial),
+            int(rule.parameters()["every"]),  # type: ignore[arg-type]
+        )
+        for trial, item, held in zip(trials, draws, withheld, strict=True)
+    ]
+    recorders = [
+        Recorder(rule, headline, item.field, held, item.measured) for item, held in zip(draws, withheld, strict=True)
+    ]
+    note("method")
+    answer = complete(tasks, recorders)
+    if answer.status != OK:
+        if len(trials) > 1:
+            raise Apart
+        return [Judged(Record(trials[0], answer.status, answer.error, diagnostics=answer.diagnostics))]
+
+    found = []
+    for trial, item, recorder, estimate in zip(trials, draws, recorders, answer.estimates, strict=True):
+        chosen, diagnostics = recorder.choose(checked(estimate, item.field))
+        scores, errors = score_all(metrics, chosen, item.field, item.mask, left_out, note)
+        if headline.name in errors:
+            raise ValueError(f"metric {headline.name}: {errors[headline.name]}")
+        diagnostics |= {"observed": int(item.mask.sum()), "shape": list(item.field.shape), "batch": len(trials)}
+        diagnostics |= answer.diagnostics
+        if errors:
+            diagnostics["not_scored"] = errors
+        seconds = answer.seconds / len(trials)
+        found.append(Judged(Record(trial, OK, "", scores, seconds, diagnostics=diagnostics), item, chosen))
+    return found
+
+
+def _withhold(trial: Trial, rule: Selection, shelf: Shelf, item: Draw, note: Note) -> Mask | None:
+    if not rule.withholds:
+        return None
+    cell = trial.cell
+    share = float(rule.parameters()["share"])  # type: ignore[arg-type]
+    rng = stream("withhold", trial.seed, trial.number, cell.dataset, cell.sampler, cell.rate, cell.select)
+    note(f"sampler {cell.sampler}")
+    held = shelf.sampler(cell.sampler).withhold_from(item.observation, share, rng)
+    held = _mask_of(held, item.field.shape, cell.sampler) & item.observation.mask
+    if not held.any():
+        raise ValueError(f"sampler {cell.sampler} withheld no observed entry")
+    return held
+
+
+def _mask_of(mask: Any, shape: tuple[int, ...], sampler: str) -> Mask:
+    array = np.asarray(mask)
+    if array.dtype != np.bool_ or array.shape != shape:
+        what = f"{array.dtype} of shape {array.shape}"
+        raise ValueError(f"sampler {sampler} returned {what}; it should return a boolean mask of shape {shape}")
+    return array
+
+
+def checked(estimate: Any, truth: Field | Observation) -> FloatArray:
+    """An estimate that may be scored.
+
+    Raises:
+        ValueError: if it is not real, not of the field's shape, or not finite wherever the field exists.
+    """
+    array = as_field_array(estimate)
+    if array.shape != truth.shape:
+        raise ValueError(f"the method returned shape {array.shape}; the field has {truth.shape}")
+    if not np.isfinite(array[truth.existing]).all():
+        raise ValueError("the method returned NaN or infinite entries")
+    return array
+
+
+def failure(error: Exception) -> tuple[str, str, dict[str, Any]]:
+    """Status, message and diagnostics of a trial that raised."""
+    exhausted = isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError"
+    trace = "".join(traceback.format_exception(error))[-LONGEST_TRACEBACK:]
+    diagnostics: dict[str, Any] = {"traceback": trace}
+    if isinstance(error, DataUnavailable | FileNotFoundError | ImportError):
+        diagnostics["of_the_machine"] = True  # another one may have what is missing here
+    return OUT_OF_MEMORY if exhausted else FAILED, as_reason(error), diagnostics
