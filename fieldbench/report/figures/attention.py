@@ -10,7 +10,8 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from fieldbench.errors import RequestError
-from fieldbench.field import Observation
+from fieldbench.execution.again import attention
+from fieldbench.field import FloatArray, Observation
 from fieldbench.records import trial_of
 from fieldbench.report.figures import View, of_settings
 from fieldbench.report.figures.style import Look, grid, looks, wrapped
