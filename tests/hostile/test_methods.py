@@ -1,0 +1,51 @@
+"""A method that means harm costs its own trials and nothing else: no row, no digit and no second of anybody."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tests.hostile.commands import Group, Ran
+from tests.hostile.conftest import Runner
+from tests.hostile.method_acts import GROUPS
+from tests.hostile.plugins import Act, scores_of
+
+pytestmark = pytest.mark.hostile
+CASES = [pytest.param(group, act, id=f"{group.name}-{act}") for group in GROUPS.values() for act in group.acts]
+ALL = [pytest.param(group, id=group.name) for group in GROUPS.values()]
+
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+@pytest.mark.parametrize(("group", "act"), CASES)
+def test_an_act_costs_its_own_trials_at_most(ran: Runner, reference: Ran, group: Group, act: Act) -> None:
+    done = ran(group)
+    honest = done if group.apart else reference
+    own = done.of(method=act.spec)
+    assert [row["trial"] for row in own] == list(group.numbers), done
+    for row in own:
+        act.judge(row, honest.scores(row["trial"], method="flat"))
+    beside = done.of(method=group.neighbour(act))
+    assert [(row["status"], row["trial"]) for row in beside] == [("ok", number) for number in group.numbers]
+    for row in [] if group.apart else beside:
+        assert scores_of(row) == honest.scores(row["trial"], method="honest")
+
+
+@pytest.mark.parametrize("group", ALL)
+def test_the_command_ends_as_it_should(ran: Runner, reference: Ran, group: Group) -> None:
+    done = ran(group)
+    failed = [row for row in done.rows if row["status"] not in ("ok", "not-applicable")]
+    assert done.code == (1 if failed else 0), done
+    assert "Traceback" not in done.err
+    assert not CONTROLS.search(done.out + done.err)
+    for name in ("flat", "nearest"):
+        rows = done.of(method=name)
+        assert [(row["status"], row["trial"]) for row in rows] == [("ok", number) for number in group.numbers]
+        for row in [] if group.apart else rows:
+            assert scores_of(row) == reference.scores(row["trial"], method=name)
+
+
+def test_seconds_are_measured_where_the_method_cannot_reach_them(ran: Runner) -> None:
+    for row in ran(GROUPS["patches"]).of(method="x-patches-clock-to-look-fast"):
+        assert row["seconds"] >= 0.3
