@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -22,6 +23,10 @@ OUTER_LIMIT = 150.0
 
 #: What every run here is told: where it works and how long a trial may take.
 LIMITS = ("--device", "cpu", "--timeout", "3", "--memory-limit", "1GiB")
+
+
+#: Bytes that a terminal takes for orders; of them only the ends of lines and tabs are printed.
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 @dataclass(frozen=True)
@@ -50,13 +55,35 @@ class Ran:
         found = [row for row in self.rows if all(row[name] == text for name, text in wanted.items())]
         return sorted(found, key=lambda row: row["trial"])
 
+    def must_be_presentable(self) -> None:
+        """Assert that the exit code tells of the rows, and that nothing was printed which a user should not see."""
+        failed = [row for row in self.rows if row["status"] not in ("ok", "not-applicable")]
+        assert self.code == (1 if failed else 0), self
+        self.must_be_printable()
+
+    def must_be_printable(self) -> None:
+        """Assert that a user may see what was printed: no traceback, no orders to the terminal."""
+        assert "Traceback" not in self.out + self.err, self
+        assert not CONTROLS.search(self.out + self.err), self
+
+    def must_be_refused(self, *names: str) -> None:
+        """Assert that the request was refused: code 2 and one line, in which one of the names stands."""
+        assert self.code == 2, self
+        assert self.out == ""
+        self.must_be_printable()
+        (complaint,) = self.err.splitlines()
+        assert complaint.startswith("fieldbench: ")
+        assert any(name in complaint for name in names), complaint
+
     def scores(self, number: int, **wanted: str) -> dict[str, float]:
         """The scores of the one such row of a trial."""
         (row,) = (row for row in self.of(**wanted) if row["trial"] == number)
         return scores_of(row)
 
 
-def command(folder: Path, *arguments: str, environment: dict[str, str] | None = None) -> Ran:
+def command(
+    folder: Path, *arguments: str, environment: dict[str, str] | None = None, limit: float = OUTER_LIMIT
+) -> Ran:
     """``fieldbench ARGUMENTS`` in a folder, ended with all that it started when the outer limit is over."""
     mark = f"HOSTILE_{folder.resolve()}"
     with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
@@ -70,7 +97,7 @@ def command(folder: Path, *arguments: str, environment: dict[str, str] | None = 
             start_new_session=True,
         )
         try:
-            code: int | None = process.wait(OUTER_LIMIT)
+            code: int | None = process.wait(limit)
         except subprocess.TimeoutExpired:
             code = None
             os.killpg(process.pid, signal.SIGKILL)
@@ -136,7 +163,9 @@ class Group:
             mixed = [*neighbours, *chosen["--methods"]] if self.last else pairs
             chosen["--methods"] = [*mixed, "flat", "nearest"]
         else:
-            chosen["--methods"] = ["flat", "honest", "nearest"]
+            chosen["--methods"] = ["flat", "nearest"] if self.acts else ["honest", "flat", "nearest"]
+            if not self.last:  # what means no harm comes behind
+                chosen = {option: [*specs[1:], specs[0]] for option, specs in chosen.items()}
         texts = [word for option, specs in chosen.items() for word in (option, ",".join(specs))]
         files = [word for file in plugins for word in ("--plugin", str(file))]
         options = [*LIMITS, *self.options, "--trials", str(self.trials), "--out", "kept"]
