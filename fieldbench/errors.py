@@ -59,11 +59,12 @@ def one_line(error: BaseException) -> str:
     >>> one_line(ValueError("no such axis\\nsee the manual"))
     'ValueError: no such axis'
     """
+    name = " ".join(type(error).__name__.split())
     try:
         lines = str(error).strip().splitlines()
-    except Exception:  # it cannot even say what it is
+    except BaseException:  # it cannot even say what it is
         lines = []
-    line = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    line = f"{name}: {lines[0]}" if lines else name
     return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} ..."
 
 

@@ -15,7 +15,7 @@ from pydantic import Field as Limited
 from fieldbench.errors import RequestError
 from fieldbench.metric import Metric
 from fieldbench.records import LARGEST, Cell, Trial, canonical
-from fieldbench.registry import Registry
+from fieldbench.registry import Registry, text_of
 
 
 def _as_list(value: object) -> object:
@@ -184,12 +184,12 @@ class Plan:
             raise RequestError(f"rate {setting.rate:g} is outside (0, 1]; a rate is the share of entries observed")
         dataset = self._registry.dataset(setting.dataset)
         observed = Setting(
-            dataset=str(dataset),
-            sampler=str(self._registry.sampler(setting.sampler or dataset.default_sampler)),
-            noise=str(self._registry.noise(setting.noise)),
+            dataset=text_of(dataset),
+            sampler=text_of(self._registry.sampler(setting.sampler or dataset.default_sampler)),
+            noise=text_of(self._registry.noise(setting.noise)),
             rate=float(setting.rate),
         )
-        return str(self._registry.method(method)), observed
+        return text_of(self._registry.method(method)), observed
 
 
 def cell_identity(registry: Registry, cell: Cell) -> str:

@@ -22,6 +22,7 @@ import pydantic
 from fieldbench import datafile, hookspecs
 from fieldbench.dataset import Dataset
 from fieldbench.errors import FieldbenchError, RequestError, nearest, one_line
+from fieldbench.foreign import CtrlC, foreign_code
 from fieldbench.method import Method, Modifier
 from fieldbench.metric import Metric
 from fieldbench.noise import Noise
@@ -152,7 +153,7 @@ class Registry:
             modifier = self._instantiate("method", part, text)
             if not isinstance(modifier, Modifier):
                 raise RequestError(f"{text!r}: {part.name} is a method of its own; give it by --methods instead of +")
-            method = modifier.modify(method)
+            method = _modified(method, modifier, text)
         return method
 
     def modifier(self, text: str) -> Modifier:
@@ -256,8 +257,9 @@ class Registry:
                 continue
             seen[point.name] = source
             try:
-                self._register(point.load(), point.name, source)
-            except KeyboardInterrupt:
+                with foreign_code():
+                    self._register(point.load(), point.name, source)
+            except CtrlC:
                 raise
             except BaseException as error:  # a plugin may even call sys.exit while it is imported
                 self._break(point.name, source, one_line(error), traceback.format_exc())
@@ -280,8 +282,9 @@ class Registry:
         # The same file gives the same module name in every process, so its classes can be pickled by name.
         name = f"fieldbench_file_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
         try:
-            self._register(_import_file(name, file), file.stem, source)
-        except KeyboardInterrupt:
+            with foreign_code():
+                self._register(_import_file(name, file), file.stem, source)
+        except CtrlC:
             raise
         except BaseException as error:
             self._break(file.stem, source, one_line(error), traceback.format_exc())
@@ -332,7 +335,7 @@ class Registry:
     def _collect(self, implementation: Callable[[], Any], hook: str, kind: str, source: Source, plugin: str) -> None:
         try:
             returned = implementation()
-        except KeyboardInterrupt:
+        except CtrlC:
             raise
         except BaseException as error:
             self._break(plugin, source, f"{hook}: {one_line(error)}", traceback.format_exc())
@@ -341,7 +344,12 @@ class Registry:
             self._break(plugin, source, f"{hook} returned {_shown(returned)}; it should return a list of classes")
             return
         for cls in returned:
-            self._add_class(cls, source, plugin, kind)
+            try:
+                self._add_class(cls, source, plugin, kind)
+            except CtrlC:
+                raise
+            except BaseException as error:  # a class whose attributes, or a value whose text, raise
+                self._break(plugin, source, f"{hook}: {one_line(error)}", traceback.format_exc())
 
     def _add_class(self, cls: Any, source: Source, plugin: str, expected: str | None = None) -> None:
         kind = next((kind for kind, bases in KINDS.items() if _is_subclass(cls, bases)), None)
@@ -416,12 +424,15 @@ def validated(cls: type[P], part: Part, text: str) -> P:
     Raises:
         RequestError: if a parameter is unknown or its value not allowed, or the class cannot be made.
     """
-    names = cls.parameter_names()
-    for key in part.parameters:
-        if key not in names:
-            raise RequestError(f"{text!r}: {part.name} has no parameter {key!r}{nearest(key, names)}")
     try:
-        return cls(**part.parameters)
+        with foreign_code():
+            names = cls.parameter_names()
+            for key in part.parameters:
+                if key not in names:
+                    raise RequestError(f"{text!r}: {part.name} has no parameter {key!r}{nearest(key, names)}")
+            return cls(**part.parameters)
+    except (RequestError, CtrlC):
+        raise
     except pydantic.ValidationError as error:
         # Where a parameter may be of several types, that a number is not finite says more than that it is no other.
         first = min(error.errors(), key=lambda found: found["type"] != "finite_number")
@@ -429,8 +440,40 @@ def validated(cls: type[P], part: Part, text: str) -> P:
         given = f" = {part.parameters[key]!r}" if key in part.parameters else ""
         message = first["msg"].removeprefix("Value error, ")
         raise RequestError(f"{text!r}: {key}{given} of {part.name}: {message[0].lower()}{message[1:]}") from None
-    except Exception as error:  # what the class itself does when it is made
+    except BaseException as error:  # what the class itself does when it is made
         raise RequestError(f"{text!r}: {part.name} cannot be made: {one_line(error)}") from error
+
+
+def text_of(plugin: Plugin) -> str:
+    """The canonical text form of a plugin, by which its trials are known.
+
+    Raises:
+        RequestError: if the class has a form of its own that cannot be had or names something else.
+    """
+    try:
+        with foreign_code():
+            text = str(plugin)
+    except CtrlC:
+        raise
+    except BaseException as error:
+        raise RequestError(f"{plugin.name} cannot be written as text: {one_line(error)}") from error
+    if parse(text)[0].name != plugin.name:
+        raise RequestError(f"{plugin.name} is written as {text!r}; its text form should begin with its name")
+    return text
+
+
+def _modified(method: Method, modifier: Modifier, text: str) -> Method:
+    try:
+        with foreign_code():
+            modified = modifier.modify(method)
+            if not isinstance(modified, Method):
+                returned = _shown(modified)
+                raise RequestError(f"{text!r}: modify() of {modifier.name} returned {returned}; it should be a method")
+    except (RequestError, CtrlC):
+        raise
+    except BaseException as error:
+        raise RequestError(f"{text!r}: modify() of {modifier.name}: {one_line(error)}") from error
+    return modified
 
 
 def _is_subclass(cls: Any, bases: tuple[type[Plugin], ...]) -> bool:
@@ -446,7 +489,7 @@ def _import_file(name: str, file: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[name]
+        sys.modules.pop(name, None)
         raise
     return module
 

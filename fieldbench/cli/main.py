@@ -10,7 +10,7 @@ import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, TextIO
+from typing import Annotated, TextIO, cast
 
 import typer
 
@@ -31,6 +31,7 @@ from fieldbench.cli.run import run
 from fieldbench.cli.show import show
 from fieldbench.cli.status import status
 from fieldbench.cli.table import table
+from fieldbench.cli.terminal import Output
 from fieldbench.cli.train_prior import train_prior
 from fieldbench.cli.watch import watch
 from fieldbench.errors import FieldbenchError, RequestError
@@ -105,7 +106,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> None:
     """Run a command line called ``name`` and exit as :func:`main` does."""
     _make_streams_usable()
-    code = _code_of(app, name, arguments)
+    out, err = Output(sys.stdout), Output(sys.stderr)
+    with contextlib.redirect_stdout(cast(TextIO, out)), contextlib.redirect_stderr(cast(TextIO, err)):
+        code = _code_of(app, name, arguments)
     for stream in (sys.stdout, sys.stderr):
         _empty(stream)
     sys.exit(code)
@@ -126,8 +129,6 @@ def _code_of(app: typer.Typer, name: str, arguments: Sequence[str] | None) -> in
         return WRONG_REQUEST
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
-    except BrokenPipeError:  # the reader, such as `head`, has had enough
-        return ALL_OK
     except OSError as error:  # a folder that is read-only, a disk that is full
         _complain(f"{error.filename or 'the output'}: {error.strerror or error}")
         return SOME_FAILED

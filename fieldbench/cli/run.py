@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
+from fieldbench.cli.terminal import plain_console
 
 if TYPE_CHECKING:
     from fieldbench.plan import Request
@@ -285,14 +286,12 @@ def perform(
     import shlex
     import sys
 
-    from rich.console import Console
-
     from fieldbench.cli.display import display
     from fieldbench.execution import Stop
     from fieldbench.session import interruptible
 
     stop = Stop()
-    watch = display(Console(stderr=True, highlight=False), stop)
+    watch = display(plain_console(stderr=True, highlight=False), stop)
     with interruptible(stop, watch):
         progress = session.run(fresh=fresh, retry_failed=retry_failed, watch=watch, stop=stop)
     if progress.done:

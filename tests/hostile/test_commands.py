@@ -217,7 +217,6 @@ def fieldbench_register_datasets():
 LOOKS = [
     ("list",),
     ("list", "methods"),
-    ("list", "--json"),
     ("show", "loud"),
     ("show", "sea"),
     ("plugins",),
