@@ -7,6 +7,7 @@ import importlib.metadata
 import importlib.util
 import inspect
 import json
+import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -266,7 +267,8 @@ class Registry:
 
     def _load_path(self, path: Path) -> None:
         if path.is_dir():
-            files = sorted(file for file in path.glob("*.py") if not file.name.startswith(("_", ".")))
+            named = sorted(file for file in path.glob("*.py") if not file.name.startswith(("_", ".")))
+            files = [file for file in named if file.is_file()]
         elif path.is_file():
             files = [path]
         else:
@@ -280,7 +282,8 @@ class Registry:
         text = file.read_bytes()
         source = Source(str(file), hashlib.sha256(text).hexdigest()[:12], is_file=True)
         # The same file gives the same module name in every process, so its classes can be pickled by name.
-        name = f"fieldbench_file_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
+        stem = os.fsencode(file.stem).decode(errors="replace")  # names of files are bytes where the locale is C
+        name = f"fieldbench_file_{stem}_{hashlib.sha256(os.fsencode(file)).hexdigest()[:8]}"
         try:
             with foreign_code():
                 self._register(_import_file(name, file), file.stem, source)

@@ -6,6 +6,7 @@ Commands import what they compute with when they run, so that ``fieldbench --hel
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import os
 import sys
@@ -35,6 +36,9 @@ from fieldbench.cli.terminal import Output
 from fieldbench.cli.train_prior import train_prior
 from fieldbench.cli.watch import watch
 from fieldbench.errors import FieldbenchError, RequestError
+
+#: Characters of a complaint: what goes wrong in a text of thousands is said in its first.
+LONGEST_COMPLAINT = 2000
 
 ALL_OK, SOME_FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 
@@ -131,13 +135,15 @@ def _code_of(app: typer.Typer, name: str, arguments: Sequence[str] | None) -> in
         return INTERRUPTED
     except OSError as error:  # a folder that is read-only, a disk that is full
         _complain(f"{error.filename or 'the output'}: {error.strerror or error}")
-        return SOME_FAILED
+        return WRONG_REQUEST if error.errno in (errno.ENAMETOOLONG, errno.ELOOP) else SOME_FAILED
     return outcome if isinstance(outcome, int) else ALL_OK
 
 
 def _complain(message: str) -> None:
+    line = " ".join(message.split())
+    shown = line if len(line) <= LONGEST_COMPLAINT else f"{line[:LONGEST_COMPLAINT]} ..."
     with contextlib.suppress(OSError):  # nobody is there to be told
-        print(f"fieldbench: {' '.join(message.split())}", file=sys.stderr, flush=True)
+        print(f"fieldbench: {shown}", file=sys.stderr, flush=True)
 
 
 def _make_streams_usable() -> None:
@@ -145,7 +151,7 @@ def _make_streams_usable() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open until the end
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
         sys.stdout.reconfigure(errors="replace")
 
 

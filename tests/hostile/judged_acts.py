@@ -33,7 +33,10 @@ DATASETS = [
             **ends("draw"),
             "draw-kills-itself": (FAILS, "os.killpg(0, signal.SIGKILL)"),
             "draw-closes-everything": (FAILS, "os.closerange(0, 256)"),
-            "draw-hogs-memory": (FAILS, "hoard = []\nwhile time.monotonic() < THE_END:\n    hoard.append(np.ones(2**20))"),
+            "draw-hogs-memory": (
+                FAILS,
+                "hoard = []\nwhile time.monotonic() < THE_END:\n    hoard.append(np.ones(2**20))",
+            ),
             "draw-raises": (LATER, later("raise ValueError")),
             "draw-text-exits": (
                 LATER,
@@ -54,11 +57,15 @@ DATASETS = [
             "draw-floor-text": (EITHER, later("return Field(np.ones((8, 8)), log_floor='low')")),
             "draw-field-lies": (
                 LATER,
-                later("class Odd(Field):\n    @property\n    def existing(self):\n        return np.ones((3, 3), bool)\nreturn Odd(np.ones((8, 8)))"),
+                later(
+                    "class Odd(Field):\n    @property\n    def existing(self):\n        return np.ones((3, 3), bool)\nreturn Odd(np.ones((8, 8)))"
+                ),
             ),
             "draw-axes-exit": (
                 LATER,
-                later("class Odd(Axis):\n    def __len__(self):\n        sys.exit(0)\nreturn Field(np.ones((8, 8)), (Odd('x', np.arange(8)),) * 2)"),
+                later(
+                    "class Odd(Axis):\n    def __len__(self):\n        sys.exit(0)\nreturn Field(np.ones((8, 8)), (Odd('x', np.arange(8)),) * 2)"
+                ),
             ),
             "draw-infinite-afterwards": (
                 EITHER,
@@ -73,16 +80,25 @@ DATASETS = [
                 PASSES,
                 "answer = wave(rng)\nnp.random.default_rng = lambda *_: np.random.Generator(np.random.PCG64(0))\nreturn answer",
             ),
-            "draw-patches-numpy": (PASSES, "answer = wave(rng)\nnp.mean = np.sqrt = lambda *_, **__: np.float64(0)\nreturn answer"),
+            "draw-patches-numpy": (
+                PASSES,
+                "answer = wave(rng)\nnp.mean = np.sqrt = lambda *_, **__: np.float64(0)\nreturn answer",
+            ),
             "draw-patches-metric": (PASSES, "import fieldbench.metric as m\nm.RMSE.score = lambda *_: 0.0"),
-            "draw-patches-field": (PASSES, "answer = wave(rng)\nField.existing = property(lambda self: self.values > 0)\nreturn answer"),
+            "draw-patches-field": (
+                PASSES,
+                "answer = wave(rng)\nField.existing = property(lambda self: self.values > 0)\nreturn answer",
+            ),
             "draw-patches-rivals": (
                 PASSES,
                 "for module in list(sys.modules.values()):\n    for value in list(getattr(module, '__dict__', {}).values()):\n"
                 "        if isinstance(value, type) and getattr(value, 'name', '') == 'calm':\n"
                 "            value.draw = lambda self, rng: Field(np.ones((8, 8)))",
             ),
-            "draw-warnings": (PASSES, "answer = wave(rng)\nwarnings.simplefilter('error')\nnp.seterr(all='raise')\nreturn answer"),
+            "draw-warnings": (
+                PASSES,
+                "answer = wave(rng)\nwarnings.simplefilter('error')\nnp.seterr(all='raise')\nreturn answer",
+            ),
             "draw-alarm": (PASSES, "signal.setitimer(signal.ITIMER_REAL, 0.02)"),
             "draw-recursion": (EITHER, "sys.setrecursionlimit(60)"),
         },
@@ -128,7 +144,9 @@ SAMPLERS = [
             "mask-masked": (LATER, later("return np.ma.masked_all(existing.shape, bool)")),
             "mask-subclass": (
                 EITHER,
-                later("class Odd(np.ndarray):\n    def __and__(self, other):\n        sys.exit(0)\n    __rand__ = __and__\nreturn half(existing, rng).view(Odd)"),
+                later(
+                    "class Odd(np.ndarray):\n    def __and__(self, other):\n        sys.exit(0)\n    __rand__ = __and__\nreturn half(existing, rng).view(Odd)"
+                ),
             ),
             "mask-spoils-the-field": (
                 PASSES,
@@ -188,7 +206,10 @@ NOISES = [
             "noise-dates": (LATER, later("return np.zeros(shape, 'timedelta64[s]')")),
             "noise-objects": (LATER, later("return np.full(shape, Evil())")),
             "noise-masked": (LATER, later("return np.ma.masked_all(shape)")),
-            "noise-patches": (PASSES, "answer = rng.normal(size=shape)\nnp.random.default_rng = np.where = None\nreturn answer"),
+            "noise-patches": (
+                PASSES,
+                "answer = rng.normal(size=shape)\nnp.random.default_rng = np.where = None\nreturn answer",
+            ),
             "noise-patches-rivals": (
                 PASSES,
                 "for module in list(sys.modules.values()):\n    for value in list(getattr(module, '__dict__', {}).values()):\n"
@@ -210,7 +231,10 @@ METRICS = [
         {
             **ends("score"),
             "score-raises": (FAILS, "raise ValueError"),
-            "score-text-exits": (FAILS, "class Odd(Exception):\n    def __str__(self):\n        sys.exit(0)\nraise Odd"),
+            "score-text-exits": (
+                FAILS,
+                "class Odd(Exception):\n    def __str__(self):\n        sys.exit(0)\nraise Odd",
+            ),
             "score-none": (FAILS, "return None"),
             "score-text": (FAILS, "return 'good'"),
             "score-number-text": (EITHER, "return '0.0'"),
@@ -243,7 +267,10 @@ METRICS = [
             "score-prints": (EITHER, "print('\\x1b[2J', flush=True)"),
             "score-closes-everything": (FAILS, "os.closerange(0, 256)"),
             "score-patches-rng": (EITHER, "np.random.default_rng = None"),
-            "score-patches-rivals": (EITHER, "import fieldbench.metric as m\nm.RMSE.score = m.MAE.score = lambda *_: 0.0"),
+            "score-patches-rivals": (
+                EITHER,
+                "import fieldbench.metric as m\nm.RMSE.score = m.MAE.score = lambda *_: 0.0",
+            ),
             "score-patches-numpy": (EITHER, "np.mean = np.sqrt = lambda *_, **__: np.float64(0)"),
         },
     ),

@@ -65,7 +65,10 @@ BROKEN = {
     "raises-without-text": ("raise ValueError", "ValueError"),
     "raises-group": ("raise BaseExceptionGroup('many', [KeyboardInterrupt()])", "BaseExceptionGroup: many"),
     "text-exits": ("class Odd(Exception):\n    def __str__(self):\n        raise SystemExit(0)\nraise Odd", "Odd"),
-    "text-interrupts": ("class Odd(Exception):\n    def __str__(self):\n        raise KeyboardInterrupt\nraise Odd", "Odd"),
+    "text-interrupts": (
+        "class Odd(Exception):\n    def __str__(self):\n        raise KeyboardInterrupt\nraise Odd",
+        "Odd",
+    ),
     "text-is-no-text": ("class Odd(Exception):\n    def __str__(self):\n        return 5\nraise Odd", "Odd"),
     "text-escapes": ("raise ValueError('\\x1b]0;owned\\x07\\x1b[2J first\\nsecond')", "ValueError: .*first"),
     "name-escapes": ("raise type('Odd\\x1b[31m', (Exception,), {})('x')", "Odd"),
@@ -85,7 +88,10 @@ BROKEN = {
     "hook-raises-without-text": ("{hook}    raise ValueError", "fieldbench_register_methods: ValueError"),
     "hook-returns-generator": ("{hook}    yield None", "should return a list of classes"),
     "hook-returns-text": ("{hook}    return 'classes'", "should return a list of classes"),
-    "hook-returns-nameless": ("{hook}    return [type('Mine', (fieldbench.Method,), dict(__module__=__name__))]", "needs a name"),
+    "hook-returns-nameless": (
+        "{hook}    return [type('Mine', (fieldbench.Method,), dict(__module__=__name__))]",
+        "needs a name",
+    ),
     "hook-returns-what-cannot-be-shown": (
         "class Odd:\n    def __repr__(self):\n        raise SystemExit(0)\n{hook}    return [Odd()]",
         "SystemExit|is no class derived",

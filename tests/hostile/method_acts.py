@@ -16,7 +16,11 @@ ENDINGS = [
             "exit-text": (FAILS, "sys.exit('all is well')", "all is well|exited with code"),
             "os-exit-zero": (FAILS, "os._exit(0)", "0"),
             "interrupt": (FAILS, "raise KeyboardInterrupt", "Interrupt|SIGINT|exited with code"),
-            "base-exception": (FAILS, "class Odd(BaseException): pass\nraise Odd('far up')", "Odd: far up|exited with code"),
+            "base-exception": (
+                FAILS,
+                "class Odd(BaseException): pass\nraise Odd('far up')",
+                "Odd: far up|exited with code",
+            ),
             "generator-exit": (FAILS, "raise GeneratorExit", "GeneratorExit|exited with code"),
             "stop-iteration": (FAILS, "next(iter(()))", "StopIteration"),
             "without-text": (FAILS, "raise ValueError", "ValueError"),
