@@ -82,5 +82,14 @@ def first_complaint(error: pydantic.ValidationError) -> str:
     # Where several types are allowed, that a number is not finite says more than that it is no other type.
     first = min(error.errors(), key=lambda found: found["type"] != "finite_number")
     where = ".".join(str(item) for item in first["loc"])
-    message = first["msg"].removeprefix("Value error, ")
-    return f"{where}: {message[0].lower()}{message[1:]}" if where else f"{message[0].lower()}{message[1:]}"
+    return f"{where}: {complaint(first['msg'])}" if where else complaint(first["msg"])
+
+
+def complaint(message: str) -> str:
+    """What pydantic says of one value, as the end of a sentence.
+
+    >>> complaint("Value error, The window is even")
+    'the window is even'
+    """
+    text = message.removeprefix("Value error, ").strip() or "the class refuses it and says no reason"
+    return f"{text[0].lower()}{text[1:]}"

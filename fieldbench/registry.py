@@ -22,7 +22,7 @@ import pydantic
 
 from fieldbench import datafile, hookspecs
 from fieldbench.dataset import Dataset
-from fieldbench.errors import FieldbenchError, RequestError, nearest, one_line
+from fieldbench.errors import FieldbenchError, RequestError, as_reason, complaint, nearest, one_line
 from fieldbench.foreign import CtrlC, foreign_code
 from fieldbench.method import Method, Modifier
 from fieldbench.metric import Metric
@@ -441,8 +441,7 @@ def validated(cls: type[P], part: Part, text: str) -> P:
         first = min(error.errors(), key=lambda found: found["type"] != "finite_number")
         key = ".".join(str(item) for item in first["loc"][:1]) or "its parameters"
         given = f" = {part.parameters[key]!r}" if key in part.parameters else ""
-        message = first["msg"].removeprefix("Value error, ")
-        raise RequestError(f"{text!r}: {key}{given} of {part.name}: {message[0].lower()}{message[1:]}") from None
+        raise RequestError(f"{text!r}: {key}{given} of {part.name}: {complaint(first['msg'])}") from None
     except BaseException as error:  # what the class itself does when it is made
         raise RequestError(f"{text!r}: {part.name} cannot be made: {one_line(error)}") from error
 
@@ -472,10 +471,12 @@ def _modified(method: Method, modifier: Modifier, text: str) -> Method:
             if not isinstance(modified, Method):
                 returned = _shown(modified)
                 raise RequestError(f"{text!r}: modify() of {modifier.name} returned {returned}; it should be a method")
-    except (RequestError, CtrlC):
+    except CtrlC:
         raise
     except BaseException as error:
-        raise RequestError(f"{text!r}: modify() of {modifier.name}: {one_line(error)}") from error
+        if isinstance(error, RequestError) and modifier.name in str(error):
+            raise
+        raise RequestError(f"{text!r}: modify() of {modifier.name}: {as_reason(error)}") from error
     return modified
 
 

@@ -233,7 +233,9 @@ LOOKS = [
 def test_what_plugins_say_is_printed_as_text(tmp_path: Path, look: tuple[str, ...]) -> None:
     (tmp_path / "loud.py").write_text(ESCAPING)
     (tmp_path / "bad.py").write_text("raise ValueError('\\x1b[2J\\x1b]0;owned\\x07')")
-    command(tmp_path, *look, "--plugin", "loud.py", "--plugin", "bad.py").must_be_printable(but=look == ("plugins", "bad"))
+    command(tmp_path, *look, "--plugin", "loud.py", "--plugin", "bad.py").must_be_printable(
+        but=look == ("plugins", "bad")
+    )
 
 
 @pytest.mark.parametrize(
