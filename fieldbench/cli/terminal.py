@@ -1,4 +1,4 @@
-"""What is printed: texts of plugins and files as text, never as orders to the terminal, whether or not somebody reads."""
+"""What is printed: texts of plugins and files as text, never as orders to the terminal; whether or not one reads it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def _written_out(characters: str) -> str:
 
 
 class Output:
-    """A standard stream that prints all it is given as text, and goes on when its reader, such as ``head``, has gone."""
+    """A standard stream that prints all it is given as text, and goes on when its reader (``head``) has gone."""
 
     def __init__(self, stream: TextIO, *, as_text: bool = True) -> None:
         self._stream, self._as_text = stream, as_text

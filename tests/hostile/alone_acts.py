@@ -12,29 +12,72 @@ CLASSES = [
             "made-exits": (FAILS, "sys.exit(0)"),
             "made-interrupts": (FAILS, "raise KeyboardInterrupt"),
             "made-raises": (FAILS, "raise ValueError"),
-            "made-text-exits": (FAILS, "class Odd(Exception):\n    def __str__(self):\n        sys.exit(0)\nraise Odd"),
+            "made-text-exits": (
+                FAILS,
+                """
+                class Odd(Exception):
+                    def __str__(self):
+                        sys.exit(0)
+                raise Odd
+                """,
+            ),
             "made-text-escapes": (FAILS, "raise KeyError('\\x1b[2J\\nsecond')"),
         },
     ),
     *acts(
         "complete",
         {"validator-exits": (FAILS, "pass")},
-        extra="level: int = 1\n\n@pydantic.field_validator('level')\n@classmethod\ndef check(cls, value):\n    sys.exit(0)",
+        extra="""
+                level: int = 1
+
+                @pydantic.field_validator('level')
+                @classmethod
+                def check(cls, value):
+                    sys.exit(0)
+                """,
         module="import pydantic",
     ),
     *acts(
         "complete",
         {"parameter-names-exit": (FAILS, "pass")},
-        extra="@classmethod\ndef parameter_names(cls):\n    sys.exit(0)",
+        extra="""
+                @classmethod
+                def parameter_names(cls):
+                    sys.exit(0)
+                """,
     ),
     *acts(
         "complete",
         {"parameters-return-text": (EITHER, "pass")},
-        extra="def parameters(self):\n    return 'many'",
+        extra="""
+                def parameters(self):
+                    return 'many'
+                """,
     ),
-    *acts("complete", {"text-form-exits": (FAILS, "pass")}, extra="def __str__(self):\n    sys.exit(0)"),
-    *acts("complete", {"text-form-is-none": (EITHER, "pass")}, extra="def __str__(self):\n    return None"),
-    *acts("complete", {"text-form-lies": (EITHER, "pass")}, extra="def __str__(self):\n    return 'flat'"),
+    *acts(
+        "complete",
+        {"text-form-exits": (FAILS, "pass")},
+        extra="""
+                def __str__(self):
+                    sys.exit(0)
+                """,
+    ),
+    *acts(
+        "complete",
+        {"text-form-is-none": (EITHER, "pass")},
+        extra="""
+                def __str__(self):
+                    return None
+                """,
+    ),
+    *acts(
+        "complete",
+        {"text-form-lies": (EITHER, "pass")},
+        extra="""
+                def __str__(self):
+                    return 'flat'
+                """,
+    ),
     *acts("complete", {"revision-is-evil": (EITHER, "pass")}, extra="revision = Evil()"),
     *acts("complete", {"uses-gpu-is-text": (EITHER, "pass")}, extra="uses_gpu = 'sometimes'"),
     *acts("complete", {"accepts-nothing-sensible": (EITHER, "pass")}, extra="accepts = 5"),
@@ -76,7 +119,15 @@ DATA = [
     *acts("dataset.fingerprint", {"sight-fingerprint-raises": (FAILS, "raise OSError")}),
     *acts("dataset.draw", {"metric-unknown": (FAILS, "")}, extra="metric = 'no-such'"),
     *acts("dataset.draw", {"metric-number": (FAILS, "")}, extra="metric = 5"),
-    *acts("dataset.draw", {"metric-exits": (FAILS, "")}, extra="@property\ndef metric(self):\n    sys.exit(0)"),
+    *acts(
+        "dataset.draw",
+        {"metric-exits": (FAILS, "")},
+        extra="""
+                @property
+                def metric(self):
+                    sys.exit(0)
+                """,
+    ),
     *acts("dataset.draw", {"metric-inapplicable": (FAILS, "")}, extra="metric = 'slnre'"),
     *acts("dataset.draw", {"sampler-unknown": (FAILS, "")}, extra="default_sampler = 'no-such'"),
     *acts("dataset.draw", {"sampler-none": (FAILS, "")}, extra="default_sampler = None"),

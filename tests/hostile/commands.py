@@ -19,7 +19,7 @@ import psutil
 from tests.hostile.plugins import HONEST, Act, scores_of
 
 #: Seconds after which a command counts as one that never ends.
-OUTER_LIMIT = 150.0
+OUTER_LIMIT = 200.0
 
 #: What every run here is told: where it works and how long a trial may take.
 LIMITS = ("--device", "cpu", "--timeout", "3", "--memory-limit", "1GiB")

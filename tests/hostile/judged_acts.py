@@ -10,7 +10,7 @@ from tests.hostile.plugins import EITHER, FAILS, LATER, PASSES, acts
 
 def later(body: str) -> str:
     """The act, once the look at the data before a run is over: at any other draw than the very first."""
-    return "if not first_seen(rng.random()):\n" + textwrap.indent(body, "    ")
+    return "if not first_seen(rng.random()):\n" + textwrap.indent(textwrap.dedent(body).strip(), "    ")
 
 
 ENDS = {
@@ -35,12 +35,21 @@ DATASETS = [
             "draw-closes-everything": (FAILS, "os.closerange(0, 256)"),
             "draw-hogs-memory": (
                 FAILS,
-                "hoard = []\nwhile time.monotonic() < THE_END:\n    hoard.append(np.ones(2**20))",
+                """
+                hoard = []
+                while time.monotonic() < THE_END:
+                    hoard.append(np.ones(2**20))
+                """,
             ),
             "draw-raises": (LATER, later("raise ValueError")),
             "draw-text-exits": (
                 LATER,
-                later("class Odd(Exception):\n    def __str__(self):\n        sys.exit(0)\nraise Odd"),
+                later("""
+                class Odd(Exception):
+                    def __str__(self):
+                        sys.exit(0)
+                raise Odd
+                """),
             ),
             "draw-text-escapes": (LATER, later("raise ValueError('\\x1b[2J first\\nsecond')")),
             "draw-nan": (LATER, later("return Field(np.full((8, 8), np.nan))")),
@@ -48,7 +57,13 @@ DATASETS = [
             "draw-none": (LATER, later("return None")),
             "draw-evil": (LATER, later("return Evil()")),
             "draw-class": (LATER, later("return Field")),
-            "draw-mock": (LATER, later("from unittest.mock import MagicMock\nreturn MagicMock()")),
+            "draw-mock": (
+                LATER,
+                later("""
+                from unittest.mock import MagicMock
+                return MagicMock()
+                """),
+            ),
             "draw-changes-shape": (EITHER, later("return Field(np.ones((2, 3, 4)))")),
             "draw-changes-unit": (EITHER, later("return Field(np.ones((8, 8)), unit='\\x1b[31mm')")),
             "draw-unit-is-no-text": (EITHER, later("return Field(np.ones((8, 8)), unit=Evil(), quantity=5)")),
@@ -58,18 +73,34 @@ DATASETS = [
             "draw-field-lies": (
                 LATER,
                 later(
-                    "class Odd(Field):\n    @property\n    def existing(self):\n        return np.ones((3, 3), bool)\nreturn Odd(np.ones((8, 8)))"
+                    """
+                class Odd(Field):
+                    @property
+                    def existing(self):
+                        return np.ones((3, 3), bool)
+                return Odd(np.ones((8, 8)))
+                """
                 ),
             ),
             "draw-axes-exit": (
                 LATER,
                 later(
-                    "class Odd(Axis):\n    def __len__(self):\n        sys.exit(0)\nreturn Field(np.ones((8, 8)), (Odd('x', np.arange(8)),) * 2)"
+                    """
+                class Odd(Axis):
+                    def __len__(self):
+                        sys.exit(0)
+                return Field(np.ones((8, 8)), (Odd('x', np.arange(8)),) * 2)
+                """
                 ),
             ),
             "draw-infinite-afterwards": (
                 EITHER,
-                later("field = wave(rng)\nfield.values.setflags(write=True)\nfield.values[:] = np.inf\nreturn field"),
+                later("""
+                field = wave(rng)
+                field.values.setflags(write=True)
+                field.values[:] = np.inf
+                return field
+                """),
             ),
             "draw-huge": (LATER, later("return Field(np.broadcast_to(0.0, (2**17, 2**17)))")),
             "draw-differs-by-call": (EITHER, "return Field(np.random.default_rng().normal(size=(8, 8)))"),
@@ -78,26 +109,52 @@ DATASETS = [
             "draw-prints": (PASSES, "print('\\x1b[2J' * 10**6, flush=True)"),
             "draw-patches-rng": (
                 PASSES,
-                "answer = wave(rng)\nnp.random.default_rng = lambda *_: np.random.Generator(np.random.PCG64(0))\nreturn answer",
+                """
+                answer = wave(rng)
+                np.random.default_rng = lambda *_: np.random.Generator(np.random.PCG64(0))
+                return answer
+                """,
             ),
             "draw-patches-numpy": (
                 PASSES,
-                "answer = wave(rng)\nnp.mean = np.sqrt = lambda *_, **__: np.float64(0)\nreturn answer",
+                """
+                answer = wave(rng)
+                np.mean = np.sqrt = lambda *_, **__: np.float64(0)
+                return answer
+                """,
             ),
-            "draw-patches-metric": (PASSES, "import fieldbench.metric as m\nm.RMSE.score = lambda *_: 0.0"),
+            "draw-patches-metric": (
+                PASSES,
+                """
+                import fieldbench.metric as m
+                m.RMSE.score = lambda *_: 0.0
+                """,
+            ),
             "draw-patches-field": (
                 PASSES,
-                "answer = wave(rng)\nField.existing = property(lambda self: self.values > 0)\nreturn answer",
+                """
+                answer = wave(rng)
+                Field.existing = property(lambda self: self.values > 0)
+                return answer
+                """,
             ),
             "draw-patches-rivals": (
                 PASSES,
-                "for module in list(sys.modules.values()):\n    for value in list(getattr(module, '__dict__', {}).values()):\n"
-                "        if isinstance(value, type) and getattr(value, 'name', '') == 'calm':\n"
-                "            value.draw = lambda self, rng: Field(np.ones((8, 8)))",
+                """
+                for module in list(sys.modules.values()):
+                    for value in list(getattr(module, '__dict__', {}).values()):
+                        if isinstance(value, type) and getattr(value, 'name', '') == 'calm':
+                            value.draw = lambda self, rng: Field(np.ones((8, 8)))
+                """,
             ),
             "draw-warnings": (
                 PASSES,
-                "answer = wave(rng)\nwarnings.simplefilter('error')\nnp.seterr(all='raise')\nreturn answer",
+                """
+                answer = wave(rng)
+                warnings.simplefilter('error')
+                np.seterr(all='raise')
+                return answer
+                """,
             ),
             "draw-alarm": (PASSES, "signal.setitimer(signal.ITIMER_REAL, 0.02)"),
             "draw-recursion": (EITHER, "sys.setrecursionlimit(60)"),
@@ -145,21 +202,47 @@ SAMPLERS = [
             "mask-subclass": (
                 EITHER,
                 later(
-                    "class Odd(np.ndarray):\n    def __and__(self, other):\n        sys.exit(0)\n    __rand__ = __and__\nreturn half(existing, rng).view(Odd)"
+                    """
+                class Odd(np.ndarray):
+                    def __and__(self, other):
+                        sys.exit(0)
+                    __rand__ = __and__
+                return half(existing, rng).view(Odd)
+                """
                 ),
             ),
             "mask-spoils-the-field": (
                 PASSES,
-                "existing.setflags(write=True)\nanswer = half(existing, rng)\nexisting[:] = False\nreturn answer",
+                """
+                existing.setflags(write=True)
+                answer = half(existing, rng)
+                existing[:] = False
+                return answer
+                """,
             ),
             "mask-spoils-the-axes": (
                 PASSES,
-                "for axis in axes:\n    axis.coordinates.setflags(write=True)\n    axis.coordinates[:] = 0.0",
+                """
+                for axis in axes:
+                    axis.coordinates.setflags(write=True)
+                    axis.coordinates[:] = 0.0
+                """,
             ),
-            "mask-patches-rng": (PASSES, "answer = half(existing, rng)\nnp.random.default_rng = None\nreturn answer"),
+            "mask-patches-rng": (
+                PASSES,
+                """
+                answer = half(existing, rng)
+                np.random.default_rng = None
+                return answer
+                """,
+            ),
             "mask-patches-rivals": (
                 PASSES,
-                "import fieldbench.sensing as s\ns.RandomEntries.draw = lambda self, existing, *_: existing\ns.observe = None",
+                """
+                import fieldbench.sensing as s
+                s.RandomEntries.draw = lambda self, existing, *_: existing
+                s.observe = None
+                """,
             ),
         },
     ),
@@ -181,7 +264,10 @@ WITHHELD = [
             "withhold-evil": (FAILS, "return Evil()"),
             "withhold-widens-the-mask": (
                 EITHER,
-                "observation.mask.setflags(write=True)\nobservation.mask[:] = True",
+                """
+                observation.mask.setflags(write=True)
+                observation.mask[:] = True
+                """,
             ),
         },
     ),
@@ -208,13 +294,20 @@ NOISES = [
             "noise-masked": (LATER, later("return np.ma.masked_all(shape)")),
             "noise-patches": (
                 PASSES,
-                "answer = rng.normal(size=shape)\nnp.random.default_rng = np.where = None\nreturn answer",
+                """
+                answer = rng.normal(size=shape)
+                np.random.default_rng = np.where = None
+                return answer
+                """,
             ),
             "noise-patches-rivals": (
                 PASSES,
-                "for module in list(sys.modules.values()):\n    for value in list(getattr(module, '__dict__', {}).values()):\n"
-                "        if isinstance(value, type) and getattr(value, 'name', '') == 'none':\n"
-                "            value.draw = lambda self, shape, rng: np.ones(shape)",
+                """
+                for module in list(sys.modules.values()):
+                    for value in list(getattr(module, '__dict__', {}).values()):
+                        if isinstance(value, type) and getattr(value, 'name', '') == 'none':
+                            value.draw = lambda self, shape, rng: np.ones(shape)
+                """,
             ),
         },
     ),
@@ -233,7 +326,12 @@ METRICS = [
             "score-raises": (FAILS, "raise ValueError"),
             "score-text-exits": (
                 FAILS,
-                "class Odd(Exception):\n    def __str__(self):\n        sys.exit(0)\nraise Odd",
+                """
+                class Odd(Exception):
+                    def __str__(self):
+                        sys.exit(0)
+                raise Odd
+                """,
             ),
             "score-none": (FAILS, "return None"),
             "score-text": (FAILS, "return 'good'"),
@@ -243,33 +341,65 @@ METRICS = [
             "score-huge": (FAILS, "return 10**5000"),
             "score-evil": (FAILS, "return Evil()"),
             "score-nan": (EITHER, "return float('nan')"),
-            "score-float-exits": (FAILS, "class Odd:\n    def __float__(self):\n        sys.exit(0)\nreturn Odd()"),
+            "score-float-exits": (
+                FAILS,
+                """
+                class Odd:
+                    def __float__(self):
+                        sys.exit(0)
+                return Odd()
+                """,
+            ),
             "score-zeroes-truth": (
                 EITHER,
-                "truth.setflags(write=True)\ntruth[:] = 0.0",
+                """
+                truth.setflags(write=True)
+                truth[:] = 0.0
+                """,
             ),
             "score-improves-estimate": (
                 EITHER,
-                "estimate.setflags(write=True)\nestimate[:] = truth",
+                """
+                estimate.setflags(write=True)
+                estimate[:] = truth
+                """,
             ),
             "score-zeroes-what-it-views": (
                 EITHER,
-                "for array in (truth, estimate):\n    while array is not None:\n        if isinstance(array, np.ndarray):\n"
-                "            array.setflags(write=True)\n            array[...] = 0.0\n        array = getattr(array, 'base', None)",
+                """
+                for array in (truth, estimate):
+                    while array is not None:
+                        if isinstance(array, np.ndarray):
+                            array.setflags(write=True)
+                            array[...] = 0.0
+                        array = getattr(array, 'base', None)
+                """,
             ),
             "score-zeroes-callers-arrays": (
                 EITHER,
-                "frame = sys._getframe()\nwhile frame:\n    for thing in list(frame.f_locals.values()):\n"
-                "        for array in within(thing, 2):\n            if isinstance(array, np.ndarray) and array.dtype == float:\n"
-                "                try:\n                    array.setflags(write=True)\n                    array[...] = 0.0\n"
-                "                except ValueError:\n                    pass\n    frame = frame.f_back",
+                """
+                frame = sys._getframe()
+                while frame:
+                    for thing in list(frame.f_locals.values()):
+                        for array in within(thing, 2):
+                            if isinstance(array, np.ndarray) and array.dtype == float:
+                                try:
+                                    array.setflags(write=True)
+                                    array[...] = 0.0
+                                except ValueError:
+                                    pass
+                    frame = frame.f_back
+                """,
             ),
             "score-prints": (EITHER, "print('\\x1b[2J', flush=True)"),
             "score-closes-everything": (FAILS, "os.closerange(0, 256)"),
             "score-patches-rng": (EITHER, "np.random.default_rng = None"),
             "score-patches-rivals": (
                 EITHER,
-                "import fieldbench.metric as m\nm.RMSE.score = m.MAE.score = lambda *_: 0.0",
+                """
+                import fieldbench.metric as m
+                m.RMSE.score = m.MAE.score = lambda *_: 0.0
+                """,
             ),
             "score-patches-numpy": (EITHER, "np.mean = np.sqrt = lambda *_, **__: np.float64(0)"),
         },
@@ -281,7 +411,13 @@ METRICS = [
             "applies-raises": (FAILS, "raise ValueError"),
             "applies-array": (FAILS, "return np.zeros(2)"),
             "applies-evil": (EITHER, "return Evil()"),
-            "applies-zeroes-the-field": (EITHER, "field.values.setflags(write=True)\nfield.values[:] = 0.0"),
+            "applies-zeroes-the-field": (
+                EITHER,
+                """
+                field.values.setflags(write=True)
+                field.values[:] = 0.0
+                """,
+            ),
             "applies-empties-the-field": (EITHER, "object.__setattr__(field, 'valid', field.values > 9)"),
         },
     ),
@@ -291,7 +427,13 @@ METRICS = [
             **ends("adapts"),
             "adapts-to-none": (FAILS, "return None"),
             "adapts-to-text": (FAILS, "return 'rmse'"),
-            "adapts-to-a-rival": (EITHER, "import fieldbench.metric as m\nreturn m.RMSE()"),
+            "adapts-to-a-rival": (
+                EITHER,
+                """
+                import fieldbench.metric as m
+                return m.RMSE()
+                """,
+            ),
         },
     ),
 ]

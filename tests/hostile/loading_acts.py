@@ -16,26 +16,27 @@ LATER_IMPORTS = [
             "import-raises": (FAILS, "raise ImportError('half written')", "half written"),
             "import-text-exits": (
                 FAILS,
-                "class Odd(Exception):\n    def __str__(self):\n        sys.exit(0)\nraise Odd",
+                """
+                class Odd(Exception):
+                    def __str__(self):
+                        sys.exit(0)
+                raise Odd
+                """,
             ),
             "import-segfault": (FAILS, "segfault()"),
             "import-closes-everything": (FAILS, "os.closerange(3, 256)"),
             "import-forgets-its-hook": (FAILS, "fieldbench.hookimpl = lambda function: function"),
-            "import-writes-to-descriptors": (
-                EITHER,
-                """
-                for to in range(3, 20):
-                    try:
-                        os.set_blocking(to, False)
-                        os.write(to, bytes(range(256)))
-                    except OSError:
-                        pass
-                """,
-            ),
+            "import-writes-to-descriptors": (EITHER, "write_everywhere(bytes(range(256)))"),
             "import-forks": (EITHER, "os.fork()"),
             "import-daemon": (PASSES, "daemon()"),
             "import-patches-numpy": (PASSES, "np.sqrt = np.abs = np.isfinite = lambda *_, **__: np.float64(0)"),
-            "import-patches-metric": (PASSES, "import fieldbench.metric as m\nm.RMSE.score = lambda *_: 0.0"),
+            "import-patches-metric": (
+                PASSES,
+                """
+                import fieldbench.metric as m
+                m.RMSE.score = lambda *_: 0.0
+                """,
+            ),
             "import-patches-base-class": (EITHER, "fieldbench.Method.__init_subclass__ = None"),
             "import-prints": (PASSES, "print('\\x1b[2J' * 10**5, flush=True)"),
         },
@@ -57,30 +58,107 @@ GROUPS = {
 
 #: Lines of a module that cannot be a plugin, and a pattern of the one line that is said about each.
 BROKEN = {
-    "exits": ("import sys\nsys.exit(0)", "SystemExit"),
-    "exits-with-none": ("import sys\nsys.exit()", "SystemExit"),
-    "exits-with-text": ("import sys\nsys.exit('all is well')", "SystemExit: all is well"),
+    "exits": (
+        """
+                import sys
+                sys.exit(0)
+                """,
+        "SystemExit",
+    ),
+    "exits-with-none": (
+        """
+                import sys
+                sys.exit()
+                """,
+        "SystemExit",
+    ),
+    "exits-with-text": (
+        """
+                import sys
+                sys.exit('all is well')
+                """,
+        "SystemExit: all is well",
+    ),
     "interrupts": ("raise KeyboardInterrupt", "KeyboardInterrupt"),
-    "raises-far-up": ("class Odd(BaseException): pass\nraise Odd('far up')", "Odd: far up"),
+    "raises-far-up": (
+        """
+                class Odd(BaseException): pass
+                raise Odd('far up')
+                """,
+        "Odd: far up",
+    ),
     "raises-without-text": ("raise ValueError", "ValueError"),
     "raises-group": ("raise BaseExceptionGroup('many', [KeyboardInterrupt()])", "BaseExceptionGroup: many"),
-    "text-exits": ("class Odd(Exception):\n    def __str__(self):\n        raise SystemExit(0)\nraise Odd", "Odd"),
-    "text-interrupts": (
-        "class Odd(Exception):\n    def __str__(self):\n        raise KeyboardInterrupt\nraise Odd",
+    "text-exits": (
+        """
+                class Odd(Exception):
+                    def __str__(self):
+                        raise SystemExit(0)
+                raise Odd
+                """,
         "Odd",
     ),
-    "text-is-no-text": ("class Odd(Exception):\n    def __str__(self):\n        return 5\nraise Odd", "Odd"),
+    "text-interrupts": (
+        """
+                class Odd(Exception):
+                    def __str__(self):
+                        raise KeyboardInterrupt
+                raise Odd
+                """,
+        "Odd",
+    ),
+    "text-is-no-text": (
+        """
+                class Odd(Exception):
+                    def __str__(self):
+                        return 5
+                raise Odd
+                """,
+        "Odd",
+    ),
     "text-escapes": ("raise ValueError('\\x1b]0;owned\\x07\\x1b[2J first\\nsecond')", "ValueError: .*first"),
     "name-escapes": ("raise type('Odd\\x1b[31m', (Exception,), {})('x')", "Odd"),
     "cause-exits": (
-        "class Odd(Exception):\n    def __str__(self):\n        raise SystemExit(0)\nraise ValueError('top') from Odd()",
+        """
+                class Odd(Exception):
+                    def __str__(self):
+                        raise SystemExit(0)
+                raise ValueError('top') from Odd()
+                """,
         "ValueError: top",
     ),
-    "recursion": ("def again():\n    again()\nagain()", "RecursionError"),
-    "replaces-itself": ("import sys\nsys.modules[__name__] = None\nraise ValueError('gone')", "ValueError: gone"),
-    "removes-itself": ("import sys\ndel sys.modules[__name__]\nraise ValueError('gone')", "ValueError: gone"),
+    "recursion": (
+        """
+                def again():
+                    again()
+                again()
+                """,
+        "RecursionError",
+    ),
+    "replaces-itself": (
+        """
+                import sys
+                sys.modules[__name__] = None
+                raise ValueError('gone')
+                """,
+        "ValueError: gone",
+    ),
+    "removes-itself": (
+        """
+                import sys
+                del sys.modules[__name__]
+                raise ValueError('gone')
+                """,
+        "ValueError: gone",
+    ),
     "api-is-evil": (
-        "class Odd:\n    def __eq__(self, other):\n        raise SystemExit(0)\n    __ne__ = __eq__\nFIELDBENCH_API = Odd()",
+        """
+                class Odd:
+                    def __eq__(self, other):
+                        raise SystemExit(0)
+                    __ne__ = __eq__
+                FIELDBENCH_API = Odd()
+                """,
         "SystemExit",
     ),
     "hook-exits": ("{hook}    raise SystemExit(0)", "fieldbench_register_methods: SystemExit"),
@@ -93,40 +171,97 @@ BROKEN = {
         "needs a name",
     ),
     "hook-returns-what-cannot-be-shown": (
-        "class Odd:\n    def __repr__(self):\n        raise SystemExit(0)\n{hook}    return [Odd()]",
+        """
+                class Odd:
+                    def __repr__(self):
+                        raise SystemExit(0)
+                {hook}    return [Odd()]
+                """,
         "SystemExit|is no class derived",
     ),
     "hook-returns-list-that-exits": (
-        "class Odd(list):\n    def __iter__(self):\n        raise SystemExit(0)\n{hook}    return Odd()",
+        """
+                class Odd(list):
+                    def __iter__(self):
+                        raise SystemExit(0)
+                {hook}    return Odd()
+                """,
         "SystemExit",
     ),
     "hook-returns-class-that-exits": (
-        "class Meta(type(fieldbench.Method)):\n    def __getattribute__(cls, name):\n        raise SystemExit(0)\n"
-        "class Odd(fieldbench.Method, metaclass=Meta):\n    pass\n{hook}    return [Odd]",
+        """
+                class Meta(type(fieldbench.Method)):
+                    def __getattribute__(cls, name):
+                        raise SystemExit(0)
+                class Odd(fieldbench.Method, metaclass=Meta):
+                    pass
+                {hook}    return [Odd]
+                """,
         "SystemExit|PydanticUserError|metaclass",
     ),
     "hook-returns-name-that-escapes": (
-        "class Odd(fieldbench.Method):\n    'x'\n    name = '\\x1b[31m'\n    def complete(self, *_, **__): pass\n{hook}    return [Odd]",
+        r"""
+                class Odd(fieldbench.Method):
+                    'x'
+                    name = '\x1b[31m'
+                    def complete(self, *_, **__): pass
+                {hook}    return [Odd]
+                """,
         "needs a name",
     ),
     "hook-is-a-class": (
-        "@fieldbench.hookimpl\nclass fieldbench_register_methods:\n    pass",
+        """
+                @fieldbench.hookimpl
+                class fieldbench_register_methods:
+                    pass
+                """,
         "fieldbench_register_methods is not marked|no hook",
     ),
     "hook-signature-exits": (
-        "def signature(*_):\n    raise SystemExit(0)\n{hook}    return []\nfieldbench_register_methods.__signature__ = 5",
+        """
+                def signature(*_):
+                    raise SystemExit(0)
+                {hook}    return []
+                fieldbench_register_methods.__signature__ = 5
+                """,
         "TypeError",
     ),
-    "class-body-exits": ("class Mine(fieldbench.Method):\n    name = 'mine'\n    raise SystemExit(0)", "SystemExit"),
-    "class-keyword": ("class Mine(fieldbench.Method, frozen=1 / 0):\n    name = 'mine'", "ZeroDivisionError"),
+    "class-body-exits": (
+        """
+                class Mine(fieldbench.Method):
+                    name = 'mine'
+                    raise SystemExit(0)
+                """,
+        "SystemExit",
+    ),
+    "class-keyword": (
+        """
+                class Mine(fieldbench.Method, frozen=1 / 0):
+                    name = 'mine'
+                """,
+        "ZeroDivisionError",
+    ),
     "metaclass-exits": (
-        "class Meta(type(fieldbench.Method)):\n    def __new__(cls, *_, **__):\n        raise SystemExit(0)\n"
-        "class Mine(fieldbench.Method, metaclass=Meta):\n    name = 'mine'",
+        """
+                class Meta(type(fieldbench.Method)):
+                    def __new__(cls, *_, **__):
+                        raise SystemExit(0)
+                class Mine(fieldbench.Method, metaclass=Meta):
+                    name = 'mine'
+                """,
         "SystemExit",
     ),
     "name-raises": (
-        "class Odd:\n    def __get__(self, *_):\n        raise SystemExit(0)\nclass Mine(fieldbench.Method):\n    'x'\n"
-        "    def complete(self, *_, **__): pass\ntype.__setattr__(Mine, 'name', Odd())\n{hook}    return [Mine]",
+        """
+                class Odd:
+                    def __get__(self, *_):
+                        raise SystemExit(0)
+                class Mine(fieldbench.Method):
+                    'x'
+                    def complete(self, *_, **__): pass
+                type.__setattr__(Mine, 'name', Odd())
+                {hook}    return [Mine]
+                """,
         "SystemExit",
     ),
     "no-text": ("\x00", "SyntaxError|ValueError"),

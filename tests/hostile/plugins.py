@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,7 @@ FAILS = "fails"  # a failed row that says why
 TIMES_OUT = "times out"  # the time limit ends it
 PASSES = "passes"  # it is harmless: the row has the score that an honest method would have
 LATER = "later"  # it works at first, so that the run begins; later trials fail
+HARMS_ITSELF = "harms itself"  # its own trials may fail or score badly, as it likes
 EITHER = "either"  # both are right, as long as no wrong score is kept
 
 #: Every act can use these. A loop and a sleep end by themselves some day, in case nobody ends them.
@@ -30,7 +32,7 @@ import numpy as np
 import fieldbench
 from fieldbench.field import Axis, Field
 
-THE_END = time.monotonic() + 100
+THE_END = time.monotonic() + 400
 
 
 def flat(observation):
@@ -45,7 +47,7 @@ def loop():
 
 def sleep_deaf():
     signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
-    time.sleep(100)
+    time.sleep(400)
 
 
 def segfault():
@@ -59,6 +61,16 @@ def daemon():
         if os.fork() == 0:
             time.sleep(20)
         os._exit(0)
+
+
+def write_everywhere(data):
+    """Write to every descriptor that could be somebody's channel."""
+    for to in range(3, 20):
+        try:
+            os.set_blocking(to, False)
+            os.write(to, data)
+        except OSError:
+            pass
 
 
 def memory():
@@ -339,11 +351,15 @@ class Act:
             TIMES_OUT: {"timeout"},
             PASSES: {"ok"},
             LATER: {"ok", *FAILURES},
+            HARMS_ITSELF: {"ok", *FAILURES},
             EITHER: {"ok", "not-applicable", *FAILURES},
         }
         assert status in allowed[self.wants], (status, reason)
-        if status == "ok":
-            assert honest is None or scores_of(row) == honest
+        if status == "ok" and honest is not None:
+            scores = scores_of(row)
+            assert scores == honest or (self.wants == HARMS_ITSELF and scores["rmse"] > 0.9 * honest["rmse"])
+        elif status == "ok":
+            assert all(map(math.isfinite, scores_of(row).values()))
         else:
             assert reason.strip()
             assert len(reason.splitlines()) == 1

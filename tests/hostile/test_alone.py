@@ -8,7 +8,6 @@ import pytest
 
 from tests.hostile.alone_acts import ACTS
 from tests.hostile.commands import LIMITS, Ran, command, scores_of
-from tests.hostile.conftest import Runner
 from tests.hostile.plugins import FAILS, HEADLINE, HONEST, Act
 
 pytestmark = pytest.mark.hostile

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     files = []
     for name, (source, _) in BROKEN.items():
         files += ["--plugin", str(folder / f"bad-{name}.py")]
-        (folder / f"bad-{name}.py").write_text("import fieldbench\n" + source.replace("{hook}", HOOK))
+        (folder / f"bad-{name}.py").write_text("import fieldbench\n" + textwrap.dedent(source).replace("{hook}", HOOK))
     return command(folder, "plugins", *files, environment={"COLUMNS": "1000"})
 
 
@@ -40,7 +41,7 @@ def test_one_line_names_the_plugin_and_what_is_wrong_with_it(told: Ran, name: st
 @pytest.mark.parametrize("name", ["exits", "interrupts", "hook-exits", "hook-interrupts", "text-exits"])
 def test_a_run_without_it_goes_on_and_one_with_it_is_refused(tmp_path: Path, reference: Ran, name: str) -> None:
     bad, honest = tmp_path / "bad.py", tmp_path / "honest_plugins.py"
-    bad.write_text("import fieldbench\n" + BROKEN[name][0].replace("{hook}", HOOK))
+    bad.write_text("import fieldbench\n" + textwrap.dedent(BROKEN[name][0]).replace("{hook}", HOOK))
     honest.write_text(HONEST)
     rest = ["--datasets", "calm", "--plugin", str(bad), "--plugin", str(honest), *LIMITS, "--trials", "1"]
     done = command(tmp_path, "run", "--methods", "flat", *rest, "--out", "kept")
@@ -54,7 +55,7 @@ def test_what_a_plugin_changes_where_the_request_is_read_changes_no_digit(
     tmp_path: Path, reference: Ran, name: str
 ) -> None:
     odd, honest = tmp_path / "odd.py", tmp_path / "honest_plugins.py"
-    odd.write_text(f"import fieldbench\n{ODD[name]}\n{HOOK}    return []\n")
+    odd.write_text(f"import fieldbench\n{textwrap.dedent(ODD[name])}\n{HOOK}    return []\n")
     honest.write_text(HONEST)
     what = ["--methods", "honest,flat,nearest", "--datasets", "calm", "--trials", "2", "--out", "kept"]
     done = command(tmp_path, "run", *what, "--plugin", str(odd), "--plugin", str(honest), *LIMITS)
