@@ -37,7 +37,7 @@ from fieldbench.cli.train_prior import train_prior
 from fieldbench.cli.watch import watch
 from fieldbench.errors import FieldbenchError, RequestError
 
-#: Characters of a complaint: what goes wrong in a text of thousands is said in its first.
+#: Characters of a complaint; one that quotes a longer text leaves out its middle.
 LONGEST_COMPLAINT = 2000
 
 ALL_OK, SOME_FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
@@ -141,7 +141,8 @@ def _code_of(app: typer.Typer, name: str, arguments: Sequence[str] | None) -> in
 
 def _complain(message: str) -> None:
     line = " ".join(message.split())
-    shown = line if len(line) <= LONGEST_COMPLAINT else f"{line[:LONGEST_COMPLAINT]} ..."
+    half = LONGEST_COMPLAINT // 2
+    shown = line if len(line) <= LONGEST_COMPLAINT else f"{line[:half]} ... {line[-half:]}"
     with contextlib.suppress(OSError):  # nobody is there to be told
         print(f"fieldbench: {shown}", file=sys.stderr, flush=True)
 

@@ -1003,7 +1003,10 @@ LEAKS = [
             ),
             "takes-module-variables": (
                 PASSES,
-                "return stolen([dict(getattr(module, '__dict__', {})) for module in [*sys.modules.values()]], observation)",
+                """
+                modules = [dict(getattr(module, '__dict__', {})) for module in [*sys.modules.values()]]
+                return stolen(modules, observation)
+                """,
             ),
             "takes-the-base-of-views": (
                 PASSES,
