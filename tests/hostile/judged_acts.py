@@ -33,14 +33,7 @@ DATASETS = [
             **ends("draw"),
             "draw-kills-itself": (FAILS, "os.killpg(0, signal.SIGKILL)"),
             "draw-closes-everything": (FAILS, "os.closerange(0, 256)"),
-            "draw-hogs-memory": (
-                FAILS,
-                """
-                hoard = []
-                while time.monotonic() < THE_END:
-                    hoard.append(np.ones(2**20))
-                """,
-            ),
+            "draw-hogs-memory": (FAILS, "hog()"),
             "draw-raises": (LATER, later("raise ValueError")),
             "draw-text-exits": (
                 LATER,
@@ -460,7 +453,6 @@ METRIC_GROUPS = {
     group.name: group
     for group in (
         Group("metrics", tuple(METRICS), ("--jobs", "1")),
-        Group("metrics-beside", tuple(METRICS), ("--jobs", "2")),
         Group("slow-metrics", tuple(SLOW_METRICS), ("--jobs", "2"), trials=1),
     )
 }

@@ -51,7 +51,6 @@ GROUPS = {
     group.name: group
     for group in (
         Group("later-imports", tuple(LATER_IMPORTS), ("--jobs", "1")),
-        Group("later-imports-beside", tuple(LATER_IMPORTS), ("--jobs", "2")),
         Group("slow-imports", tuple(SLOW_IMPORTS), ("--jobs", "2"), trials=1),
     )
 }

@@ -50,6 +50,14 @@ def sleep_deaf():
     time.sleep(400)
 
 
+def hog():
+    """Three times the memory that the tests allow, not more: nobody may notice it at once."""
+    hoard = []
+    for _ in range(384):
+        hoard.append(np.ones(2**20))
+        time.sleep(0.003)
+
+
 def segfault():
     ctypes.string_at(0)
 
