@@ -7,7 +7,7 @@ import pytest
 from tests.hostile.commands import Group, Ran, scores_of
 from tests.hostile.conftest import Runner
 from tests.hostile.judged_acts import GROUPS, METRIC_GROUPS
-from tests.hostile.plugins import EITHER, FAILS, LATER, Act
+from tests.hostile.plugins import FAILS, LATER, Act
 
 pytestmark = pytest.mark.hostile
 METHODS = ("flat", "nearest")
@@ -60,10 +60,9 @@ def test_the_command_ends_as_it_should(ran: Runner, reference: Ran, group: Group
             assert scores_of(row) == reference.scores(row["trial"], method=row["method"])
 
 
-def test_every_kind_of_act_is_there() -> None:
+def test_there_are_acts_enough() -> None:
     from tests.hostile import alone_acts, loading_acts, method_acts
 
     tables = (GROUPS, METRIC_GROUPS, method_acts.GROUPS, loading_acts.GROUPS)
     together = {str(act) for groups in tables for group in groups.values() for act in group.acts}
     assert len(together | {str(act) for act in alone_acts.ACTS}) >= 150
-    assert EITHER
