@@ -37,6 +37,8 @@ def reference(text: str) -> str:
         if _REFERENCE.match(text):
             return text
         raise ValueError(f"{str(path)!r} is not there; give a file or a folder of files")
+    if not path.is_file() and not path.is_dir():
+        raise ValueError(f"{str(path)!r} is a device or pipe; give a file or a folder of files")
     name = re.sub(r"[^\w.-]", "_", path.name, flags=re.ASCII)
     found = f"{name}#{content_hash(path)[:12]}"
     _locations[found] = path

@@ -63,11 +63,12 @@ def one_line(error: BaseException) -> str:
     >>> one_line(ValueError("no such axis\\nsee the manual"))
     'ValueError: no such axis'
     """
+    name = " ".join(type(error).__name__.split())
     try:
         lines = str(error).strip().splitlines()
-    except Exception:  # it cannot even say what it is
+    except BaseException:  # it cannot even say what it is
         lines = []
-    line = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    line = f"{name}: {lines[0]}" if lines else name
     return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} ..."
 
 
@@ -92,7 +93,7 @@ def complaint(error: pydantic.ValidationError) -> Complaint:
     """The first complaint in its parts."""
     # Where several types are allowed, that a number is not finite says more than that it is no other type.
     first = min(error.errors(), key=lambda found: found["type"] != "finite_number")
-    message = first["msg"].removeprefix("Value error, ")
+    message = first["msg"].removeprefix("Value error, ").strip() or "the class refuses it and says no reason"
     return Complaint(tuple(map(str, first["loc"])), first["input"], message[0].lower() + message[1:])
 
 

@@ -11,12 +11,13 @@ from typing import Annotated, Protocol
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic import Field as Limited
 
-from fieldbench.errors import RequestError
+from fieldbench.errors import RequestError, as_reason
+from fieldbench.foreign import CtrlC, foreign_code
 from fieldbench.identity import cell_identity
 from fieldbench.metric import Metric
 from fieldbench.plugin import Plugin
 from fieldbench.records import LARGEST, Cell, Trial, canonical
-from fieldbench.registry import Registry, asked_here
+from fieldbench.registry import Registry, asked_here, text_of
 
 
 def _as_list(value: object) -> object:
@@ -122,6 +123,7 @@ class Plan:
         self.request = request
         self.metric = metric
         self._registry = registry
+        self._usuals: dict[str, tuple[str, list[float]]] = {}
         self.selections = unique(str(registry.selection(text)) for text in request.select)
         chosen = self._product() if pairs is None else pairs
         met = list(dict.fromkeys(self.canonical(text, setting) for text, setting in chosen))
@@ -170,9 +172,8 @@ class Plan:
 
     def _product(self) -> Iterator[tuple[str, Setting]]:
         for text in self.request.datasets:
-            dataset = self._registry.dataset(text)
-            samplers = self.request.samplers or [dataset.default_sampler]
-            rates = self.request.rates or list(dataset.default_rates)
+            sampler, usual_rates = self._usual(text)
+            samplers, rates = self.request.samplers or [sampler], self.request.rates or usual_rates
             for sampler, noise, rate in itertools.product(samplers, self.request.noises, rates):
                 for method in self.request.methods:
                     yield method, Setting(text, sampler, noise, rate)
@@ -185,14 +186,36 @@ class Plan:
         """
         if not 0 < setting.rate <= 1:
             raise RequestError(f"rate {setting.rate:g} is outside (0, 1]; a rate is the share of entries observed")
-        dataset = self._registry.dataset(setting.dataset)
         observed = Setting(
-            dataset=str(dataset),
-            sampler=str(self._registry.sampler(setting.sampler or dataset.default_sampler)),
-            noise=str(self._registry.noise(setting.noise)),
+            dataset=text_of(self._registry.dataset(setting.dataset)),
+            sampler=text_of(self._registry.sampler(setting.sampler or self._usual(setting.dataset)[0])),
+            noise=text_of(self._registry.noise(setting.noise)),
             rate=float(setting.rate),
         )
-        return str(self._registry.method(method)), observed
+        return text_of(self._registry.method(method)), observed
+
+    def _usual(self, text: str) -> tuple[str, list[float]]:
+        """The sampler and rates that a dataset is usually observed with; the metric of its tables must be there, too.
+
+        Raises:
+            RequestError: if the dataset names none that there are.
+        """
+        if text not in self._usuals:
+            dataset = self._registry.dataset(text)
+            try:
+                with foreign_code():
+                    sampler, rates = str(dataset.default_sampler), [float(rate) for rate in dataset.default_rates]
+                    self._registry.sampler(sampler)
+                    self._registry.metric(str(dataset.metric))
+            except CtrlC:
+                raise
+            except BaseException as error:
+                reason = as_reason(error)
+                raise RequestError(f"dataset {text} has no usual sampler, rates and metric: {reason}") from error
+            if not rates or not all(0 < rate <= 1 for rate in rates):
+                raise RequestError(f"dataset {text}: its default_rates are {rates}; name one or more in (0, 1]")
+            self._usuals[text] = sampler, rates
+        return self._usuals[text]
 
 
 def unique(texts: Iterable[str]) -> list[str]:

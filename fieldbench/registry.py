@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import inspect
+import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -20,7 +21,8 @@ import pydantic
 
 from fieldbench import datafile, hookspecs
 from fieldbench.dataset import Dataset
-from fieldbench.errors import FieldbenchError, RequestError, complaint, nearest, one_line
+from fieldbench.errors import FieldbenchError, RequestError, as_reason, complaint, nearest, one_line
+from fieldbench.foreign import CtrlC, foreign_code
 from fieldbench.method import Method, Modifier
 from fieldbench.metric import Metric
 from fieldbench.noise import Noise
@@ -164,7 +166,7 @@ class Registry:
             modifier = self._instantiate("method", part, text)
             if not isinstance(modifier, Modifier):
                 raise RequestError(f"{text!r}: {part.name} is a method of its own; give it by --methods instead of +")
-            method = modifier.modify(method)
+            method = _modified(method, modifier, text)
         return method
 
     def modifier(self, text: str) -> Modifier:
@@ -254,15 +256,17 @@ class Registry:
                 continue
             seen[point.name] = source
             try:
-                self._register(point.load(), point.name, source)
-            except KeyboardInterrupt:
+                with foreign_code():
+                    self._register(point.load(), point.name, source)
+            except CtrlC:
                 raise
             except BaseException as error:  # a plugin may even call sys.exit while it is imported
                 self._break(point.name, source, one_line(error), traceback.format_exc())
 
     def _load_path(self, path: Path) -> None:
         if path.is_dir():
-            files = sorted(file for file in path.glob("*.py") if not file.name.startswith(("_", ".")))
+            named = sorted(file for file in path.glob("*.py") if not file.name.startswith(("_", ".")))
+            files = [file for file in named if file.is_file()]
         elif path.is_file():
             files = [path]
         else:
@@ -275,11 +279,13 @@ class Registry:
         text = file.read_bytes()
         source = Source(str(file), file_version(text), is_file=True)
         # The same file gives the same module name in every process, so its classes can be pickled by name.
-        name = f"{FILE_MODULE}{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
+        stem = os.fsencode(file.stem).decode(errors="replace")  # names of files are bytes where the locale is C
+        name = f"{FILE_MODULE}{stem}_{hashlib.sha256(os.fsencode(file)).hexdigest()[:8]}"
         self._files[file.resolve()] = (name, str(file), source.version)
         try:
-            self._register(_import_file(name, file), file.stem, source)
-        except KeyboardInterrupt:
+            with foreign_code():
+                self._register(_import_file(name, file), file.stem, source)
+        except CtrlC:
             raise
         except BaseException as error:
             self._break(file.stem, source, one_line(error), traceback.format_exc())
@@ -330,7 +336,7 @@ class Registry:
     def _collect(self, implementation: Callable[[], Any], hook: str, kind: str, source: Source, plugin: str) -> None:
         try:
             returned = implementation()
-        except KeyboardInterrupt:
+        except CtrlC:
             raise
         except BaseException as error:
             self._break(plugin, source, f"{hook}: {one_line(error)}", traceback.format_exc())
@@ -339,7 +345,12 @@ class Registry:
             self._break(plugin, source, f"{hook} returned {_shown(returned)}; it should return a list of classes")
             return
         for cls in returned:
-            self._add_class(cls, source, plugin, kind)
+            try:
+                self._add_class(cls, source, plugin, kind)
+            except CtrlC:
+                raise
+            except BaseException as error:  # a class whose attributes, or a value whose text, raise
+                self._break(plugin, source, f"{hook}: {one_line(error)}", traceback.format_exc())
 
     def _add_class(self, cls: Any, source: Source, plugin: str, expected: str | None = None) -> None:
         kind = next((kind for kind, bases in KINDS.items() if _is_subclass(cls, bases)), None)
@@ -414,19 +425,56 @@ def validated(cls: type[P], part: Part, text: str) -> P:
     Raises:
         RequestError: if a parameter is unknown or its value not allowed, or the class cannot be made.
     """
-    names = cls.parameter_names()
-    for key in part.parameters:
-        if key not in names:
-            raise RequestError(f"{text!r}: {part.name} has no parameter {key!r}{nearest(key, names)}")
     try:
-        return cls(**part.parameters)
+        with foreign_code():
+            names = cls.parameter_names()
+            for key in part.parameters:
+                if key not in names:
+                    raise RequestError(f"{text!r}: {part.name} has no parameter {key!r}{nearest(key, names)}")
+            return cls(**part.parameters)
+    except (RequestError, CtrlC):
+        raise
     except pydantic.ValidationError as error:
         place, _, message = complaint(error)
         key = place[0] if place else "its parameters"
         given = f" = {part.parameters[key]!r}" if key in part.parameters else ""
         raise RequestError(f"{text!r}: {key}{given} of {part.name}: {message}") from None
-    except Exception as error:  # what the class itself does when it is made
+    except BaseException as error:  # what the class itself does when it is made
         raise RequestError(f"{text!r}: {part.name} cannot be made: {one_line(error)}") from error
+
+
+def text_of(plugin: Plugin) -> str:
+    """The canonical text form of a plugin, by which its trials are known.
+
+    Raises:
+        RequestError: if the class has a form of its own that cannot be had or names something else.
+    """
+    try:
+        with foreign_code():
+            text = str(plugin)
+    except CtrlC:
+        raise
+    except BaseException as error:
+        raise RequestError(f"{plugin.name} cannot be written as text: {one_line(error)}") from error
+    if parse(text)[0].name != plugin.name:
+        raise RequestError(f"{plugin.name} is written as {text!r}; its text form should begin with its name")
+    return text
+
+
+def _modified(method: Method, modifier: Modifier, text: str) -> Method:
+    try:
+        with foreign_code():
+            modified = modifier.modify(method)
+            if not isinstance(modified, Method):
+                returned = _shown(modified)
+                raise RequestError(f"{text!r}: modify() of {modifier.name} returned {returned}; it should be a method")
+    except CtrlC:
+        raise
+    except BaseException as error:
+        if isinstance(error, RequestError) and modifier.name in str(error):
+            raise
+        raise RequestError(f"{text!r}: modify() of {modifier.name}: {as_reason(error)}") from error
+    return modified
 
 
 def _is_subclass(cls: Any, bases: tuple[type[Plugin], ...]) -> bool:
@@ -442,7 +490,7 @@ def _import_file(name: str, file: Path) -> ModuleType:
     try:
         spec.loader.exec_module(module)
     except BaseException:
-        del sys.modules[name]
+        sys.modules.pop(name, None)
         raise
     return module
 

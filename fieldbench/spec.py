@@ -125,7 +125,7 @@ def parse_value(text: str) -> Value:
         inside = text[1:-1].strip().removesuffix(",")
         return tuple(_parse_scalar(item) for item in split(inside)) if inside else ()
     if _CROSS.match(text):
-        return tuple(int(item) for item in text.split("x"))
+        return tuple(_integer(item) for item in text.split("x"))
     return _parse_scalar(text)
 
 
@@ -142,11 +142,18 @@ def _parse_scalar(text: str) -> Scalar:
     if text.lower() in words:
         return words[text.lower()]
     if _INTEGER.match(text):
-        return int(text)
+        return _integer(text)
     try:
         return float(text)
     except ValueError:
         return text
+
+
+def _integer(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:  # Python reads a few thousand digits
+        raise RequestError(f"{text[:12]}... has {len(text)} digits; no parameter takes so large a number") from None
 
 
 def _parse_part(text: str, whole: str) -> Part:

@@ -41,6 +41,13 @@ def test_an_empty_path_is_not_the_folder_where_one_happens_to_be(file: Path, mon
         datafile.reference(" ")
 
 
+def test_what_is_neither_file_nor_folder_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in ("/dev/zero", str(tmp_path / "pipe")):
+        with pytest.raises(ValueError, match="is a device or pipe; give a file"):
+            datafile.reference(path)
+
+
 def test_the_name_is_that_of_the_content(file: Path) -> None:
     first = datafile.reference(str(file))
     assert first == "temps.bin#7692c3ad3540"  # sha256 of b"one"

@@ -280,3 +280,42 @@ def test_a_request_is_validated(wrong) -> None:
 def test_the_last_of_all_allowed_trials_has_a_number_of_64_bits() -> None:
     most = Request(methods="window", datasets="waves", seed=2**63 - 1, trials=2**62, first_trial=2**62)
     assert np.iinfo(np.int64).max == most.seed == most.first_trial + most.trials - 1
+
+
+@pytest.mark.parametrize(
+    ("attributes", "words"),
+    [
+        ({"metric": "rsme"}, "unknown metric 'rsme'"),
+        ({"metric": 5}, "'5' is no name"),
+        ({"default_sampler": "fibres"}, "unknown sampler 'fibres'"),
+        ({"default_sampler": None}, "'None' is no name"),
+        ({"default_rates": "half"}, "ValueError: could not convert"),
+        ({"default_rates": (0.5, float("nan"))}, r"default_rates are \[0.5, nan\]"),
+        ({"default_rates": ()}, r"default_rates are \[\]"),
+        ({"metric": property(lambda self: exit(0))}, "SystemExit"),
+    ],
+)
+def test_a_dataset_that_cannot_say_how_it_is_used_is_refused(attributes: dict[str, Any], words: str) -> None:
+    odd = type("Odd", (Waves,), {"name": "odd", "__doc__": "It says so oddly.", "__module__": __name__})
+    for name, value in attributes.items():
+        type.__setattr__(odd, name, value)
+    with pytest.raises(RequestError, match=f"^dataset odd.*{words}"):
+        Plan(Request(methods=["nearest"], datasets=["odd"]), Registry(Sources(classes=(odd,))))
+
+
+def test_a_text_form_that_names_something_else_is_refused() -> None:
+    class Liar(fieldbench.Noise):
+        """It calls itself none."""
+
+        name = "liar"
+
+        def draw(self, shape, rng):
+            return np.zeros(shape)
+
+        def __str__(self) -> str:
+            return "none"
+
+    with pytest.raises(RequestError, match="liar is written as 'none'"):
+        Plan(
+            Request(methods=["nearest"], datasets=["waves"], noises=["liar"]), Registry(Sources(classes=(Waves, Liar)))
+        )

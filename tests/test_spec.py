@@ -124,6 +124,8 @@ def test_lists_split_outside_brackets_and_quotes() -> None:
         ('file:"a+b', "the quote that begins the path is not closed"),
         ('file:"a+b"c', "only [parameter=value] may follow"),
         ("file:a+b.nc", "a path with + or , in it goes in quotes"),
+        (f"tap[a={'9' * 5000}]", "999999999999... has 5000 digits"),
+        (f"tap[a=2x{'9' * 5000}]", "999999999999... has 5000 digits"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(text: str, complaint: str) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
+from fieldbench.cli.terminal import plain_console
 
 
 def check(
@@ -29,14 +30,13 @@ def check(
         fieldbench check nearest
         fieldbench check mine --plugin mine.py
     """
-    from rich.console import Console
     from rich.text import Text
 
     from fieldbench.conformance import checks
     from fieldbench.registry import Registry
 
     styles = {"passed": "green", "failed": "bold red", "skipped": "yellow", "expected": "yellow"}
-    console = Console(highlight=False)
+    console = plain_console(highlight=False)
     counts = dict.fromkeys(styles, 0)
     for item in checks(name, kind=kind, registry=Registry(sources(plugin, no_plugin))):
         outcome = item.outcome()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
+from fieldbench.cli.terminal import plain_console
 
 if TYPE_CHECKING:
     from fieldbench.completion import Completed
@@ -225,10 +226,9 @@ def _progress() -> Iterator[tuple[Callable[[str], None], Callable[[str], None]]]
     """What tells the user what came of a fit, and what is being done; on a terminal with the seconds running."""
     import sys
 
-    from rich.console import Console
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True, highlight=False, markup=False)
+    console = plain_console(stderr=True, highlight=False, markup=False)
     if not console.is_terminal:
         yield lambda line: print(line, file=sys.stderr, flush=True), lambda work: None
         return

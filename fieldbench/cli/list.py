@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
+from fieldbench.cli.terminal import plain_console
 
 PLURALS = {"method": "Methods", "dataset": "Datasets", "noise": "Noises", "sampler": "Samplers", "metric": "Metrics"}
 
@@ -29,7 +30,6 @@ def list_plugins(
     """
     from collections import Counter
 
-    from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
@@ -50,7 +50,7 @@ def list_plugins(
             raise RequestError(f"unknown kind {kind!r}{nearest(kind, known)}")
         groups = {known[kind.lower()]: groups.get(known[kind.lower()], {})}
 
-    console = Console()
+    console = plain_console()
     width = max((len(name) for group in groups.values() for name in group), default=0)
     for group in [item for item in dict.fromkeys(("Methods", "Modifiers", *PLURALS.values())) if item in groups]:
         origins = Counter(source for _, source in groups[group].values())

@@ -6,12 +6,13 @@ Commands import what they compute with when they run, so that ``fieldbench --hel
 from __future__ import annotations
 
 import contextlib
+import errno
 import io
 import logging
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, TextIO
+from typing import Annotated, TextIO, cast
 
 import typer
 
@@ -33,9 +34,13 @@ from fieldbench.cli.run import run
 from fieldbench.cli.show import show
 from fieldbench.cli.status import status
 from fieldbench.cli.table import table
+from fieldbench.cli.terminal import Output
 from fieldbench.cli.train_prior import train_prior
 from fieldbench.cli.watch import watch
 from fieldbench.errors import FieldbenchError, RequestError
+
+#: Characters of a complaint; one that quotes a longer text leaves out its middle.
+LONGEST_COMPLAINT = 2000
 
 ALL_OK, SOME_FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 
@@ -108,8 +113,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> None:
     """Run a command line called ``name`` and exit as :func:`main` does."""
     _make_streams_usable()
-    _show_what_is_logged()
-    code = _code_of(app, name, arguments)
+    out, err = Output(sys.stdout), Output(sys.stderr)
+    with contextlib.redirect_stdout(cast(TextIO, out)), contextlib.redirect_stderr(cast(TextIO, err)):
+        _show_what_is_logged()
+        code = _code_of(app, name, arguments)
     for stream in (sys.stdout, sys.stderr):
         _empty(stream)
     sys.exit(code)
@@ -130,17 +137,18 @@ def _code_of(app: typer.Typer, name: str, arguments: Sequence[str] | None) -> in
         return WRONG_REQUEST
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
-    except BrokenPipeError:  # the reader, such as `head`, has had enough
-        return ALL_OK
     except OSError as error:  # a folder that is read-only, a disk that is full
         _complain(f"{error.filename or 'the output'}: {error.strerror or error}")
-        return SOME_FAILED
+        return WRONG_REQUEST if error.errno in (errno.ENAMETOOLONG, errno.ELOOP) else SOME_FAILED
     return outcome if isinstance(outcome, int) else ALL_OK
 
 
 def _complain(message: str) -> None:
+    line = " ".join(message.split())
+    half = LONGEST_COMPLAINT // 2
+    shown = line if len(line) <= LONGEST_COMPLAINT else f"{line[:half]} ... {line[-half:]}"
     with contextlib.suppress(OSError):  # nobody is there to be told
-        print(f"fieldbench: {' '.join(message.split())}", file=sys.stderr, flush=True)
+        print(f"fieldbench: {shown}", file=sys.stderr, flush=True)
 
 
 class _Stderr(logging.Handler):
@@ -161,7 +169,7 @@ def _make_streams_usable() -> None:
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - open until the end
-    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors in ("strict", "surrogateescape"):
         sys.stdout.reconfigure(errors="replace")
 
 

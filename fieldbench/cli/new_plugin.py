@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from fieldbench.cli.terminal import plain_console
+
 
 def new_plugin(
     name: Annotated[
@@ -28,14 +30,13 @@ def new_plugin(
         fieldbench new-plugin my-method
         fieldbench new-plugin my-field --kind dataset
     """
-    from rich.console import Console
 
     from fieldbench.registry import Registry
     from fieldbench.scaffold import write_package
 
     files = write_package(name, kind, into, Registry())
     folder = into / f"fieldbench-{name}"
-    console = Console(highlight=False)
+    console = plain_console(highlight=False)
     for file in files:
         console.print(str(file), markup=False, soft_wrap=True)
     console.print()

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
+from fieldbench.cli.terminal import plain_console
 
 
 def plugins(
@@ -23,7 +24,6 @@ def plugins(
         fieldbench plugins
         fieldbench plugins mine --plugin mine.py
     """
-    from rich.console import Console
     from rich.text import Text
 
     from fieldbench.errors import RequestError, nearest
@@ -35,7 +35,7 @@ def plugins(
         for key, entry in registry.entries(kind).items():
             brought.setdefault(str(entry.source), []).append(f"{kind} {key}")
     broken = {item.name for item in registry.broken}
-    console = Console(highlight=False)
+    console = plain_console(highlight=False)
     if name is not None:
         sources_named = [label for label in brought if name in (label, label.partition(" ")[0])]
         if name not in broken and not sources_named:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fieldbench.cli.sources import Blocked, PluginFiles, sources
+from fieldbench.cli.sources import Blocked, PluginFiles, must_name_something, sources
+from fieldbench.cli.terminal import plain_console
 
 if TYPE_CHECKING:
     from fieldbench.plan import Request
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from fieldbench.suite import Suite
 
 WHAT, HOW, WHERE = "What to compare", "How to run it", "Where to keep it"
+
+#: Slots of a machine, or threads of a slot, beyond which a number is a slip of the keyboard.
+MOST = 10_000
 
 
 def run(
@@ -108,10 +112,12 @@ def run(
     ] = "auto",
     jobs: Annotated[
         int | None,
-        typer.Option(help="Trials at once on the CPU.", rich_help_panel=HOW, show_default="one a core"),
+        typer.Option(max=MOST, help="Trials at once on the CPU.", rich_help_panel=HOW, show_default="one a core"),
     ] = None,
-    threads: Annotated[int, typer.Option(help="CPU threads of each trial.", rich_help_panel=HOW)] = 1,
-    slots_per_device: Annotated[int, typer.Option(help="Trials at once on each GPU.", rich_help_panel=HOW)] = 1,
+    threads: Annotated[int, typer.Option(max=MOST, help="CPU threads of each trial.", rich_help_panel=HOW)] = 1,
+    slots_per_device: Annotated[
+        int, typer.Option(max=MOST, help="Trials at once on each GPU.", rich_help_panel=HOW)
+    ] = 1,
     timeout: Annotated[
         float | None,
         typer.Option(
@@ -277,17 +283,6 @@ def read_suite(name: str, methods: str | None, trials: int | None) -> Suite:
         raise RequestError(first_complaint(error, quoted=True)) from None
 
 
-def must_name_something(option: str, text: str) -> None:
-    """
-    Raises:
-        RequestError: if the option's text is blank, as that of a shell's variable that is not set.
-    """
-    from fieldbench.errors import RequestError
-
-    if not text.strip():
-        raise RequestError(f"--{option} is empty; name something, or leave it out")
-
-
 def perform(
     session: Session,
     *,
@@ -300,14 +295,12 @@ def perform(
     import shlex
     import sys
 
-    from rich.console import Console
-
     from fieldbench.cli.display import display
     from fieldbench.execution import Stop
     from fieldbench.session import interruptible
 
     stop = Stop()
-    watch = display(Console(stderr=True, highlight=False), stop)
+    watch = display(plain_console(stderr=True, highlight=False), stop)
     with interruptible(stop, watch):
         progress = session.run(fresh=fresh, retry_failed=retry_failed, watch=watch, stop=stop)
     if progress.done:
@@ -409,9 +402,11 @@ def _number(text: str) -> float:
 def _bytes(text: str) -> int:
     """A size such as ``8GiB``, ``500MB`` or a plain number of bytes."""
     from fieldbench.errors import RequestError
+    from fieldbench.records import LARGEST
 
     units = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
-    if match is None or match[2].upper() not in units or float(match[1]) <= 0:
+    size = float(match[1]) * units.get(match[2].upper(), 0) if match else 0.0
+    if not 0 < size < LARGEST:
         raise RequestError(f"memory limit {text!r} is no size; write 8GiB or 500MB")
-    return round(float(match[1]) * units[match[2].upper()])
+    return round(size)

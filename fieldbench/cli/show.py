@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
+from fieldbench.cli.terminal import plain_console
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -30,12 +31,11 @@ def show(
 
     Quote a name with brackets, since shells take brackets for patterns of file names.
     """
-    from rich.console import Console
 
     from fieldbench.registry import Registry
 
     registry = Registry(sources(plugin, no_plugin))
-    console = Console(highlight=False)
+    console = plain_console(highlight=False)
     for index, (kind, part, source) in enumerate(_found(name, registry)):
         if index:
             console.print()

@@ -34,8 +34,22 @@ Blocked = Annotated[
 ]
 
 
+def must_name_something(option: str, text: str) -> None:
+    """
+    Raises:
+        RequestError: if the option's text is blank, as that of a shell's variable that is not set.
+    """
+    from fieldbench.errors import RequestError
+
+    if not text.strip():
+        raise RequestError(f"--{option} is empty; name something, or leave it out")
+
+
 def sources(files: list[str], blocked: list[str]) -> Sources:
     """What these options and the environment say."""
     from fieldbench.registry import Sources
 
+    for option, given in (("plugin", files), ("no-plugin", blocked)):
+        for text in given:
+            must_name_something(option, text)
     return Sources.from_environment(files, blocked=blocked)

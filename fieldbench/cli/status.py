@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from fieldbench.cli.terminal import plain_console
+
 
 def status(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.", show_default=False)],
@@ -24,13 +26,12 @@ def status(
     The command that made the run does what is missing; with --retry-failed it also runs failed trials
     again.
     """
-    from rich.console import Console
     from rich.table import Table
 
     from fieldbench.store.status import run_status
 
     found = run_status(run)
-    console = Console(highlight=False)
+    console = plain_console(highlight=False)
     console.print(f"{run}: {found.done} of {found.planned} trials are done", markup=False, soft_wrap=True)
     if found.damage:
         console.print(found.damage, markup=False, soft_wrap=True)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
+from fieldbench.cli.terminal import plain_console
 
 if TYPE_CHECKING:
     from fieldbench.method import PriorTraining
@@ -89,11 +90,10 @@ def _training(registry: Registry, method: str, assignments: list[str]) -> PriorT
 
 
 def _show(training: PriorTraining, source: str) -> None:
-    from rich.console import Console
 
     from fieldbench.cli.show import pages
 
-    console = Console(highlight=False)
+    console = plain_console(highlight=False)
     for piece in pages("training", training, source):
         console.print(piece)
 
@@ -104,10 +104,9 @@ class _Display:
     INTERVAL = 60.0
 
     def __init__(self, method: str) -> None:
-        from rich.console import Console
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-        self._console = Console()
+        self._console = plain_console()
         self._bar = Progress(
             TextColumn(f"prior of {method}"),
             BarColumn(),

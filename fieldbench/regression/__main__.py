@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from fieldbench.cli.main import ALL_OK, INTERRUPTED, SOME_FAILED, run_app
+from fieldbench.cli.terminal import plain_console
 
 
 def regression(
@@ -47,7 +48,6 @@ def regression(
     plugin: Annotated[list[str], typer.Option(metavar="FILE", help="A single-file plugin.")] = [],  # noqa: B006
 ) -> int:
     """Run a matrix of methods and datasets and check its scores against a reference."""
-    from rich.console import Console
 
     from fieldbench.cli.check_results import report
     from fieldbench.cli.display import display
@@ -83,7 +83,7 @@ def regression(
     else:
         reference.must_know_any(session.plan.methods, known)
     stop = Stop()
-    watch = display(Console(stderr=True, highlight=False), stop)
+    watch = display(plain_console(stderr=True, highlight=False), stop)
     with interruptible(stop, watch):
         progress = session.run(watch=watch, stop=stop)
     if progress.left:

@@ -6,6 +6,7 @@ host, so that no page of the web can read it through the reader's browser.
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
-from fieldbench.errors import RequestError
+from fieldbench.errors import RequestError, one_line
 from fieldbench.report.page import page
 from fieldbench.report.page.content import sections
 from fieldbench.report.page.drawings import Drawing, drawings
@@ -75,6 +76,8 @@ class LiveRun:
             self._drawn = records
         except RequestError:  # nothing to draw yet
             pass
+        except Exception as error:  # a damaged row: the figures wait for the next
+            self._figures, self._drawn = [Drawing("No figures", one_line(error), "data:,")], records
         finally:
             self._next = time.monotonic() + max(SOONEST, PATIENCE * (time.monotonic() - start))
             self._lock.release()
@@ -117,9 +120,13 @@ def serve(path: Path, port: int = 0) -> ThreadingHTTPServer:
                     self._answer(live.news(), version)
             except RequestError as error:  # the run was deleted meanwhile
                 self.send_error(410, explain=str(error))  # in the body: a path may not fit into the status line
+            except ConnectionError:
+                raise
+            except Exception as error:  # a damaged row
+                self.send_error(500, explain=f"{path} cannot be shown: {one_line(error)}")
 
         def _answer(self, text: str, version: str) -> None:
-            content = text.encode()
+            content = text.encode(errors="replace")
             self.send_response(200)
             self.send_header("Content-Type", "text/html; charset=utf-8")
             self.send_header("Content-Length", str(len(content)))
@@ -131,8 +138,13 @@ def serve(path: Path, port: int = 0) -> ThreadingHTTPServer:
         def log_message(self, format: str, *args: object) -> None:
             """Say nothing: the terminal is the reader's."""
 
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, request: object, client_address: object) -> None:
+            if not isinstance(sys.exc_info()[1], ConnectionError):  # a reader that goes is nobody's mistake
+                super().handle_error(request, client_address)  # type: ignore[arg-type]
+
     try:
-        server = ThreadingHTTPServer((LOOPBACK, port), Handler)
+        server = Server((LOOPBACK, port), Handler)
     except OSError as error:
         raise RequestError(f"port {port} cannot be used ({error.strerror}); choose another with --port") from None
     server.daemon_threads = True

@@ -57,6 +57,15 @@ def test_closed_standard_output_is_no_error(kept: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+def test_a_reader_that_goes_leaves_the_exit_code_as_it_is(kept: Path) -> None:
+    """``fieldbench run ... | head -1`` ends as without the pipe."""
+    flaky = [word.replace("mean", "mean,flaky") if word == "mean" else word for word in RUN]
+    flaky[flaky.index("kept")] = "other"
+    for arguments, code in ((flaky, 1), (("status", "kept"), 0), (("show", "nothing"), 2), (("list",), 0)):
+        done = call(kept, '| head -1 > first; exit "${PIPESTATUS[0]}"', *arguments)
+        assert (done.returncode, "Traceback" in done.stderr) == (code, False)
+
+
 @needs_full
 def test_a_full_disk_behind_standard_output_is_said_in_one_line(kept: Path) -> None:
     done = call(kept, ">/dev/full", "table", "kept")

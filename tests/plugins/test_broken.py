@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+
 import pytest
 
 from fieldbench.errors import RequestError
@@ -32,6 +36,11 @@ BROKEN = {
     "import error": ("import no_such_module_xyz", ["ModuleNotFoundError", "no_such_module_xyz"]),
     "syntax error": ("def broken(:\n", ["SyntaxError"]),
     "leaves the program": ("import sys\nsys.exit(3)", ["SystemExit: 3"]),
+    "interrupts the program": ("raise KeyboardInterrupt", ["KeyboardInterrupt"]),
+    "cannot say why": (
+        "class Odd(Exception):\n    def __str__(self):\n        raise SystemExit(0)\nraise Odd",
+        ["Odd"],
+    ),
     "long error": ("raise ValueError('first line\\nsecond line')", ["ValueError: first line"]),
     "attribute without a type": (
         "import fieldbench\nclass Mine(fieldbench.Method):\n    name = 'mine'\n    steps = 3\n",
@@ -57,6 +66,10 @@ BROKEN = {
     "newer interface": ("FIELDBENCH_API = 99\n" + HOOK.format(returned="[]"), ["plugin API 99", "has 1"]),
     "raising hook": (HOOK.format(returned="1 / 0"), ["fieldbench_register_methods: ZeroDivisionError"]),
     "hook that leaves": (HOOK.format(returned="exit(4)"), ["fieldbench_register_methods: SystemExit: 4"]),
+    "hook that interrupts": (
+        HOOK.format(returned="[]").replace("return []", "raise KeyboardInterrupt"),
+        ["fieldbench_register_methods: KeyboardInterrupt"],
+    ),
     "hook without return": (HOOK.format(returned="None"), ["returned None", "a list of classes"]),
     "one class, no list": (HOOK.format(returned="fieldbench.Method"), ["returned Method", "a list of classes"]),
     "no plugin class": (HOOK.format(returned="[dict]"), ["dict is no class derived from fieldbench.Method"]),
@@ -196,6 +209,64 @@ def test_a_class_that_raises_when_it_is_made_is_one_line(write, working) -> None
     registry = Registry(Sources(files=(write("late.py", source),)))
     with pytest.raises(RequestError, match="'good': good cannot be made: ModuleNotFoundError: No module named 'no_suc"):
         registry.method("good")
+
+
+@pytest.mark.parametrize("raising", ["raise SystemExit(0)", "raise KeyboardInterrupt", "raise ValueError"])
+def test_a_class_that_ends_what_makes_it_is_one_line(raising, write, working) -> None:
+    source = working("good").replace(
+        "    def complete", f"    def model_post_init(self, context):\n        {raising}\n\n    def complete"
+    )
+    registry = Registry(Sources(files=(write("late.py", source),)))
+    with pytest.raises(RequestError, match=r"'good'.* of good: |'good': good cannot be made: "):
+        registry.method("good")
+
+
+MODIFIER = """
+import fieldbench
+
+class Odd(fieldbench.Modifier):
+    "It gives no method."
+    name = "odd"
+
+    def modify(self, method):
+        {body}
+
+@fieldbench.hookimpl
+def fieldbench_register_methods():
+    return [Odd]
+"""
+
+
+@pytest.mark.parametrize("body", ["return None", "return 'nearest'", "raise SystemExit(0)", "raise KeyboardInterrupt"])
+def test_a_modifier_that_gives_no_method_is_one_line(body, write) -> None:
+    registry = Registry(Sources(files=(write("odd.py", MODIFIER.format(body=body)),)))
+    with pytest.raises(RequestError, match=r"'nearest\+odd': modify\(\) of odd"):
+        registry.method("nearest+odd")
+
+
+def test_a_plugin_leaves_folder_streams_and_ctrl_c_as_they_were(write, working) -> None:
+    before = os.getcwd(), sys.stdout, sys.stderr, signal.getsignal(signal.SIGINT)
+    changes = (
+        "import os, signal, sys\nos.chdir('/')\nsys.stdout = sys.stderr = None\nsignal.signal(2, signal.SIG_IGN)\n"
+    )
+    registry = Registry(Sources(files=(write("odd.py", working("good") + changes),)))
+    assert registry.broken == []
+    assert (os.getcwd(), sys.stdout, sys.stderr, signal.getsignal(signal.SIGINT)) == before
+
+
+def test_a_ctrl_c_while_a_plugin_is_loaded_is_the_users(write) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        Registry(Sources(files=(write("slow.py", "import os, signal\nos.kill(os.getpid(), signal.SIGINT)"),)))
+
+
+def test_only_files_of_a_folder_are_loaded(tmp_path, write, working) -> None:
+    write("plugins/good.py", working("good"))
+    (tmp_path / "plugins" / "folder.py").mkdir()
+    (tmp_path / "plugins" / "gone.py").symlink_to("nowhere")
+    os.mkfifo(tmp_path / "plugins" / "pipe.py")
+    registry = Registry(Sources(files=(str(tmp_path / "plugins"),)))
+    assert registry.broken == []
+    assert "good" in registry.entries("method")
 
 
 def test_an_entry_point_of_nothing(install, working) -> None:

@@ -30,7 +30,8 @@ def write_page(run: StoredRun, path: Path, *, recompute: bool = False) -> Path:
         RequestError: if the run has no record yet.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(page(run, drawings(run), make_album(run, recompute=recompute)), encoding="utf-8")
+    text = page(run, drawings(run), make_album(run, recompute=recompute))
+    path.write_text(text, encoding="utf-8", errors="replace")  # names of files may be no text
     return path
 
 
