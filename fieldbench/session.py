@@ -33,6 +33,7 @@ from fieldbench.store.manifest import existing_run, read_manifest
 from fieldbench.store.merge import joined_facts
 from fieldbench.store.merge import reuse as take_from_others
 from fieldbench.store.run import RunStore, check_folder, read_rows
+from fieldbench.store.secret import forget, keep, label, new_seed, secrets_of
 
 if TYPE_CHECKING:
     pass
@@ -91,6 +92,7 @@ class Session:
         out: str | Path | None = None,
         save_fields: bool = False,
         reuse: Sequence[str | Path] = (),
+        secret: bool = False,
     ) -> None:
         """Validate the request and the devices; nothing is read or written yet.
 
@@ -102,6 +104,7 @@ class Session:
                 same request goes on where it stopped.
             save_fields: keep truth, observation and estimate of every trial that is run.
             reuse: folders of other runs; what they have finished is taken from there.
+            secret: draw with a base seed that nobody knows until the run is complete, in place of the request's.
 
         Raises:
             RequestError: for anything wrong in it.
@@ -117,10 +120,19 @@ class Session:
         # Devices of a cluster are looked for where they are.
         there = self.options.backend != "local"
         self.slots = slots(replace(self.options, device="cpu") if there else self.options)
-        self.path = Path(out) if out is not None else default_folder(self.plan)
+        self.path = Path(out) if out is not None else default_folder(self.plan, secret)
+        self._secret = self._secret_seed() if secret else None
         if save_fields:
             self.options = replace(self.options, save_fields=str(self.path.absolute()))
         self._pool = self._new_pool()
+
+    def _secret_seed(self) -> int:
+        """The secret seed of the run's folder, or a new one; the plan knows it by its label."""
+        found = list(secrets_of(self.path).values())
+        seed = found[-1] if found else new_seed()
+        self.plan.request = self.plan.request.model_copy(update={"seed": label(seed)})
+        self.options = replace(self.options, secrets={label(seed): seed})
+        return seed
 
     @property
     def facts(self) -> Facts:
@@ -190,6 +202,7 @@ class Session:
             progress = self._stored_progress(retry_failed)
             if said := _growth(self.path, progress, taken, store.superseded):
                 watch.say(said)
+            self._hide_seed(store, progress, watch)
             records = self._records(store, retry_failed, stop)
             outcome = "interrupted"
             watch.start(progress)
@@ -203,7 +216,27 @@ class Session:
             finally:
                 watch.close()
                 store.end(outcome)
+            if outcome == "complete":
+                self._tell_seed(store, watch)
         return progress
+
+    def _hide_seed(self, store: RunStore, progress: Progress, watch: Watch) -> None:
+        if self._secret is None:
+            return
+        if label(self._secret) not in store.manifest.secrets:
+            keep(self.path, self._secret)
+        elif progress.left:
+            watch.say(
+                f"the secret seed of {self.path} is known since its trials were complete; new ones are drawn with it"
+            )
+
+    def _tell_seed(self, store: RunStore, watch: Watch) -> None:
+        if self._secret is None or label(self._secret) in store.manifest.secrets:
+            return
+        store.manifest.secrets[label(self._secret)] = f"{self._secret:032x}"
+        store.manifest.write(self.path)
+        forget(self.path)
+        watch.say(f"the secret seed was {self._secret:032x}; {self.path / MANIFEST} has it")
 
     def _take_from_others(self, store: RunStore, retry_failed: bool) -> int:
         if not self._reuse:
@@ -238,7 +271,7 @@ def run(
     samplers: Named | Sequence[Named] = (),
     select: str | Sequence[str] = "final",
     trials: int = 3,
-    seed: int = 0,
+    seed: int | Literal["secret"] = 0,
     first_trial: int = 0,
     device: str = "auto",
     jobs: int | None = None,
@@ -262,7 +295,8 @@ def run(
             (``TAP(epochs=500)``) or classes; a class may be defined in a notebook cell.
         rates: sampling rates in (0, 1]; by default each dataset's own.
         select: ``final``, ``holdout`` or ``oracle``, or several.
-        trials, seed, first_trial: Monte-Carlo repetitions, base seed, number of the first repetition.
+        trials, seed, first_trial: Monte-Carlo repetitions, base seed, number of the first repetition. The seed
+            ``"secret"`` is drawn at random and told when the run is complete.
         device, jobs, options: as in :class:`fieldbench.execution.Options`.
         out: folder of the run; by default one in ``runs/`` where the same call goes on. ``False`` uses a
             temporary folder that goes with the results.
@@ -291,7 +325,7 @@ def run(
             rates=[rates] if isinstance(rates, int | float) else list(rates),
             select=[select] if isinstance(select, str) else list(select),
             trials=trials,
-            seed=seed,
+            seed=0 if seed == "secret" else seed,
             first_trial=first_trial,
         )
     except pydantic.ValidationError as error:
@@ -308,6 +342,7 @@ def run(
         out=Path(folder.name) if folder else out or None,
         save_fields=save_fields,
         reuse=reuse,
+        secret=seed == "secret",
     )
     for kind, given in (("method", methods), ("dataset", datasets), ("noise", noises), ("sampler", samplers)):
         _must_read_back(kind, given, session.registry)
@@ -383,10 +418,10 @@ def _growth(path: Path, progress: Progress, taken: int, superseded: int) -> str:
     return "; ".join(said)
 
 
-def default_folder(plan: Plan) -> Path:
+def default_folder(plan: Plan, secret: bool = False) -> Path:
     """``runs/tap-tnn-radiomap1-1a2b3c4d``: readable, and the same for the same plan."""
     methods, datasets = (_short(texts) for texts in (plan.methods, [setting.dataset for setting in plan.settings]))
-    return Path("runs") / f"{methods}-{datasets}-{plan.digest[:8]}"
+    return Path("runs") / f"{methods}-{datasets}-{plan.digest[:8]}{'-secret' * secret}"
 
 
 def _short(texts: Iterable[str]) -> str:

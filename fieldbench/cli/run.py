@@ -87,7 +87,15 @@ def run(
         int | None,
         typer.Option(help="Repetitions of every cell.", rich_help_panel=WHAT, show_default="3, or the suite's"),
     ] = None,
-    seed: Annotated[int | None, typer.Option(help="Base seed.", rich_help_panel=WHAT, show_default="0")] = None,
+    seed: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NUMBER",
+            help="Base seed; or secret: drawn at random, and told when the run is complete.",
+            rich_help_panel=WHAT,
+            show_default="0",
+        ),
+    ] = None,
     first_trial: Annotated[
         int | None,
         typer.Option(
@@ -218,6 +226,7 @@ def run(
     for name, text in what.items():
         if isinstance(text, str):
             must_name_something(name, text)
+    secret = seed == "secret"
     request: Request | Suite
     table: Suite | None = None
     if suite is not None:
@@ -233,7 +242,7 @@ def run(
         request = _read_request(
             {"methods": methods, "datasets": datasets, "noises": noise, "samplers": samplers, "select": select},
             set_,
-            {"rates": rates, "trials": trials, "seed": seed, "first_trial": first_trial},
+            {"rates": rates, "trials": trials, "seed": None if secret else seed, "first_trial": first_trial},
         )
     if scheduler is not None and backend != "dask":
         raise RequestError("--scheduler needs --backend dask")
@@ -257,6 +266,7 @@ def run(
         out=out,
         save_fields=save_fields,
         reuse=reuse,
+        secret=secret,
     )
     if dry_run:
         preview(session, session.progress(fresh=fresh, retry_failed=retry_failed))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Callable
-from dataclasses import astuple
+from collections.abc import Callable, Mapping
+from dataclasses import astuple, replace
 from pathlib import Path
 
 from fieldbench import fields
@@ -23,15 +23,18 @@ from fieldbench.judging import Task, method_seed
 from fieldbench.records import OK, Trial
 from fieldbench.registry import Registry
 from fieldbench.store.files import FIELDS
+from fieldbench.store.secret import secrets_of
 
 
-def recompute(trial: Trial, registry: Registry, device: str = "cpu") -> Reconstruction:
+def recompute(
+    trial: Trial, registry: Registry, device: str = "cpu", secrets: Mapping[int, int] | None = None
+) -> Reconstruction:
     """Run a trial again for its fields.
 
     Raises:
         RequestError: if plugins or data are no longer those of the trial, or it does not end well.
     """
-    options = Options(device=device, jobs=1, save_fields="")
+    options = Options(device=device, jobs=1, save_fields="", secrets=secrets or {})
     with Pool(slots(options), registry, options) as pool:
         outcome = pool.run(Group((trial,), "cpu" if device == "cpu" else "gpu"))
     if outcome.kept:
@@ -55,26 +58,32 @@ def reconstruction(
     """
     kept = fields.find(run_folder, trial.key)
     if kept is None:
-        kept = recompute(trial, registry(), device)
+        kept = recompute(trial, registry(), device, secrets_of(run_folder))
         fields.save(run_folder / FIELDS, trial.key, kept)
     return kept
 
 
-def attention(trial: Trial, registry: Registry) -> FloatArray:
+def attention(trial: Trial, registry: Registry, secrets: Mapping[int, int]) -> FloatArray:
     """The attention map of a trial's method, after training as for its estimate.
+
+    Args:
+        trial: the trial.
+        registry: where its plugins are.
+        secrets: secret base seeds by the labels that trials know them by.
 
     Raises:
         RequestError: if the method's process or the judge is lost, or what came is no map.
     """
     cell, options = trial.cell, Options(device="cpu", jobs=1)
+    drawn = replace(trial, seed=secrets.get(trial.seed, trial.seed))
     kinds = ("dataset", "sampler", "noise")
     try:
         with Pool(slots(options), registry, options) as pool, pool.asking:
-            which = {"cell": list(astuple(cell)), "seed": trial.seed, "trial": trial.number}
+            which = {"cell": list(astuple(cell)), "seed": drawn.seed, "trial": trial.number}
             frame = pool.questions.ask_judge(
                 ({"ask": "draw", **which}, []), "drawing", None, *((kind, getattr(cell, kind)) for kind in kinds)
             )
-            task = Task(unpack(frame.header["observation"], deque(frame.arrays)), method_seed(trial), 0)
+            task = Task(unpack(frame.header["observation"], deque(frame.arrays)), method_seed(drawn), 0)
             method = registry.method(cell.method)
             question = fit_request("attention", [task])
             found = pool.questions.ask_method(method, question, "attention", math.inf, largest=1 << 33)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Options:
         save_fields: a run's folder, to keep truth, observation and estimate of every trial in its ``fields``.
             Workers write there, so on a cluster it must be a folder that all machines share.
         timing: run one trial at a time, unbatched and warmed up, so that seconds can be compared.
+        secrets: secret base seeds by the labels that trials know them by; only judges are told.
     """
 
     device: str = "auto"
@@ -35,3 +37,4 @@ class Options:
     scheduler: str | None = None
     save_fields: str | None = None
     timing: bool = False
+    secrets: Mapping[int, int] = field(default_factory=dict, repr=False)

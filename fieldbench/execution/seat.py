@@ -202,7 +202,7 @@ class Seat:
         request: dict[str, Any] = {
             "ask": "run",
             "cell": list(dataclasses.astuple(cell)),
-            "seed": trials[0].seed,
+            "seed": options.secrets.get(trials[0].seed, trials[0].seed),
             "numbers": [trial.number for trial in trials],
             "number": process.number,
             "left out": left_out,

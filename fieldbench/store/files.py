@@ -9,7 +9,8 @@ from pathlib import Path
 
 from fieldbench.errors import FieldbenchError
 
-MANIFEST, TRIALS, LOCK, FIELDS, CONFLICTS = "manifest.json", "trials.jsonl", "lock", "fields", "conflicts.jsonl"
+MANIFEST, TRIALS, FIELDS = "manifest.json", "trials.jsonl", "fields"
+LOCK, CONFLICTS, SECRET = "lock", "conflicts.jsonl", "secret"
 
 
 class StorageError(FieldbenchError):

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, field_validator, model_validator
 from pydantic import Field as Limited
@@ -100,6 +100,7 @@ class Manifest(BaseModel):
         cells: what was asked for, in order.
         facts: what tables must know of the specs, see :class:`fieldbench.report.facts.Facts`.
         sessions: each time that the run was worked on.
+        secrets: secret base seeds that are known by now, in hexadecimal, by the labels that rows know them by.
     """
 
     model_config = ConfigDict(extra="ignore")
@@ -108,6 +109,7 @@ class Manifest(BaseModel):
     cells: list[PlannedCell]
     facts: dict[str, Any] = {}
     sessions: list[SessionEntry] = []
+    secrets: dict[int, Annotated[str, Limited(pattern="^[0-9a-f]{1,32}$")]] = {}
 
     @model_validator(mode="before")
     @classmethod

@@ -226,6 +226,7 @@ def _joined(manifests: Sequence[Manifest], identities: dict[Cell, str]) -> Manif
         cells=cells,
         facts=joined_facts(manifest.facts for manifest in manifests),
         sessions=list(_sessions(manifests)),
+        secrets={label: seed for manifest in manifests for label, seed in manifest.secrets.items()},
     )
 
 

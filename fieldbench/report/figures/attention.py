@@ -16,6 +16,7 @@ from fieldbench.records import trial_of
 from fieldbench.report.figures import View, of_settings
 from fieldbench.report.figures.style import Look, grid, looks, wrapped
 from fieldbench.report.stored import Setting, StoredRun
+from fieldbench.store.secret import secrets_of
 
 
 @runtime_checkable
@@ -67,5 +68,5 @@ def _figure(title: str, shown: dict[str, FloatArray], styles: dict[str, Look]) -
 
 
 def _map(run: StoredRun, row: Mapping[str, Any]) -> FloatArray:
-    weights = attention(trial_of(row), run.registry)
+    weights = attention(trial_of(row), run.registry, secrets_of(run.path))
     return weights.reshape(weights.shape[0], -1)
