@@ -103,7 +103,10 @@ def test_one_that_returns_twice_has_one_answer_for_each_trial() -> None:
     found = records("forks", 4, jobs=1)
     assert [record.status for record in found] == ["ok"] * 4
     assert len({record.metrics["rmse"] for record in found}) == 4
-    assert all(record.metrics["rmse"] == pytest.approx(1e6, rel=1e-3) for record in found)  # the parent's, not its twin's
+    # The answer is that of the process that was asked, not of its twin.
+    assert all(
+        record.metrics["rmse"] == pytest.approx(1e6, rel=1e-3) for record in found
+    )  # the parent's, not its twin's
 
 
 def test_one_that_kills_the_nursery_costs_nobody_anything() -> None:
@@ -205,7 +208,9 @@ def test_a_metric_that_ends_or_hangs_is_left_out_and_named(tmp_path: Path) -> No
         assert "ran longer than the 2 s" in row["diagnostics"]["not_scored"]["loops"]
 
 
-@pytest.mark.parametrize(("dataset", "complaint"), [("unscored", "metric exits"), ("unmeasured", "unknown metric 'nowhere'")])
+@pytest.mark.parametrize(
+    ("dataset", "complaint"), [("unscored", "metric exits"), ("unmeasured", "unknown metric 'nowhere'")]
+)
 def test_a_headline_metric_that_fails_is_a_wrong_request(tmp_path: Path, dataset: str, complaint: str) -> None:
     with pytest.raises(RequestError, match=complaint):
         ran(tmp_path / "run", Unscored, Unmeasured, Exits, dataset=dataset)
