@@ -173,6 +173,9 @@ class Session:
                 out to be impossible on it.
         """
         watch, stop = watch or Unwatched(), stop or Stop()
+        if self._pool.closed:  # this session has run before
+            self._pool = self._new_pool()
+        self._pool.stop = stop
         self._ready(fresh, retry_failed)
         with RunStore.open(self.path, self.plan, fresh=fresh) as store:
             store.manifest["facts"] = self.facts.as_dict()
@@ -195,8 +198,6 @@ class Session:
 
     def _ready(self, fresh: bool, retry_failed: bool) -> None:
         """Look at the data before the folder is made, unless nothing is left to be done."""
-        if self._pool.closed:  # this session has run before
-            self._pool = self._new_pool()
         if fresh or self.progress(retry_failed=retry_failed).left:
             self._units = examine(self.plan, self._pool)
 
