@@ -37,15 +37,15 @@ from pathlib import Path
 from typing import Any
 
 from fieldbench.completion import AUTO, complete
-from fieldbench.completion.bench import Bench, Task
-from fieldbench.execution import Options, slots
-from fieldbench.execution.slots import THREAD_VARIABLES
+from fieldbench.completion.bench import Bench
+from fieldbench.execution import Options
+from fieldbench.execution.machine import THREAD_VARIABLES
 from fieldbench.field import FloatArray
+from fieldbench.judging import Draw, draw
 from fieldbench.method import Method
 from fieldbench.plan import Plan, Request
 from fieldbench.records import Trial
-from fieldbench.registry import Registry, Sources
-from fieldbench.trial import Draw, draw
+from fieldbench.registry import Registry
 
 
 @dataclass(frozen=True)
@@ -169,7 +169,7 @@ def _one_thread() -> None:
 @cache
 def _bench() -> Bench:
     """This process's own bench, so that methods import once; it ends with this process."""
-    return Bench(slots(Options(device="cpu", jobs=1))[0], Sources.from_environment())
+    return Bench(_registry(), Options(device="cpu", jobs=1))
 
 
 @cache
@@ -186,7 +186,7 @@ def _choice(trial: Trial, budget: float) -> Choice:
 
 def _score(trial: Trial, method: str, patience: float) -> Score:
     item = draw(trial, _registry())
-    fit = _bench().fit(Task(method, item.observation, trial.number), patience)
+    fit = _bench().fit(method, item.observation, trial.number, limit=patience)
     if fit.estimate is None:
         return Score(method, math.nan, fit.error)
     return Score(method, _error(item, fit.estimate, trial), "")

@@ -2,7 +2,7 @@
 
 A plugin declares a parameter of type :data:`DataPath`. Whoever uses it gives a path to a file or folder; the
 value becomes ``name#digest``, the last part of the path and a hash of the content. Where that content lies
-is remembered beside the specs (:func:`locations`) and handed to worker processes, as paths enter no key.
+is remembered beside the specs (:func:`locations`) and handed to other processes, as paths enter no key.
 """
 
 from __future__ import annotations

@@ -108,8 +108,8 @@ class Record:
         metrics: scores by name; ``rmse.unobserved`` is RMSE over unobserved entries only.
         seconds: wall-clock seconds of the method alone (its share of a batch), GPU synchronised.
         device: what it ran on.
-        peak_memory: largest resident memory of the worker process during the trial, in bytes; it is the worker
-            that measures it.
+        peak_memory: largest resident memory of the method's process during the trial, in bytes; None where the
+            system does not tell it.
         machine: a hash that tells one machine from another and says nothing else of it.
         slots: how many trials ran at once when it was computed.
         session: id of the session of the run in which it was computed.

@@ -194,6 +194,9 @@ class Session:
             StorageError: if a record cannot be written; what is written stays.
         """
         watch, stop = watch or Unwatched(), stop or Stop()
+        if self._pool.closed:  # this session has run before
+            self._pool = self._new_pool()
+        self._pool.stop = stop
         self._ready(fresh, retry_failed)
         with RunStore.open(self.path, self.plan, fresh=fresh) as store:
             taken = self._take_from_others(store, retry_failed)
@@ -246,8 +249,6 @@ class Session:
 
     def _ready(self, fresh: bool, retry_failed: bool) -> None:
         """Look at the data before the folder is made, unless nothing is left to be done."""
-        if self._pool.closed:  # this session has run before
-            self._pool = self._new_pool()
         if fresh or self.progress(retry_failed=retry_failed).left:
             self._units = examine(self.plan, self._pool)
 

@@ -141,9 +141,7 @@ def run(
             show_default="none",
         ),
     ] = None,
-    backend: Annotated[
-        str, typer.Option(help="local, dask, or another joblib backend.", rich_help_panel=HOW)
-    ] = "local",
+    backend: Annotated[str, typer.Option(help="local, or dask for a cluster.", rich_help_panel=HOW)] = "local",
     scheduler: Annotated[
         str | None,
         typer.Option(

@@ -93,7 +93,7 @@ def parameters_are_validated(plugin: Plugin) -> None:
 
 
 def pickles(plugin: Plugin) -> None:
-    """The plugin reaches a worker process."""
+    """The plugin reaches another process."""
     try:
         again = cloudpickle.loads(cloudpickle.dumps(plugin))
     except Exception as error:

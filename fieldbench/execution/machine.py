@@ -19,6 +19,9 @@ from fieldbench.execution.options import Options
 
 Lane: TypeAlias = Literal["cpu", "gpu"]
 
+#: Slots and threads that may be asked for; each slot has processes of its own.
+MOST = 4096
+
 #: What BLAS, OpenMP, torch, numba and their like read to learn how many threads to use.
 THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
@@ -187,6 +190,8 @@ def _check_counts(options: Options) -> None:
         value = getattr(options, name)
         if value is not None and not value > 0:
             raise RequestError(f"{name.replace('_', '-')} is {value}; it must be positive")
+        if name in ("jobs", "slots_per_device", "threads") and value is not None and value > MOST:
+            raise RequestError(f"{name.replace('_', '-')} is {value}; {MOST} are the most")
 
 
 def reset_peak(pid: int) -> None:

@@ -54,6 +54,9 @@ HEAVY = ("numba", "torch")
 #: time is up, take thousands, and what the method said before them matters most.
 _TAIL = 20_000
 
+#: How often the nursery is started for one process.
+_ATTEMPTS = 3
+
 #: Seconds that a process whose socket has closed is given to end by itself, so that its exit code is known.
 _FAREWELL = 3.0
 
@@ -89,51 +92,48 @@ class Nursery:
             libraries: of :data:`HEAVY`, what should be loaded before.
             environment: variables that are set in it, before any pool of threads or CUDA exists.
         """
+        header = {"program": program, "libraries": list(libraries), "environment": dict(environment or {})}
+        content = pickle.dumps(payload)
+        request = encode({**header, "size": len(content)}) + content
+        largest_header = LARGEST_HEADER if program == "judge" else LARGEST_METHOD_HEADER
+        for _ in range(_ATTEMPTS):
+            child, nursery = self._made(request, files, largest_header)
+            if child.pid:
+                return child
+            child.kill()
+            with self._lock:
+                if nursery is self._process:  # it was lost before it came to this; a new one is started
+                    self._end()
+        raise FieldbenchError("the process that starts all others does not start")
+
+    def _made(self, request: bytes, files: Sequence[int], largest_header: int) -> tuple[Child, Any]:
         ours, theirs = socket.socketpair()
         status, their_status = socket.socketpair()
         lifeline, our_lifeline = os.pipe()
         our_output, output = os.pipe()
-        header = {"program": program, "libraries": list(libraries), "environment": dict(environment or {})}
-        content = pickle.dumps(payload) if not isinstance(payload, bytes) else payload
-        request = encode({**header, "size": len(content)}) + content
-        given = [their_status.fileno(), output, theirs.fileno(), lifeline, *files]
-        try:
-            with self._lock:
-                self._send(request, given)
-        finally:
-            for own in (theirs, their_status):
-                own.close()
-            os.close(lifeline)
-            os.close(output)
-        largest_header = LARGEST_HEADER if program == "judge" else LARGEST_METHOD_HEADER
-        return Child(Channel(ours, largest_header=largest_header), status, our_lifeline, our_output)
+        with self._lock, contextlib.suppress(OSError):
+            control, nursery = self._started(), self._process
+            given = [their_status.fileno(), output, theirs.fileno(), lifeline, *files]
+            sent = socket.send_fds(control, [request], given)
+            control.sendall(memoryview(request)[sent:])
+        for own in (theirs, their_status):
+            own.close()
+        os.close(lifeline)
+        os.close(output)
+        return Child(Channel(ours, largest_header=largest_header), status, our_lifeline, our_output), nursery
 
     def close(self) -> None:
-        """End it, and with it all that it made."""
+        """End it. What it made lives on."""
         with self._lock:
-            if self._control is not None:
-                self._control.close()
-            if self._process is not None:
-                self._process.kill()
-                self._process.wait()
-            self._process = self._control = None
+            self._end()
 
-    def start(self, libraries: Sequence[str] = ()) -> None:
-        """Have it ready, and its libraries loaded, by the time it is needed."""
-        with self._lock, contextlib.suppress(OSError):
-            self._send(encode({"program": "", "libraries": list(libraries), "size": 0}), [])
-
-    def _send(self, request: bytes, files: Sequence[int]) -> None:
-        for attempt in (1, 2):
-            control = self._started()
-            try:
-                sent = socket.send_fds(control, [request], list(files)) if files else 0
-                control.sendall(memoryview(request)[sent:])
-                return
-            except OSError:  # it was killed; what it made lives on, and a new one makes the next
-                self._process = self._control = None
-                if attempt == 2:
-                    raise FieldbenchError("the process that starts all others does not start") from None
+    def _end(self) -> None:
+        if self._control is not None:
+            self._control.close()
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        self._process = self._control = None
 
     def _started(self) -> socket.socket:
         if self._control is not None and self._process is not None and self._process.poll() is None:
@@ -145,6 +145,7 @@ class Nursery:
             env={**os.environ, **single, "PYTHONUNBUFFERED": "1"},
             stdin=theirs.fileno(),
             stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
             start_new_session=True,
         )
         theirs.close()

@@ -14,15 +14,15 @@ class Options:
         device: ``auto`` (all GPUs, else the CPU), ``cpu``, ``cuda`` (all GPUs) or some of them: ``cuda:0,cuda:2``.
         jobs: CPU slots; none means one a core.
         slots_per_device: trials that may run at once on each GPU.
-        threads: CPU threads of each slot's worker (BLAS, OpenMP, torch and numba alike). One by default, so
+        threads: CPU threads of each process (BLAS, OpenMP, torch and numba alike). One by default, so
             that numbers do not depend on how many slots there are. A method that asks may use those of idle
             slots too, see :mod:`fieldbench.execution.allowance`.
         timeout: seconds that a trial may take, from the drawing of its field to its scores.
-        memory_limit: bytes of resident host memory that a worker may use.
-        backend: ``local``, ``dask`` or the name of any registered joblib backend.
+        memory_limit: bytes of resident host memory that a process may use.
+        backend: ``local`` or ``dask``.
         scheduler: address of a Dask scheduler, ``tcp://host:port``.
         save_fields: a run's folder, to keep truth, observation and estimate of every trial in its ``fields``.
-            Workers write there, so on a cluster it must be a folder that all machines share.
+            Only the machine that runs the command writes there.
         timing: run one trial at a time, unbatched and warmed up, so that seconds can be compared.
         secrets: secret base seeds by the labels that trials know them by; only judges are told.
     """

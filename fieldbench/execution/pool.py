@@ -48,14 +48,15 @@ class Pool:
         self.batch_sizes: dict[Any, int] = {}
         self.closed = False
         self._changed = threading.Condition()
-        self.seats = [Seat(slot, self) for slot in slots]
+        self.seats = [Seat(slot, self, self.given_up) for slot in slots]
         # Taken from the end, so that GPUs go in their order and processes that are warm are used before new ones.
         self._free: dict[Lane, list[Seat]] = {"gpu": [], "cpu": []}
         for seat in reversed(self.seats):
             self._free[seat.slot.lane].append(seat)
         self._busy = 0
         #: Where everything is asked that is no trial; it never runs one, and only who has the lock may ask.
-        self.questions = Seat(Slot("cpu", "cpu", next(item.environment for item in reversed(slots))), self)
+        environment = next(item.environment for item in reversed(slots))
+        self.questions = Seat(Slot("cpu", "cpu", environment), self, lambda: self.closed or self.stop.asked)
         self.asking = threading.RLock()
         self._fingerprints: dict[str, str | Lost] = {}
         self._hopeless: dict[tuple[str, str], tuple[str, str]] = {}

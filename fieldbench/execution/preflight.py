@@ -6,13 +6,15 @@ they become rows that say why, and all others are computed.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 from fieldbench.errors import RequestError
 from fieldbench.execution.frames import unpack
 from fieldbench.execution.pool import Pool
-from fieldbench.execution.processes import Lost
+from fieldbench.execution.processes import GivenUp, Lost
 from fieldbench.execution.worker import fit_request
 from fieldbench.field import Observation
 from fieldbench.judging import Task
@@ -28,9 +30,10 @@ def examine(plan: Plan, pool: Pool) -> dict[str, str]:
     Raises:
         RequestError: if data is missing or not finite, the plan's metric does not apply, the headline metric fails,
             a rate observes nothing, or a method's parameter contradicts the field's shape.
+        KeyboardInterrupt: if a stop was asked for.
     """
     units: dict[str, str] = {}
-    with pool.asking:
+    with pool.asking, _interrupted():
         for text in dict.fromkeys(setting.dataset for setting in plan.settings):
             try:
                 units[text] = _examine_dataset(plan, pool, text)
@@ -41,6 +44,15 @@ def examine(plan: Plan, pool: Pool) -> dict[str, str]:
                 pool.doom("dataset", text, lost)
         pool.questions.close()
     return units
+
+
+@contextlib.contextmanager
+def _interrupted() -> Iterator[None]:
+    """Who asks for an end before anything has run ends the command."""
+    try:
+        yield
+    except GivenUp:
+        raise KeyboardInterrupt from None
 
 
 def _examine_dataset(plan: Plan, pool: Pool, text: str) -> str:

@@ -9,14 +9,14 @@ import pickle
 import tempfile
 import time
 from collections import Counter, OrderedDict, deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fieldbench import fields
-from fieldbench.errors import RequestError
+from fieldbench.errors import RequestError, one_line
 from fieldbench.execution.allowance import Lender
 from fieldbench.execution.frames import NO_ANSWER, BadFrame, Frame, encode, unpack
 from fieldbench.execution.machine import Lane, Slot, peak_memory, reset_peak
@@ -26,6 +26,7 @@ from fieldbench.execution.turns import turn
 from fieldbench.execution.worker import Reply, Setup
 from fieldbench.method import Method
 from fieldbench.records import CRASHED, FAILED, OUT_OF_MEMORY, Record, Trial
+from fieldbench.sources import Parcel
 
 if TYPE_CHECKING:
     from fieldbench.execution.pool import Pool
@@ -61,8 +62,9 @@ class Outcome:
 class Seat:
     """A slot with its judge and its methods' processes. One thread at a time uses it."""
 
-    def __init__(self, slot: Slot, house: Pool) -> None:
+    def __init__(self, slot: Slot, house: Pool, given_up: Callable[[], bool]) -> None:
         self.slot, self._house, self._options = slot, house, house.options
+        self._given_up = given_up
         self._judge: JudgeProcess | None = None
         self._methods: OrderedDict[str, MethodProcess] = OrderedDict()
         self._shares = 1
@@ -82,11 +84,11 @@ class Seat:
             trials: the group.
             busy: how many slots are at work now, for the records.
         """
-        hopeless = self._house.hopeless(trials[0])
-        if hopeless is not None:
-            return Outcome(tuple(self._record(Record(trial, *hopeless), busy, "shared") for trial in trials))
-        with turn(self.slot, self._house.given_up):
+        with turn(self.slot, self._given_up):
             try:
+                hopeless = self._house.hopeless(trials[0])
+                if hopeless is not None:
+                    return Outcome(tuple(self._record(Record(trial, *hopeless), busy, "shared") for trial in trials))
                 return self._together(trials, busy)
             except GivenUp:
                 return Outcome(())
@@ -255,7 +257,7 @@ class Seat:
                     if "lost" in frame.header:
                         raise self._method_lost(process, str(frame.header["lost"]), before)
                     return frame
-                if self._house.given_up():
+                if self._given_up():
                     raise GivenUp
                 if judge.child.exit_code() is not None:
                     raise EOFError
@@ -280,8 +282,9 @@ class Seat:
             self._lose_judge()
             raise lost from None
         except BadFrame:
+            stage = judge.stage
             self._lose_judge()
-            raise Lost(CRASHED, f"the judge {NO_ANSWER}") from None
+            raise Lost(CRASHED, f"{stage}: its process {NO_ANSWER}", stage=stage) from None
         except GivenUp:
             self._forget(process)
             self._lose_judge()
@@ -345,13 +348,13 @@ class Seat:
             while len(self._methods) >= _WARM[self.slot.lane]:
                 self._forget(next(iter(self._methods.values())))
             lender = Lender()
-            setup = Setup(self._house.registry.parcel(method), self.slot.device, self._options.threads)
+            setup = Setup(self._parcel(str(method), method), self.slot.device, self._options.threads)
             child = self._house.nursery.make(
                 "worker", setup, files=[lender.reading], libraries=_libraries(method, self.slot.lane),
                 environment=self.slot.environment,
             )  # fmt: skip
             lender.handed_over()
-            process = self._methods[text] = MethodProcess(child, lender, self._options, self._house.given_up)
+            process = self._methods[text] = MethodProcess(child, lender, self._options, self._given_up)
             try:
                 process.wait_until_ready()
             except (Lost, GivenUp):
@@ -361,16 +364,18 @@ class Seat:
         return process
 
     def _present_judge(self) -> JudgeProcess:
-        if self._house.given_up():
+        if self._given_up():
             raise GivenUp
         if self._judge is None:
             stage = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the judge
             child = self._house.nursery.make(
-                "judge", self._house.registry.parcel(self._house.registry.metrics()), files=[stage.fileno()],
+                "judge", self._parcel("the metrics", self._house.registry.metrics()), files=[stage.fileno()],
                 environment={**self.slot.environment, "CUDA_VISIBLE_DEVICES": ""},
             )  # fmt: skip
-            self._judge = JudgeProcess(child, stage, self._options, self._house.given_up)
-            self._judge.ask(({"ask": "start"}, []), START, "metrics")
+            self._judge = JudgeProcess(child, stage, self._options, self._given_up)
+            started = self._judge.ask(({"ask": "start"}, []), START, "metrics")
+            if "error" in started.header:
+                raise Lost(FAILED, f"the metrics could not be loaded: {started.header['error']}")
         return self._judge
 
     def _introduce(self, judge: JudgeProcess, known: Sequence[tuple[str, str]]) -> None:
@@ -378,12 +383,18 @@ class Seat:
         for kind, text in known:
             if (kind, text) not in judge.knows:
                 plugin = getattr(self._house.registry, kind)(text)
-                parcel = pickle.dumps(self._house.registry.parcel({(kind, text): plugin}))
+                parcel = pickle.dumps(self._parcel(f"{kind} {text}", {(kind, text): plugin}))
                 what = f"{kind} {text}"
                 frame = judge.ask(({"ask": "know", "what": what}, [np.frombuffer(parcel, np.uint8)]), START, what)
                 if "error" in frame.header:
                     raise Lost(FAILED, f"{what} could not be loaded: {frame.header['error']}")
                 judge.knows.add((kind, text))
+
+    def _parcel(self, name: str, objects: Any) -> Parcel:
+        try:
+            return self._house.registry.parcel(objects)
+        except Exception as error:
+            raise Lost(FAILED, f"{name} cannot be sent to its process: {one_line(error)}") from None
 
     def _forget(self, process: MethodProcess) -> None:
         for text, kept in list(self._methods.items()):

@@ -41,6 +41,7 @@ class Nasdac(fieldbench.Method):
     name = "nasdac"
     revision = "1"
     trained = True
+    libraries = ("torch",)
     orders = (3,)
     scale_equivariant = False
     conformance_dataset = "radiomap[emitters=2,bins=16]"
@@ -115,6 +116,7 @@ class DowJons(Nasdac):
     """
 
     name = "dowjons"
+    libraries = ("torch",)
     revision = "1"
     conformance_parameters: ClassVar[dict[str, Value]] = {"rounds": 2, "steps": 2}
 

@@ -31,6 +31,7 @@ class _FieldFormer(Method):
     """What TAP and MHTAP share."""
 
     uses_gpu: ClassVar[bool] = True
+    libraries: ClassVar[tuple[str, ...]] = ("numba",)
     accepts: ClassVar[frozenset[str]] = frozenset({"tv"})
     conformance_parameters: ClassVar[dict[str, Value]] = {"epochs": 5}
 

@@ -35,6 +35,7 @@ class TNN(Method):
 
     name: ClassVar[str] = "tnn"
     uses_gpu: ClassVar[bool] = True
+    libraries: ClassVar[tuple[str, ...]] = ("numba",)
     accepts: ClassVar[frozenset[str]] = frozenset({"tv"})
     revision: ClassVar[str | None] = "1"
     conformance_parameters: ClassVar[dict[str, Value]] = {"epochs": 5}
