@@ -69,7 +69,13 @@ _F_SETSIG = 10
 class Nursery:
     """The parent's side. It is started with the first process, and again when it was lost."""
 
-    def __init__(self) -> None:
+    def __init__(self, arguments: Sequence[str] = ("",)) -> None:
+        """
+        Args:
+            arguments: what ``sys.argv`` is in every process. A script's own are worth having, for a module that reads
+                them; those of fieldbench's command hold the base seed.
+        """
+        self._arguments = list(arguments)
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -93,6 +99,7 @@ class Nursery:
             environment: variables that are set in it, before any pool of threads or CUDA exists.
         """
         header = {"program": program, "libraries": list(libraries), "environment": dict(environment or {})}
+        header["argv"] = self._arguments
         content = pickle.dumps(payload)
         request = encode({**header, "size": len(content)}) + content
         largest_header = LARGEST_HEADER if program == "judge" else LARGEST_METHOD_HEADER
@@ -350,6 +357,7 @@ def _become(header: Mapping[str, Any], payload: bytes, files: Sequence[int]) -> 
             Path("/proc/self/oom_score_adj").write_text("1000")
         set_process_option(15, f"fb-{header['program']}".encode())  # PR_SET_NAME: what it is called in lists
         os.environ.update(header["environment"])
+        sys.argv[:] = header["argv"]
         _use_threads(int(os.environ.get(THREAD_VARIABLES[0], "1")))
         importlib.import_module("numpy").random.seed()  # not the same for every child
         program = importlib.import_module(f"fieldbench.execution.{header['program']}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 import time
 import weakref
@@ -44,7 +45,7 @@ class Pool:
         self._elsewhere = elsewhere
         self.registry, self.options = registry, options
         self.stop = Stop()
-        self.nursery = Nursery()
+        self.nursery = Nursery(sys.argv if registry.sources.classes else [""])
         self.batch_sizes: dict[Any, int] = {}
         self.closed = False
         self._changed = threading.Condition()

@@ -60,7 +60,6 @@ GUESSER = Act(
 )
 
 
-@pytest.mark.skip(reason="fieldbench has no --seed secret yet; with a seed that one can guess, this method scores 0")
 def test_a_secret_seed_cannot_be_guessed(tmp_path: Path) -> None:
     done = Group("secret", (GUESSER,), ("--seed", "secret"), apart=True).run(tmp_path, [GUESSER])
     done.must_be_presentable()
