@@ -27,6 +27,7 @@ from fieldbench.method import Method, Modifier
 from fieldbench.metric import Metric
 from fieldbench.noise import Noise
 from fieldbench.plugin import Plugin
+from fieldbench.records import NAMES as RESERVED
 from fieldbench.selection import RULES, Selection
 from fieldbench.sensing import Sampler
 from fieldbench.sources import (
@@ -366,6 +367,9 @@ class Registry:
         if inspect.isabstract(cls):
             missing = ", ".join(sorted(cls.__abstractmethods__))
             self._break(plugin, source, f"{_shown(cls)} does not define {missing}", brings=name)
+            return
+        if kind == "metric" and name in RESERVED:
+            self._break(plugin, source, f"no metric can be called {name}: a record has that name for something else")
             return
         if not self._is_blocked(name):
             self._enter(kind, name, Entry(cls, source, plugin))

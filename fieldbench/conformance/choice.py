@@ -12,6 +12,7 @@ import numpy as np
 from fieldbench.conformance.check import Check
 from fieldbench.conformance.datasets import of_dataset
 from fieldbench.conformance.general import Named, expected_failures_exist, of_any
+from fieldbench.conformance.leaks import beats_no_white_noise
 from fieldbench.conformance.methods import of_method
 from fieldbench.conformance.metrics import of_metric
 from fieldbench.conformance.modifiers import of_modifier
@@ -129,6 +130,7 @@ def _of_kind(plugin: Plugin, registry: Registry, observation: Observation | None
         if observation is None and plugin.conformance_dataset is not None:
             observation = _observed(registry.dataset(plugin.conformance_dataset), registry)
         yield from of_method(plugin, observation)
+        yield "white-noise", partial(beats_no_white_noise, plugin, registry)
     elif isinstance(plugin, Modifier):
         yield from of_modifier(plugin, list(_installed_methods(registry)), observation)
     elif isinstance(plugin, Dataset):

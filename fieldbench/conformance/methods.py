@@ -19,8 +19,8 @@ from fieldbench.errors import one_line
 from fieldbench.field import FloatArray, Observation
 from fieldbench.method import Method, Report, Silent, as_field_array
 
-#: As large as the seeds of real trials, which do not fit into 32 bits.
-SEED = 2**62 + 12345
+#: As large as the seeds of real trials can be: 32 bits.
+SEED = 2**32 - 12345
 
 HUGE, TINY = 1e12, 1e-12
 
