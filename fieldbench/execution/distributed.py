@@ -72,7 +72,8 @@ class _Cluster:
         self._parcel = cloudpickle.dumps((self._run, sources, options))
         registry = Registry(sources)
         self._wanted = what_runs(registry)
-        lanes: dict[Lane, int] = {"cpu": 1} if options.device == "cpu" else {"gpu": 1, "cpu": 1}
+        threads = max(1, sum(client.nthreads().values()))
+        lanes: dict[Lane, int] = {"cpu": threads} if options.device == "cpu" else {"gpu": threads, "cpu": threads}
         self._queue = Queue(trials, registry, lanes)
         self._completed = as_completed(loop=client.loop)
         self._out: dict[str, tuple[Group, Outcome | None]] = {}

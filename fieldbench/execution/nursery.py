@@ -118,6 +118,7 @@ class Nursery:
         status, their_status = socket.socketpair()
         lifeline, our_lifeline = os.pipe()
         our_output, output = os.pipe()
+        nursery = None
         with self._lock, contextlib.suppress(OSError):
             control, nursery = self._started(), self._process
             given = [their_status.fileno(), output, theirs.fileno(), lifeline, *files]

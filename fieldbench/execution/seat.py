@@ -24,6 +24,7 @@ from fieldbench.execution.processes import START, Asked, GivenUp, JudgeProcess, 
 from fieldbench.execution.provenance import machine
 from fieldbench.execution.turns import turn
 from fieldbench.execution.worker import Reply, Setup
+from fieldbench.judging import Apart
 from fieldbench.method import Method
 from fieldbench.records import CRASHED, FAILED, OUT_OF_MEMORY, Record, Trial
 from fieldbench.sources import Parcel
@@ -36,10 +37,6 @@ _WARM: dict[Lane, int] = {"cpu": 16, "gpu": 4}
 
 #: How often a metric may take a slot's judge down before it is left out for good.
 _PATIENCE = 3
-
-
-class Apart(Exception):
-    """Something went wrong with a group of several trials; each is to be run by itself."""
 
 
 @dataclass(frozen=True)
@@ -270,13 +267,15 @@ class Seat:
                 process.check_memory("")
                 judge.check_memory(stage)
                 small = stage == "asking" or stage.startswith("metric ")
-                allowed = self._house.question if small else limit
-                if now >= deadline or (small and now - since >= self._house.question):
-                    if not at_method:
-                        raise judge.too_late((limit if now >= deadline else allowed) or 0.0, stage)
-                    raise process.too_late(
-                        (limit if now >= deadline else allowed) or 0.0, "applicable" if stage == "asking" else ""
-                    )
+                if limit is not None and now >= deadline:
+                    spent = limit
+                elif small and now - since >= self._house.question:
+                    spent = self._house.question
+                else:
+                    continue
+                if at_method:
+                    raise process.too_late(spent, "applicable" if stage == "asking" else "")
+                raise judge.too_late(spent, stage)
         except (EOFError, OSError):
             lost = judge.lost("judge", before)
             self._lose_judge()
@@ -329,7 +328,7 @@ class Seat:
             try:
                 frame = self.ask_method(method, ({"ask": "batch size", "shape": shape}, []), "batch_size")
                 size = frame.header.get("size", 1)
-            except Lost:  # the trial is computed; the next ones go singly
+            except (Lost, GivenUp):  # the trial is computed; the next ones go singly
                 size = 1
             self._house.batch_sizes[key] = size if isinstance(size, int) else 1
         return self._house.batch_sizes[key]
