@@ -176,7 +176,11 @@ class Session:
         if self._pool.closed:  # this session has run before
             self._pool = self._new_pool()
         self._pool.stop = stop
-        self._ready(fresh, retry_failed)
+        try:
+            self._ready(fresh, retry_failed)
+        except BaseException:
+            self._pool.close()
+            raise
         with RunStore.open(self.path, self.plan, fresh=fresh) as store:
             store.manifest["facts"] = self.facts.as_dict()
             store.begin(self._provenance())
