@@ -197,7 +197,11 @@ class Session:
         if self._pool.closed:  # this session has run before
             self._pool = self._new_pool()
         self._pool.stop = stop
-        self._ready(fresh, retry_failed)
+        try:
+            self._ready(fresh, retry_failed)
+        except BaseException:
+            self._pool.close()
+            raise
         with RunStore.open(self.path, self.plan, fresh=fresh) as store:
             taken = self._take_from_others(store, retry_failed)
             store.manifest.facts = joined_facts([store.manifest.facts, self.facts.as_dict()])

@@ -79,6 +79,7 @@ class Nursery:
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+        self._children: list[Child] = []
 
     def make(
         self,
@@ -106,6 +107,8 @@ class Nursery:
         for _ in range(_ATTEMPTS):
             child, nursery = self._made(request, files, largest_header)
             if child.pid:
+                with self._lock:
+                    self._children = [*(made for made in self._children if not made.killed), child]
                 return child
             child.kill()
             with self._lock:
@@ -131,8 +134,11 @@ class Nursery:
         return Child(Channel(ours, largest_header=largest_header), status, our_lifeline, our_output), nursery
 
     def close(self) -> None:
-        """End it. What it made lives on."""
+        """End it, and all that it made."""
         with self._lock:
+            for child in self._children:
+                child.kill()
+            self._children.clear()
             self._end()
 
     def _end(self) -> None:
@@ -198,9 +204,14 @@ class Child:
             if self.pid:
                 os.kill(self.pid, number)
 
+    @property
+    def killed(self) -> bool:
+        """Whether :meth:`kill` was called."""
+        return self._lifeline < 0
+
     def kill(self) -> None:
         """End the process and all that it started. There is nothing that it would have to save."""
-        if self._lifeline < 0:
+        if self.killed:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):
             if self.pid:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
 import fieldbench
@@ -212,9 +213,11 @@ def test_a_metric_that_ends_or_hangs_is_left_out_and_named(tmp_path: Path) -> No
     ("dataset", "complaint"), [("unscored", "metric exits"), ("unmeasured", "unknown metric 'nowhere'")]
 )
 def test_a_headline_metric_that_fails_is_a_wrong_request(tmp_path: Path, dataset: str, complaint: str) -> None:
+    before = set(psutil.Process().children(recursive=True))
     with pytest.raises(RequestError, match=complaint):
         ran(tmp_path / "run", Unscored, Unmeasured, Exits, dataset=dataset)
     assert not (tmp_path / "run").exists()
+    assert set(psutil.Process().children(recursive=True)) <= before
 
 
 def test_windows_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
