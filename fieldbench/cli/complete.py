@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,6 +14,7 @@ from fieldbench.cli.sources import Blocked, PluginFiles, sources
 
 if TYPE_CHECKING:
     from fieldbench.completion import Completed
+    from fieldbench.completion.filling import Filled
     from fieldbench.files import Content
 
 WHAT, HOW, WHERE = "What to read", "How to complete it", "Where to write it"
@@ -26,8 +28,8 @@ def complete(
     variable: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME",
-            help="The variable (column, path in HDF5) to complete.",
+            metavar="NAME,...",
+            help="The variable (column, path in HDF5 or NetCDF) to complete, or several.",
             rich_help_panel=WHAT,
             show_default="the only one",
         ),
@@ -80,6 +82,25 @@ def complete(
             show_default=False,
         ),
     ] = [],  # noqa: B006 - typer reads the default and never changes it
+    missing: Annotated[
+        list[float],
+        typer.Option(
+            metavar="NUMBER",
+            help="A number that stands for a missing value: -999. NaN and fill values do so anyway. May be repeated.",
+            rich_help_panel=WHAT,
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006
+    cyclic: Annotated[
+        list[str],
+        typer.Option(
+            metavar="AXIS[=PERIOD]",
+            help="An axis whose ends are neighbours: hour=24. Longitudes around the earth are found to be. "
+            "May be repeated.",
+            rich_help_panel=WHAT,
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006
     log_floor: Annotated[
         float | None,
         typer.Option(
@@ -123,6 +144,37 @@ def complete(
     share: Annotated[
         float, typer.Option(help="Share of the observed entries held out each time.", rich_help_panel=HOW)
     ] = 0.1,
+    by_area: Annotated[
+        bool,
+        typer.Option("--by-area", help="On latitudes, weight errors and the mean by area.", rich_help_panel=HOW),
+    ] = False,
+    max_gap: Annotated[
+        list[str],
+        typer.Option(
+            metavar="DISTANCE",
+            help="Fill only what lies so near to an observation: 3 (grid steps), 25km, 2d, or along an axis: depth=10, "
+            "time=1steps. May be repeated; along an axis that is not named the observation is at the same place.",
+            rich_help_panel=HOW,
+            show_default="all gaps are filled",
+        ),
+    ] = [],  # noqa: B006
+    within: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            metavar="LOWEST HIGHEST",
+            help="The range of possible values; estimates outside are brought to its ends.",
+            rich_help_panel=HOW,
+            show_default=False,
+        ),
+    ] = None,
+    positive: Annotated[
+        bool,
+        typer.Option(
+            "--positive",
+            help="Only values above zero are possible; other estimates become the lowest one observed above zero.",
+            rich_help_panel=HOW,
+        ),
+    ] = False,
     denoise: Annotated[
         bool,
         typer.Option(
@@ -159,65 +211,88 @@ def complete(
         fieldbench complete casts.csv --coordinates lon,lat,depth --variable temp --grid 40x40x20
         fieldbench complete cruise.nc --method 'tap[epochs=2000]' --at time=0 --out filled.nc
     """
-    from fieldbench.completion import complete as completed
-    from fieldbench.errors import RequestError
-    from fieldbench.files import Completion, Wanted, read, write
+    from fieldbench.completion.filling import fill
+    from fieldbench.completion.limits import Limits
+    from fieldbench.files import Wanted, read, write
     from fieldbench.files.writing import check_target
-    from fieldbench.spec import parse_value, split
+    from fieldbench.spec import split
 
-    shape = (parse_value(grid),) if grid and "x" not in grid else parse_value(grid) if grid else ()
+    target = file.parent / f"{file.stem}_completed{file.suffix}" if out is None else out
+    limits = Limits(tuple(max_gap), within, positive)
+    facts = _facts(known)
+    contents = [
+        read(
+            file,
+            Wanted(
+                variable=name,
+                coordinates=tuple(split(coordinates)) if coordinates else (),
+                grid=_grid(grid),
+                mask=mask,
+                valid=valid,
+                at=tuple(at),
+                missing=tuple(missing),
+                cyclic=tuple(cyclic),
+            ),
+        )
+        for name in (split(variable) if variable else [None])
+    ]
+    check_target(file, target, overwrite=force)
+    completions = []
+    for content in contents:
+        observed = int(content.observation(log_floor, facts).mask.sum())
+        print(_description(content, observed, int(content.missing.sum())), *content.remarks, sep="\n")
+        with _progress() as (watch, busy):
+            filled = fill(
+                content,
+                method,
+                log_floor=log_floor,
+                known=facts,
+                limits=limits,
+                by_area=by_area,
+                denoise=denoise,
+                candidates=split(among) if among else (),
+                budget=budget,
+                folds=folds,
+                share=share,
+                seed=seed,
+                device=device,
+                sources=sources(plugin, no_plugin),
+                watch=watch,
+                busy=busy,
+            )
+        _tell(filled, by_area)
+        note = _note(filled.made, seed, share, budget)
+        completions.append(replace(filled.completion, attributes=note))
+    for path in write(file, target, *completions, overwrite=force):
+        print(f"Wrote {path}")
+
+
+def _grid(text: str | None) -> tuple[int, ...]:
+    from fieldbench.errors import RequestError
+    from fieldbench.spec import parse_value
+
+    shape = (parse_value(text),) if text and "x" not in text else parse_value(text) if text else ()
     flat = shape if isinstance(shape, tuple) else (shape,)
     if not all(isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in flat):
-        raise RequestError(f"grid {grid!r} is no shape; write 20x20x10")
-    wanted = Wanted(
-        variable=variable,
-        coordinates=tuple(split(coordinates)) if coordinates else (),
-        grid=tuple(size for size in flat if isinstance(size, int)),
-        mask=mask,
-        valid=valid,
-        at=tuple(at),
-    )
-    target = file.parent / f"{file.stem}_completed{file.suffix}" if out is None else out
-    content = read(file, wanted)
-    check_target(file, target, overwrite=force)
-    gaps = int(content.missing.sum())
-    observation = content.observation(log_floor, _facts(known))
-    print(_description(content, int(observation.mask.sum()), gaps), *content.variable.remarks, sep="\n")
-    if not gaps:
-        raise RequestError(f"{content.name} has no gap to fill")
-    with _progress() as (watch, busy):
-        made = completed(
-            observation,
-            method,
-            candidates=split(among) if among else (),
-            budget=budget,
-            folds=folds,
-            share=share,
-            seed=seed,
-            device=device,
-            sources=sources(plugin, no_plugin),
-            watch=watch,
-            busy=busy,
-        )
-    unit = content.variable.unit if made.metric == "rmse" else ""
+        raise RequestError(f"grid {text!r} is no shape; write 20x20x10")
+    return tuple(size for size in flat if isinstance(size, int))
+
+
+def _tell(filled: Filled, by_area: bool) -> None:
+    """Print the comparison, what was filled, and what the user should know of it."""
+    made, variable = filled.made, filled.completion.content.variable
+    unit = variable.unit if made.metric == "rmse" else ""
     print()
-    print(_comparison(made, unit))
-    values = made.values.copy()
-    if not denoise:
-        values[observation.mask] = observation.observed
-    note = _note(made, seed, share, budget)
-    written = write(file, target, content, Completion(values, made.deviation, note), overwrite=force)
+    print(_comparison(made, unit, by_area))
     print()
     error = "" if made.expected_error != made.expected_error else f", {made.metric} {made.expected_error:.3g} {unit}"
-    print(f"Completed {gaps} entries with {made.method}{error.rstrip()}")
+    print(f"Completed {filled.gaps} entries with {made.method}{error.rstrip()}", *filled.remarks, sep="\n")
     out_of_time = sum(1 for item in made.comparison if not item.errors and item.out_of_time)
     if out_of_time:
         verb = "method was" if out_of_time == 1 else "methods were"
         print(
             f"{out_of_time} {verb} not compared for want of time; a larger --budget lets more in, --among asks fewer."
         )
-    for path in written:
-        print(f"Wrote {path}")
 
 
 @contextlib.contextmanager
@@ -267,7 +342,7 @@ def _description(content: Content, observed: int, gaps: int) -> str:
     return f"{content.name}{unit}: {axes}; {observed} entries observed, {gaps} missing{land}"
 
 
-def _comparison(made: Completed, unit: str) -> str:
+def _comparison(made: Completed, unit: str, by_area: bool) -> str:
     """The candidates as a table, best first, and below it those that were not compared."""
     import math
     import statistics
@@ -290,9 +365,28 @@ def _comparison(made: Completed, unit: str) -> str:
     rest = [f"{item.method}: {item.note}" for item in made.comparison if math.isnan(item.expected)]
     if not rows:
         return "\n".join(["No error was estimated.", *rest])
-    title = f"Error at {made.withheld} held-out entries a fold"
+    title = f"Error at {made.withheld} held-out entries a fold{', weighted by area' if by_area else ''}"
     table = tabulate(rows, head, tablefmt="simple", disable_numparse=True, colalign=("left", *["right"] * 4, "left"))
-    return "\n".join([title, "\n".join(line.rstrip() for line in table.splitlines()), *(["", *rest] if rest else [])])
+    lines = [title, *(line.rstrip() for line in table.splitlines())]
+    return "\n".join([*lines, *(["", *rest] if rest else []), "", *_distances(made)])
+
+
+def _distances(made: Completed) -> list[str]:
+    """The chosen method's errors by distance to the nearest observation, beside how many gaps are so far from one."""
+    from tabulate import tabulate
+
+    head = ["grid steps to an observation", made.metric, "held out", "gaps"]
+    rows = [
+        [
+            f"{item.nearest:g} to {item.farthest:g}" if item.farthest < float("inf") else f"over {item.nearest:g}",
+            f"{item.error:.4g}" if item.held_out else "not known",
+            item.held_out,
+            item.gaps,
+        ]
+        for item in made.by_distance
+    ]
+    table = tabulate(rows, head, tablefmt="simple", disable_numparse=True, colalign=("left", *["right"] * 3))
+    return [f"Error of {made.method} by distance", *(line.rstrip() for line in table.splitlines())]
 
 
 def _note(made: Completed, seed: int, share: float, budget: float) -> dict[str, str | float]:

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fieldbench import datafile
+from fieldbench.completion import periodic
 from fieldbench.completion.bench import Bench, Fit, Task
 from fieldbench.completion.gaps import withheld_like_the_gaps
+from fieldbench.completion.nearby import AtDistance, by_distance
 from fieldbench.errors import RequestError, as_reason
 from fieldbench.execution import Options, slots
 from fieldbench.execution.slots import cores
@@ -70,6 +72,7 @@ class Completed:
         metric: name of the metric of their errors.
         withheld: how many observed entries were held out in each fold; 0 without a comparison.
         seconds: of the final fit, to all that was observed.
+        by_distance: the chosen method's errors at held-out entries by distance to the nearest observation.
     """
 
     method: str
@@ -79,6 +82,7 @@ class Completed:
     metric: str
     withheld: int
     seconds: float
+    by_distance: tuple[AtDistance, ...] = ()
 
     @property
     def expected_error(self) -> float:
@@ -104,6 +108,7 @@ def complete(
     seed: int = 0,
     device: str = "auto",
     sources: Sources | None = None,
+    weights: FloatArray | None = None,
     watch: Callable[[str], None] = lambda line: None,
     busy: Callable[[str], None] = lambda work: None,
 ) -> Completed:
@@ -120,6 +125,8 @@ def complete(
         seed: of everything random.
         device: as in :class:`fieldbench.execution.Options`.
         sources: plugins besides the installed ones.
+        weights: array of the observation's shape, what each entry's squared error counts in the comparison (the
+            area of a grid cell); None for all alike. Not for a field that is compared by its logarithm.
         watch: told, line by line, what came of each fit.
         busy: told what is being done now, before each fit.
 
@@ -137,6 +144,8 @@ def complete(
     rivals, out = _rivals(observation, method, candidates, registry)
     sources = replace(sources, data=datafile.locations())
     metric = _metric(registry, observation)
+    if weights is not None and observation.log_floor is not None:
+        raise RequestError("errors of logarithms are not weighted by area; leave out the weights or the log floor")
     slot = slots(Options(device=device, jobs=1, threads=cores()))[0]
     with Bench(slot, sources) as bench:
         comparison: list[Candidate] = []
@@ -145,7 +154,8 @@ def complete(
             withheld = [
                 withheld_like_the_gaps(observation, share, stream("withhold", seed, number)) for number in range(folds)
             ]
-            comparison = _Comparison(bench, observation, withheld, metric, seed, budget, watch, busy).run(rivals)
+            compared_by = _Comparison(bench, observation, withheld, metric, weights, seed, budget, watch, busy)
+            comparison = compared_by.run(rivals)
         elif method == AUTO:
             raise RequestError("choosing a method needs a budget; give --budget SECONDS, or name a method")
         ranked = sorted(comparison, key=_rank)
@@ -161,7 +171,14 @@ def complete(
             if array is not None:
                 array[~observation.valid] = np.nan
     return Completed(
-        chosen, values, deviation, (*ranked, *out), metric.name, int(withheld[0].sum()) if withheld else 0, fit.seconds
+        chosen,
+        values,
+        deviation,
+        (*ranked, *out),
+        metric.name,
+        int(withheld[0].sum()) if withheld else 0,
+        fit.seconds,
+        compared_by.by_distance(chosen) if budget > 0 else (),
     )
 
 
@@ -178,13 +195,15 @@ class _Comparison:
         observation: Observation,
         withheld: list[Mask],
         metric: Metric,
+        weights: FloatArray | None,
         seed: int,
         budget: float,
         watch: Callable[[str], None],
         busy: Callable[[str], None],
     ) -> None:
         self._bench, self._metric, self._seed, self._watch, self._busy = bench, metric, seed, watch, busy
-        self._observation, self._withheld = observation, withheld
+        self._observation, self._withheld, self._weights = observation, withheld, weights
+        self._estimates: dict[str, list[FloatArray]] = {}
         self._left = budget
         self._errors: dict[str, list[float]] = {}
         self._seconds: dict[str, list[float]] = {}
@@ -215,6 +234,18 @@ class _Comparison:
                 self._out_of_time.add(method)
         return self._candidates(rivals)
 
+    def by_distance(self, method: str) -> tuple[AtDistance, ...]:
+        """Errors of a method by how far the nearest observation was."""
+        return by_distance(self._observation, self._withheld, self._estimates.get(method, ()), self._score)
+
+    def _score(self, estimate: FloatArray, entries: Mask) -> float:
+        """The error of a vector of estimates at some entries."""
+        truth = np.asarray(self._observation.values[entries], dtype=float)
+        if self._weights is None:
+            return self._metric.score(estimate, truth)
+        root = np.sqrt(self._weights[entries] / self._weights[entries].mean())
+        return self._metric.score(root * estimate, root * truth)
+
     def _slow(self, method: str) -> str:
         """Why a method without any fold has none."""
         if method not in self._longest:
@@ -237,7 +268,7 @@ class _Comparison:
         place = f"fold {number + 1} of {len(self._withheld)}"
         self._busy(f"measuring {method}, {place}")
         task = Task(method, self._observation.without(held), _seed(self._seed, method))
-        fit = self._bench.fit(task, limit)
+        fit = periodic.fit(self._bench, task, limit)
         self._left -= fit.seconds
         if fit.estimate is None:
             if fit.late:
@@ -247,7 +278,8 @@ class _Comparison:
                 self._notes[method] = fit.error
                 self._watch(f"{method}: {fit.error}")
             return False
-        error = self._metric.score(fit.estimate[held], np.asarray(self._observation.values[held], dtype=float))
+        self._estimates.setdefault(method, []).append(fit.estimate[held])
+        error = self._score(fit.estimate[held], held)
         self._errors.setdefault(method, []).append(error)
         self._seconds.setdefault(method, []).append(fit.seconds)
         self._watch(f"{method}: {place}, {self._metric.name} {error:.4g}, {fit.seconds:.1f} s")
@@ -325,7 +357,7 @@ def _final(
     for text in ranked:
         watch(f"completing the field with {text}")
         busy(f"completing the field with {text}")
-        fit = bench.fit(Task(text, observation, _seed(seed, text), uncertainty=True))
+        fit = periodic.fit(bench, Task(text, observation, _seed(seed, text), uncertainty=True))
         if fit.estimate is not None:
             return text, fit
         error = f"{text}: {fit.error}"

@@ -27,7 +27,7 @@ def read(file: Path, wanted: Wanted | None = None) -> Content:
         RequestError: if the file is not there or not readable, or has not what is wanted.
     """
     wanted = wanted or Wanted()
-    if not file.is_file():
+    if not (file.is_dir() if file.suffix.lower() == ".zarr" else file.is_file()):
         raise RequestError(f"{str(file)!r} is no file")
     found = format_of(file)
     if wanted.grid and file.suffix.lower() not in TABLES:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +10,9 @@ import numpy as np
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.field import Axis, FloatArray
-from fieldbench.files.content import Completion, Content, Variable, Wanted
+from fieldbench.files.content import Completion, Variable, Wanted
 from fieldbench.files.format import Format, need
+from fieldbench.files.numpy_files import as_notes
 from fieldbench.names import unused
 
 if TYPE_CHECKING:
@@ -44,24 +45,27 @@ class Table:
         marks = _gridded(frame.assign(**{name: _flags(frame, name, file)}), name, coordinates, variable.axes)
         return np.where(np.isnan(marks), 1.0, marks)  # where there is no row, nothing is marked
 
-    def write(self, source: Path, target: Path, content: Content, completion: Completion) -> None:
+    def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
         import pandas as pd
 
+        content = completions[0].content
         axes = content.variable.axes
         grids = np.meshgrid(*(axis.coordinates for axis in axes), indexing="ij")
         columns: dict[str, Any] = {
             axis.name: grid[content.place].ravel() for axis, grid in zip(axes, grids, strict=True)
         }
-        columns[content.name] = completion.values.ravel()
-        columns[unused("observed", columns)] = (~np.isnan(content.values)).ravel()
-        if completion.deviation is not None:
-            columns[unused(f"{content.name}_std", columns)] = completion.deviation.ravel()
+        for completion in completions:
+            content = completion.content
+            columns[content.name] = completion.values.ravel()
+            columns[unused("observed", columns)] = (~np.isnan(content.values)).ravel()
+            if completion.deviation is not None:
+                columns[unused(f"{content.name}_std", columns)] = completion.deviation.ravel()
         frame = pd.DataFrame(columns)
-        frame = frame[~np.isnan(frame[content.name])]
+        frame = frame[frame[[item.content.name for item in completions]].notna().any(axis=1)]
         if target.suffix.lower() == ".csv":
             frame.to_csv(target, index=False)
         else:
-            _to_parquet(frame, target, completion)
+            _to_parquet(frame, target, as_notes(completions))
 
 
 def format_for(file: Path) -> Format:
@@ -156,11 +160,10 @@ def _nearest(points: FloatArray, positions: FloatArray) -> np.ndarray:
     return np.searchsorted(middles, positions)
 
 
-def _to_parquet(frame: pd.DataFrame, target: Path, completion: Completion) -> None:
+def _to_parquet(frame: pd.DataFrame, target: Path, notes: str) -> None:
     import pyarrow
     import pyarrow.parquet
 
     table = pyarrow.Table.from_pandas(frame, preserve_index=False)
-    note = json.dumps(dict(completion.attributes)).encode()
-    table = table.replace_schema_metadata({**(table.schema.metadata or {}), b"fieldbench": note})
+    table = table.replace_schema_metadata({**(table.schema.metadata or {}), b"fieldbench": notes.encode()})
     pyarrow.parquet.write_table(table, target)

@@ -90,11 +90,11 @@ def test_coordinates_that_cannot_be_used_are_told(tmp_path: Path, capsys: pytest
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "t.h5", "w") as data:
         data["temp"] = np.where(np.eye(5), np.nan, TRUTH[:5, :5])
-        data["lon"] = [358.0, 359, 0, 1, 2]
+        data["lon"] = [358.0, 359, 0, 1, 0]
         data["lon"].make_scale()
         data["temp"].dims[0].attach_scale(data["lon"])
     assert run("complete", tmp_path / "t.h5", "--method", "plane", "--budget", "0", *PLUGIN) == 0
-    assert "'lon' neither rise nor fall throughout; positions along lon are counted" in capsys.readouterr().out
+    assert "'lon' repeat 0 (positions 2 and 4); positions along lon are counted" in capsys.readouterr().out
 
 
 def test_scattered_points_are_gridded_and_completed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -92,6 +92,9 @@ def test_a_folder_is_examined_whole_before_a_run(tmp_path: Path, registry: Regis
 
 
 def test_power_is_scored_by_its_logarithm(file: Path, registry: Registry) -> None:
+    with pytest.raises(RequestError, match=r"\d+ of 120 values are at or below -1e-09 .* leave out the log floor"):
+        registry.dataset(f"file:{file}[log_floor=1e-9]").prepare()
+    np.save(file, np.exp(VALUES))
     assert registry.dataset(f"file:{file}").metric == "rmse"
     dataset = registry.dataset(f"file:{file}[log_floor=1e-9]")
     assert dataset.metric == "slnre"

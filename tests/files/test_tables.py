@@ -57,7 +57,7 @@ def test_written_with_one_row_a_grid_point(file: Path, ocean: Any) -> None:
     content = read(file, Wanted(coordinates=COLUMNS))
     target = file.with_name(f"out{file.suffix}")
     completed = np.nan_to_num(content.values, nan=7.0)
-    files = write(file, target, content, Completion(completed, np.full(completed.shape, 0.5), {"method": "tnn"}))
+    files = write(file, target, Completion(content, completed, np.full(completed.shape, 0.5), {"method": "tnn"}))
     frame = load(target)
     assert list(frame.columns) == ["lon", "lat", "depth", "temp", "observed", "temp_std"]
     assert len(frame) == 60
@@ -80,7 +80,7 @@ def test_points_where_the_field_does_not_exist_are_not_written(file: Path) -> No
     completed = np.nan_to_num(content.values, nan=7.0)
     completed[0] = np.nan
     target = file.with_name(f"out{file.suffix}")
-    write(file, target, content, Completion(completed))
+    write(file, target, Completion(content, completed))
     assert len(load(target)) == 48
 
 
@@ -89,7 +89,7 @@ def test_a_field_called_observed_keeps_its_column(tmp_path: Path) -> None:
     frame = pd.DataFrame({"x": [0, 0, 1], "observed_std": [0, 1, 0], "observed": [1.5, 2.5, 3.5]})
     frame.to_csv(source, index=False)
     content = read(source, Wanted(coordinates=("x", "observed_std"), variable="observed"))
-    write(source, target, content, Completion(np.nan_to_num(content.values, nan=7.0), np.full((2, 2), 0.5)))
+    write(source, target, Completion(content, np.nan_to_num(content.values, nan=7.0), np.full((2, 2), 0.5)))
     made = load(target)
     assert list(made.columns) == ["x", "observed_std", "observed", "observed_2", "observed_std_2"]
     assert made["observed"].tolist() == [1.5, 2.5, 3.5, 7.0]

@@ -1,0 +1,117 @@
+"""From what was read to what is to be written: complete a content, within limits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fieldbench.completion import AUTO, Completed, complete
+from fieldbench.completion.limits import Limits
+from fieldbench.errors import RequestError
+from fieldbench.field import Axis, FloatArray
+from fieldbench.files import Completion, Content
+from fieldbench.files.axes import is_latitude
+
+
+@dataclass(frozen=True, eq=False)
+class Filled:
+    """A content with its gaps filled.
+
+    Attributes:
+        completion: what is to be written.
+        made: the comparison, and the method that was chosen.
+        gaps: how many entries were filled.
+        remarks: what else the user should know, a line each.
+    """
+
+    completion: Completion
+    made: Completed
+    gaps: int
+    remarks: tuple[str, ...]
+
+
+def fill(
+    content: Content,
+    method: str = AUTO,
+    *,
+    log_floor: float | None = None,
+    known: Mapping[str, float] | None = None,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+    by_area: bool = False,
+    denoise: bool = False,
+    **how: Any,
+) -> Filled:
+    """Fill the gaps of what was read from a file.
+
+    Args:
+        content: what was read.
+        method: a method's spec, or ``auto``.
+        log_floor, known: as in :meth:`fieldbench.files.Content.observation`.
+        limits: what may be filled.
+        by_area: weight errors and the mean by the area of a grid cell, for a field on latitudes.
+        denoise: replace observed entries by the method's estimate as well.
+        how: further arguments of :func:`fieldbench.completion.complete`.
+
+    Raises:
+        RequestError: if there is nothing to fill, or the request is wrong.
+    """
+    missing = content.missing
+    if not missing.any():
+        raise RequestError(f"{content.name} has no gap to fill")
+    if content.classes and method == AUTO:
+        raise RequestError(_classes(content))
+    observation = content.observation(log_floor, known)
+    near = limits.near(observation)
+    if not (missing & near).any():
+        raise RequestError(f"no gap of {content.name} lies as near to an observation as max-gap asks")
+    weights = areas(content.axes) if by_area else None
+    made = complete(observation, method, weights=weights, **how)
+    outside = observation.existing & ~near
+    values = np.where(outside, np.nan, limits.possible(made.values, observation.observed))
+    changed = missing & near & (values != made.values)
+    if not denoise:
+        values[observation.mask] = observation.observed
+    if content.classes and content.variable.flags and not np.isin(values[missing & near], content.classes).all():
+        raise RequestError(f"{made.method} made values between the classes; {_classes(content)}")
+    remarks = []
+    if outside.any():
+        remarks.append(f"{int(outside.sum())} gaps are farther from an observation than max-gap says, and stay missing")
+    if changed.any():
+        remarks.append(f"{int(changed.sum())} estimates were not possible, and were brought into the range")
+    beyond = limits.possible(observation.observed, observation.observed) != observation.observed
+    if beyond.any():
+        remarks.append(f"{int(beyond.sum())} observed values are not possible by what was said of the range")
+    if weights is not None:
+        share = np.where(np.isnan(values), 0.0, np.broadcast_to(weights, values.shape))
+        mean = float((np.nan_to_num(values) * share).sum() / share.sum())
+        remarks.append(f"mean of {content.name}, weighted by area: {mean:.6g} {content.variable.unit}".rstrip())
+    deviation = None if made.deviation is None else np.where(outside, np.nan, made.deviation)
+    return Filled(Completion(content, values, deviation), made, int((missing & near).sum()), tuple(remarks))
+
+
+def areas(axes: tuple[Axis, ...]) -> FloatArray:
+    """The relative area of each entry's grid cell on the sphere: the cosine of its latitude.
+
+    Raises:
+        RequestError: if no axis is a latitude.
+    """
+    for index, axis in enumerate(axes):
+        if is_latitude(axis):
+            # Beside a pole a cell reaches over half a step only, and its area is not zero.
+            cosines = np.cos(np.radians(np.minimum(np.abs(axis.coordinates), 90 - min(axis.spacing, 90) / 4)))
+            along = cosines.reshape([-1 if other == index else 1 for other in range(len(axes))])
+            return np.array(np.broadcast_to(along, [len(axis) for axis in axes]))
+    names = ", ".join(f"{axis.name} ({axis.unit or 'no unit'})" for axis in axes)
+    raise RequestError(f"by-area needs an axis of latitudes in degrees_north; there are {names}")
+
+
+def _classes(content: Content) -> str:
+    listed = ", ".join(f"{number:g}" for number in content.classes[:8]) + (", ..." if len(content.classes) > 8 else "")
+    amounts = "" if content.variable.flags else "; if its numbers are amounts, name another method"
+    return (
+        f"{content.name} holds {len(content.classes)} classes ({listed}), and nothing lies between two classes; "
+        f"--method nearest fills gaps with the nearest class{amounts}"
+    )
