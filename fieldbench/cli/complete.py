@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -47,8 +47,8 @@ def complete(
     grid: Annotated[
         str | None,
         typer.Option(
-            metavar="20x20x10",
-            help="Grid points along each coordinate, for a table whose rows lie on no grid.",
+            metavar="20x20x10|step=0.5",
+            help="For a table whose rows lie on no grid: grid points along each coordinate, or steps of a grid.",
             rich_help_panel=WHAT,
             show_default=False,
         ),
@@ -76,8 +76,9 @@ def complete(
     at: Annotated[
         list[str],
         typer.Option(
-            metavar="DIMENSION=INDEX",
-            help="Complete one position along a dimension only: time=0. May be repeated.",
+            metavar="DIMENSION=INDEX|FILE",
+            help="Complete one position along a dimension only: time=0 (may be repeated). For a table, a table of "
+            "the points where the field is wanted.",
             rich_help_panel=WHAT,
             show_default=False,
         ),
@@ -220,18 +221,20 @@ def complete(
     target = file.parent / f"{file.stem}_completed{file.suffix}" if out is None else out
     limits = Limits(tuple(max_gap), within, positive)
     facts = _facts(known)
+    points, fixed = _points(at)
     contents = [
         read(
             file,
             Wanted(
                 variable=name,
                 coordinates=tuple(split(coordinates)) if coordinates else (),
-                grid=_grid(grid),
                 mask=mask,
                 valid=valid,
-                at=tuple(at),
+                at=tuple(fixed),
+                points=points,
                 missing=tuple(missing),
                 cyclic=tuple(cyclic),
+                **_grid(grid),
             ),
         )
         for name in (split(variable) if variable else [None])
@@ -267,15 +270,36 @@ def complete(
         print(f"Wrote {path}")
 
 
-def _grid(text: str | None) -> tuple[int, ...]:
+def _grid(text: str | None) -> dict[str, tuple[Any, ...]]:
+    """Points along each axis, or the steps of a grid: whole numbers are points unless ``step=`` is before them."""
     from fieldbench.errors import RequestError
-    from fieldbench.spec import parse_value
 
-    shape = (parse_value(text),) if text and "x" not in text else parse_value(text) if text else ()
-    flat = shape if isinstance(shape, tuple) else (shape,)
-    if not all(isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in flat):
-        raise RequestError(f"grid {text!r} is no shape; write 20x20x10")
-    return tuple(size for size in flat if isinstance(size, int))
+    if text is None:
+        return {}
+    stepped = text.startswith("step=")
+    try:
+        numbers = [float(piece) for piece in text.removeprefix("step=").split("x")]
+    except ValueError:
+        numbers = []
+    if not numbers or not all(0 < number < float("inf") for number in numbers):
+        raise RequestError(f"grid {text!r} is no shape and no step; write 20x20x10, or step=0.5x0.5x10")
+    if stepped or not all(number.is_integer() for number in numbers):
+        return {"step": tuple(numbers)}
+    return {"grid": tuple(int(number) for number in numbers)}
+
+
+def _points(texts: list[str]) -> tuple[Path | None, list[str]]:
+    """The file of points among what --at names, and the fixed positions."""
+    from fieldbench.errors import RequestError
+    from fieldbench.files.format import TABLES
+    from fieldbench.paths import expanded
+
+    files = [text for text in texts if Path(text).suffix.lower() in TABLES]
+    if len(files) > 1:
+        raise RequestError(f"--at names {len(files)} tables of points; give one")
+    if files and not expanded(files[0]).is_file():
+        raise RequestError(f"--at {files[0]!r} is no file")
+    return expanded(files[0]) if files else None, [text for text in texts if text not in files]
 
 
 def _tell(filled: Filled, by_area: bool) -> None:
@@ -283,7 +307,8 @@ def _tell(filled: Filled, by_area: bool) -> None:
     made, variable = filled.made, filled.completion.content.variable
     unit = variable.unit if made.metric == "rmse" else ""
     print()
-    print(_comparison(made, unit, by_area))
+    on_a_grid = variable.rows is None  # elsewhere a step from one coordinate to the next is no distance
+    print(_comparison(made, unit, by_area, on_a_grid))
     print()
     error = "" if made.expected_error != made.expected_error else f", {made.metric} {made.expected_error:.3g} {unit}"
     print(f"Completed {filled.gaps} entries with {made.method}{error.rstrip()}", *filled.remarks, sep="\n")
@@ -342,7 +367,7 @@ def _description(content: Content, observed: int, gaps: int) -> str:
     return f"{content.name}{unit}: {axes}; {observed} entries observed, {gaps} missing{land}"
 
 
-def _comparison(made: Completed, unit: str, by_area: bool) -> str:
+def _comparison(made: Completed, unit: str, by_area: bool, by_distance: bool) -> str:
     """The candidates as a table, best first, and below it those that were not compared."""
     import math
     import statistics
@@ -368,7 +393,8 @@ def _comparison(made: Completed, unit: str, by_area: bool) -> str:
     title = f"Error at {made.withheld} held-out entries a fold{', weighted by area' if by_area else ''}"
     table = tabulate(rows, head, tablefmt="simple", disable_numparse=True, colalign=("left", *["right"] * 4, "left"))
     lines = [title, *(line.rstrip() for line in table.splitlines())]
-    return "\n".join([*lines, *(["", *rest] if rest else []), "", *_distances(made)])
+    distances = ["", *_distances(made)] if by_distance else []
+    return "\n".join([*lines, *(["", *rest] if rest else []), *distances])
 
 
 def _distances(made: Completed) -> list[str]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +29,8 @@ class Wanted:
         coordinates: names of the variables with the coordinates of each dimension; for a table, of the
             columns that say where a row is.
         grid: for a table, number of grid points along each coordinate; none if its rows lie on a grid.
+        step: for a table, in place of ``grid``, the step of the grid along each coordinate (one for all), in its unit.
+        points: for a table, a file with a table of the points where the field is wanted.
         mask: name of a variable that is true (non-zero) where the variable was observed.
         valid: name of a variable that is true (non-zero) where the field exists.
         at: positions along dimensions that are to be fixed, such as ``time=0``.
@@ -43,6 +46,21 @@ class Wanted:
     at: tuple[str, ...] = ()
     missing: tuple[float, ...] = ()
     cyclic: tuple[str, ...] = ()
+    step: tuple[float, ...] = ()
+    points: Path | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of a table that lie scattered on the grid of all their coordinates.
+
+    Attributes:
+        frame: the table (pandas), one row a point.
+        indices: the grid point of each row, a vector for each dimension.
+    """
+
+    frame: Any
+    indices: tuple[NDArray[np.intp], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +75,8 @@ class Variable:
         remarks: what could not be used of the file, a line each.
         whole: whether whole numbers are stored that nothing scales: counts, or classes.
         flags: whether the file says that they are classes.
+        exists: True where the field is wanted at all, or None for everywhere.
+        rows: the scattered rows that are to be written, if it has no grid of its own.
     """
 
     name: str
@@ -67,6 +87,8 @@ class Variable:
     remarks: tuple[str, ...] = ()
     whole: bool = False
     flags: bool = False
+    exists: Mask | None = None
+    rows: Rows | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -202,7 +224,10 @@ def assemble(variable: Variable, mask: np.ndarray | None, valid: np.ndarray | No
     values = np.where(code, np.nan, read)
     if mask is not None:
         values = np.where(np.broadcast_to(_truth(mask), shape)[place], values, np.nan)
-    exists = None if valid is None else np.broadcast_to(_truth(valid), shape)[place]
+    exists = None if variable.exists is None else variable.exists[place]
+    if valid is not None:
+        existing = np.broadcast_to(_truth(valid), shape)[place]
+        exists = existing if exists is None else exists & existing
     if exists is not None and exists.all():
         exists = None
     outside = np.zeros(values.shape, dtype=bool) if exists is None else ~exists & ~np.isnan(values)

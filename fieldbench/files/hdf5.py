@@ -130,7 +130,7 @@ class HDF5:
         return array.T if self._matlab else array
 
     def _turned_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return shape[::-1] if self._matlab else shape
+        return without_one(shape[::-1]) if self._matlab else shape
 
     def _turned_axes(self, axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
         return axes[::-1] if self._matlab else axes
@@ -140,6 +140,11 @@ def format_for(file: Path) -> Format:
     """The format, after a look at whether its library is there."""
     need("h5py", file)
     return HDF5()
+
+
+def without_one(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of an array of MATLAB, in which a vector is a matrix of one row or column."""
+    return (max(shape),) if len(shape) == 2 and min(shape) == 1 else shape
 
 
 def _open(file: Path, mode: str = "r") -> Any:

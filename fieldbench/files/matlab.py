@@ -10,7 +10,7 @@ import numpy as np
 
 from fieldbench.files.content import Completion, Variable, Wanted, choose, matched
 from fieldbench.files.format import Format, need
-from fieldbench.files.hdf5 import HDF5
+from fieldbench.files.hdf5 import HDF5, without_one
 from fieldbench.files.numpy_files import as_notes, axes_from, complete_arrays, floats, is_whole, named
 
 
@@ -20,7 +20,7 @@ class Matlab:
     def variable(self, file: Path, wanted: Wanted) -> Variable:
         data = dict(_arrays(_load(file)))
         kinds = "fiub" if wanted.variable else "fiu"  # a logical is the field only where it is named
-        shapes = {name: item.shape for name, item in data.items() if item.dtype.kind in kinds}
+        shapes = {name: without_one(item.shape) for name, item in data.items() if item.dtype.kind in kinds}
         name = named(shapes, wanted, file.name)
         values = floats(data[name], name)
         vectors = {key: data[key] for key in wanted.coordinates if key in data}

@@ -117,7 +117,7 @@ def test_scattered_points_are_gridded_and_completed(tmp_path: Path, capsys: pyte
         (["--variable", "tempo"], "did you mean 'temp'"),
         (["--variable", "temp", "--method", "plain"], "did you mean 'plane'"),
         (["--variable", "temp", "--known", "emitters"], "write NAME=NUMBER"),
-        (["--variable", "temp", "--grid", "ten"], "is no shape; write 20x20x10"),
+        (["--variable", "temp", "--grid", "ten"], "is no shape and no step; write 20x20x10, or step=0.5x0.5x10"),
         (["--variable", "temp", "--out", "nowhere/out.npz"], "is no folder"),
         (["--variable", "lat"], "has no gap to fill"),
     ],

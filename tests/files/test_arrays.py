@@ -166,6 +166,36 @@ def test_variables_of_matlab_keep_their_classes(tmp_path: Path) -> None:
     assert (loadmat(target)["near"] != others["near"]).nnz == 0
 
 
+@pytest.mark.parametrize("version", [5, 7.3])
+def test_fields_of_matlab_structures_are_named_with_a_point(tmp_path: Path, version: float) -> None:
+    source, target = tmp_path / "in.mat", tmp_path / "out.mat"
+    temp, good = np.array([[1.0, np.nan, 3], [4, 5, -9]]), np.array([[True, True, True], [True, True, False]])
+    if version == 5:
+        savemat(source, {"model": {"temp": temp, "grid": {"x": np.arange(3.0)}, "good": good, "name": "hello"}})
+    else:
+        with h5py.File(source, "w", userblock_size=512) as data:
+            data.create_group("model").attrs["MATLAB_class"] = np.bytes_("struct")
+            for name, array, kind in (("temp", temp, "double"), ("good", good.astype("u1"), "logical")):
+                data[f"model/{name}"] = array.T
+                data[f"model/{name}"].attrs["MATLAB_class"] = np.bytes_(kind)
+    content = read(source, Wanted(mask="model.good"))  # a logical is no field unless it is named
+    assert content.name == "model.temp"
+    np.testing.assert_array_equal(content.values, [[1, np.nan, 3], [4, 5, np.nan]])
+    made = np.nan_to_num(content.values, nan=7.0)
+    write(source, target, Completion(content, made, made + 1, NOTE))
+    np.testing.assert_array_equal(read(target, Wanted(variable="model.temp")).values, made)
+    np.testing.assert_array_equal(read(target, Wanted(variable="model_temp_std")).values, made + 1)
+    np.testing.assert_array_equal(read(target, Wanted(variable="model_temp_filled")).values, np.isnan(content.values))
+    assert read(target, Wanted(variable="model.good")).classes == (0.0, 1.0) or version == 5
+    if version == 5:
+        model = loadmat(target, simplify_cells=True)["model"]
+        assert (model["name"], model["grid"]["x"].tolist(), model["good"].tolist()) == (
+            "hello",
+            [0, 1, 2],
+            good.tolist(),
+        )
+
+
 def test_doubles_of_matlab_that_it_stored_as_bytes_stay_doubles(tmp_path: Path) -> None:
     """The whole numbers of `a`, in a file that MATLAB wrote."""
     source, target = tmp_path / "in.mat", tmp_path / "out.mat"
