@@ -38,12 +38,15 @@ _MODULES = {
     ".h5": "hdf5",
     ".hdf5": "hdf5",
     ".he5": "hdf5",
+    ".tif": "geotiff",
+    ".tiff": "geotiff",
     ".csv": "tables",
     ".parquet": "tables",
     ".pq": "tables",
 }
 
 SUFFIXES = frozenset(_MODULES)
+GEOTIFF = frozenset(suffix for suffix, module in _MODULES.items() if module == "geotiff")
 TABLES = frozenset(suffix for suffix, module in _MODULES.items() if module == "tables")
 
 

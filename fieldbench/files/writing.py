@@ -13,7 +13,8 @@ import numpy as np
 
 from fieldbench.errors import RequestError
 from fieldbench.files.content import Completion
-from fieldbench.files.format import format_of
+from fieldbench.files.format import GEOTIFF, format_of
+from fieldbench.files.geotiff import write_beside
 from fieldbench.files.numpy_files import as_notes, filled_in, spread_out
 
 
@@ -58,7 +59,7 @@ def write(source: Path, target: Path, *completions: Completion, overwrite: bool 
     written = [target]
     for file in _beside(target):
         with _temporary(file) as temporary:
-            if _write_beside(file, temporary, completions):
+            if _write_beside(file, temporary, source, completions):
                 _replace(temporary, file)
                 written.append(file)
             else:
@@ -67,27 +68,35 @@ def write(source: Path, target: Path, *completions: Completion, overwrite: bool 
 
 
 def _beside(target: Path) -> list[Path]:
-    """Files for what the format has no room for: attributes of .npy and .csv, the other arrays of .npy."""
-    if target.suffix.lower() == ".npy":
-        arrays = [target.with_name(f"{target.stem}_{part}.npy") for part in ("std", "filled")]
-        return [target.with_name(f"{target.name}.json"), *arrays]
-    return [target.with_name(f"{target.name}.json")] if target.suffix.lower() == ".csv" else []
+    """Files for what the format has no room for: attributes of .npy and .csv, the other arrays of .npy and GeoTIFF."""
+    suffix = target.suffix.lower()
+    notes = [target.with_name(f"{target.name}.json")] if suffix in {".npy", ".csv"} else []
+    arrays = ("std", "filled") if suffix in {".npy", *GEOTIFF} else ()
+    return [*notes, *(target.with_name(f"{target.stem}_{part}{target.suffix}") for part in arrays)]
 
 
-def _write_beside(file: Path, temporary: Path, completions: Sequence[Completion]) -> bool:
+def _write_beside(file: Path, temporary: Path, source: Path, completions: Sequence[Completion]) -> bool:
     """Write what a file is for; whether there is anything."""
     if file.suffix == ".json":
         temporary.write_text(as_notes(completions) + "\n")
         return True
-    (completion,) = completions  # .npy holds one array
-    shape = completion.content.variable.values.shape
+    contents = [completion.content for completion in completions]
+    shapes = [content.variable.values.shape for content in contents]
+    arrays: list[np.ndarray]
     if file.stem.endswith("_filled"):
-        np.save(temporary, filled_in(shape, completion))
-    elif completion.deviation is None:
-        return False
+        arrays = [filled_in(shape, completion) for shape, completion in zip(shapes, completions, strict=True)]
     else:
-        np.save(temporary, spread_out(shape, completion.content, completion.deviation))
-    return True
+        deviations = [item.deviation for item in completions]
+        arrays = [
+            spread_out(shape, content, np.full(content.values.shape, np.nan) if part is None else part)
+            for shape, content, part in zip(shapes, contents, deviations, strict=True)
+            if any(known is not None for known in deviations)
+        ]
+    if arrays and file.suffix == ".npy":
+        np.save(temporary, arrays[0])  # there is no other
+    elif arrays:
+        write_beside(source, temporary, arrays)
+    return bool(arrays)
 
 
 def _replace(temporary: Path, target: Path) -> None:
