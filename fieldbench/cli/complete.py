@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -264,8 +263,7 @@ def complete(
                 busy=busy,
             )
         _tell(filled, by_area)
-        note = _note(filled.made, seed, share, budget)
-        completions.append(replace(filled.completion, attributes=note))
+        completions.append(filled.completion)
     for path in write(file, target, *completions, overwrite=force):
         print(f"Wrote {path}")
 
@@ -413,20 +411,3 @@ def _distances(made: Completed) -> list[str]:
     ]
     table = tabulate(rows, head, tablefmt="simple", disable_numparse=True, colalign=("left", *["right"] * 3))
     return [f"Error of {made.method} by distance", *(line.rstrip() for line in table.splitlines())]
-
-
-def _note(made: Completed, seed: int, share: float, budget: float) -> dict[str, str | float]:
-    """What is written beside the values."""
-    from fieldbench import __version__
-
-    note: dict[str, str | float] = {"method": made.method, "version": __version__, "seed": seed}
-    if made.expected_error == made.expected_error:
-        note[f"estimated_{made.metric}"] = made.expected_error
-        ranked = [item for item in made.comparison if item.expected == item.expected]
-        folds = next(len(item.errors) for item in ranked if item.method == made.method)
-        times = "in 1 fold" if folds == 1 else f"in each of {folds} folds"
-        note["estimated_by"] = f"{made.withheld} observed entries held out {times} (share {share:g})"
-        if len(ranked) > 1:
-            note["chosen_among"] = "; ".join(f"{item.method} {item.expected:.4g}" for item in ranked)
-            note["budget_seconds"] = budget
-    return note

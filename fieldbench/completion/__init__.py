@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fieldbench import datafile
-from fieldbench.completion import periodic
 from fieldbench.completion.bench import Bench, Fit, Task
 from fieldbench.completion.gaps import withheld_like_the_gaps
 from fieldbench.completion.nearby import AtDistance, by_distance
+from fieldbench.completion.periodic import fitted
 from fieldbench.errors import RequestError, as_reason
 from fieldbench.execution import Options, slots
 from fieldbench.execution.slots import cores
@@ -268,7 +268,7 @@ class _Comparison:
         place = f"fold {number + 1} of {len(self._withheld)}"
         self._busy(f"measuring {method}, {place}")
         task = Task(method, self._observation.without(held), _seed(self._seed, method))
-        fit = periodic.fit(self._bench, task, limit)
+        fit = fitted(lambda seen: self._bench.fit(replace(task, observation=seen), limit), task.observation)
         self._left -= fit.seconds
         if fit.estimate is None:
             if fit.late:
@@ -357,7 +357,8 @@ def _final(
     for text in ranked:
         watch(f"completing the field with {text}")
         busy(f"completing the field with {text}")
-        fit = periodic.fit(bench, Task(text, observation, _seed(seed, text), uncertainty=True))
+        task = Task(text, observation, _seed(seed, text), uncertainty=True)
+        fit = fitted(lambda seen: bench.fit(replace(task, observation=seen)), observation)  # noqa: B023
         if fit.estimate is not None:
             return text, fit
         error = f"{text}: {fit.error}"

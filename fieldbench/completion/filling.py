@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -42,6 +43,9 @@ def fill(
     limits: Limits = Limits(),  # noqa: B008 - frozen
     by_area: bool = False,
     denoise: bool = False,
+    budget: float = 300.0,
+    share: float = 0.1,
+    seed: int = 0,
     **how: Any,
 ) -> Filled:
     """Fill the gaps of what was read from a file.
@@ -53,6 +57,7 @@ def fill(
         limits: what may be filled.
         by_area: weight errors and the mean by the area of a grid cell, for a field on latitudes.
         denoise: replace observed entries by the method's estimate as well.
+        budget, share, seed: as in :func:`fieldbench.completion.complete`; they are noted beside the values.
         how: further arguments of :func:`fieldbench.completion.complete`.
 
     Raises:
@@ -68,7 +73,7 @@ def fill(
     if not (missing & near).any():
         raise RequestError(f"no gap of {content.name} lies as near to an observation as max-gap asks")
     weights = areas(content.axes) if by_area else None
-    made = complete(observation, method, weights=weights, **how)
+    made = complete(observation, method, weights=weights, budget=budget, share=share, seed=seed, **how)
     outside = observation.existing & ~near
     values = np.where(outside, np.nan, limits.possible(made.values, observation.observed))
     changed = missing & near & (values != made.values)
@@ -85,11 +90,11 @@ def fill(
     if beyond.any():
         remarks.append(f"{int(beyond.sum())} observed values are not possible by what was said of the range")
     if weights is not None:
-        share = np.where(np.isnan(values), 0.0, np.broadcast_to(weights, values.shape))
-        mean = float((np.nan_to_num(values) * share).sum() / share.sum())
+        mean = float(np.average(values[~np.isnan(values)], weights=weights[~np.isnan(values)]))
         remarks.append(f"mean of {content.name}, weighted by area: {mean:.6g} {content.variable.unit}".rstrip())
     deviation = None if made.deviation is None else np.where(outside, np.nan, made.deviation)
-    return Filled(Completion(content, values, deviation), made, int((missing & near).sum()), tuple(remarks))
+    completion = Completion(content, values, deviation, _notes(made, seed, share, budget, by_area))
+    return Filled(completion, made, int((missing & near).sum()), tuple(remarks))
 
 
 def areas(axes: tuple[Axis, ...]) -> FloatArray:
@@ -115,3 +120,21 @@ def _classes(content: Content) -> str:
         f"{content.name} holds {len(content.classes)} classes ({listed}), and nothing lies between two classes; "
         f"--method nearest fills gaps with the nearest class{amounts}"
     )
+
+
+def _notes(made: Completed, seed: int, share: float, budget: float, by_area: bool) -> dict[str, str | float]:
+    """What is noted beside the values."""
+    from fieldbench import __version__
+
+    notes: dict[str, str | float] = {"method": made.method, "version": __version__, "seed": seed}
+    if not math.isnan(made.expected_error):
+        notes[f"estimated_{made.metric}"] = made.expected_error
+        ranked = [item for item in made.comparison if not math.isnan(item.expected)]
+        folds = next(len(item.errors) for item in ranked if item.method == made.method)
+        times = "in 1 fold" if folds == 1 else f"in each of {folds} folds"
+        weighted = ", weighted by area" if by_area else ""
+        notes["estimated_by"] = f"{made.withheld} observed entries held out {times} (share {share:g}){weighted}"
+        if len(ranked) > 1:
+            notes["chosen_among"] = "; ".join(f"{item.method} {item.expected:.4g}" for item in ranked)
+            notes["budget_seconds"] = budget
+    return notes

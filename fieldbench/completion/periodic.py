@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench.completion.bench import Fit, Task
+from fieldbench.completion.bench import Fit
 from fieldbench.field import Axis, Observation
 
 #: The share of a closed axis that is repeated beyond each of its ends.
 _SHARE = 1 / 4
 
 
-class Fits(Protocol):
-    """What fits a method within a limit of seconds."""
-
-    def fit(self, task: Task, limit: float | None = None) -> Fit: ...
-
-
-def fit(bench: Fits, task: Task, limit: float | None = None) -> Fit:
+def fitted(fit: Callable[[Observation], Fit], observation: Observation) -> Fit:
     """Fit a method to a field with its closed axes continued beyond both ends, and cut its estimate back."""
-    observation = task.observation
     if all(axis.period is None for axis in observation.axes):
-        return bench.fit(task, limit)
+        return fit(observation)
     continued, inside = around(observation)
-    made = bench.fit(replace(task, observation=continued), limit)
+    made = fit(continued)
     estimate, deviation = (None if part is None else part[inside] for part in (made.estimate, made.deviation))
     return replace(made, estimate=estimate, deviation=deviation)
 

@@ -9,11 +9,11 @@ import numpy as np
 from fieldbench.field import FloatArray, Mask
 
 #: The middle part of the values says how far they usually spread.
-_MIDDLE, _SINGLE = (0.01, 0.99), 10
+_MIDDLE = (0.01, 0.99)
 #: A number in so large a share of the entries (zero on land), and so many times as often as any other, is suspected
 #: at so small a distance.
 _OFTEN, _TIMES, _NEAR = 0.05, 10, 0.2
-_MOST_CODES = 4
+_MOST_CODES, _MANY = 4, 20
 
 #: Whole numbers are taken as classes where there are no more of them, and on average so many entries of each.
 _MOST_CLASSES, _ENTRIES_A_CLASS = 32, 20
@@ -65,9 +65,9 @@ def _suspect(distinct: FloatArray, counts: np.ndarray) -> int | None:
     """Index of the lowest or highest value, if it is a suspect; the farther of two."""
     if len(distinct) < 4:
         return None
-    # Codes repeat, so that how far values usually spread is seen best from those that do not, if there are enough.
-    single = distinct[counts == 1]
-    spread = float(np.ptp(np.quantile(single if len(single) >= _SINGLE else np.repeat(distinct, counts), _MIDDLE)))
+    # The outermost values may all be codes, and say nothing of how far values usually spread.
+    inner = slice(_MOST_CODES, -_MOST_CODES) if len(distinct) >= _MANY else slice(1, -1)
+    spread = float(np.ptp(np.quantile(np.repeat(distinct[inner], counts[inner]), _MIDDLE)))
     best, farthest = None, 0.0
     for index, beside in ((0, 1), (len(distinct) - 1, len(distinct) - 2)):
         distance = abs(distinct[index] - distinct[beside])

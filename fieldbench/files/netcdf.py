@@ -45,7 +45,7 @@ class NetCDF:
             name = choose(described, wanted.variable, file.name)
             found = numeric[name]
             remarks = list[str]()
-            axes = _axes(_around(groups, name), found, remarks)
+            axes = axes_of(_around(groups, name), found, remarks)
             unit = str(found.attrs.get("units", ""))
             quantity = str(found.attrs.get("long_name") or found.attrs.get("standard_name") or found.name)
             whole = found.dtype.kind != "f" and not cf.is_scaled(found.attrs)
@@ -146,7 +146,14 @@ def _around(groups: Mapping[str, Any], name: str) -> dict[str, Any]:
     return {str(key): item for data in inside for key, item in data.variables.items()}
 
 
-def _axes(around: Mapping[str, Any], found: Any, remarks: list[str]) -> tuple[Axis, ...]:
+def axes_of(around: Mapping[str, Any], found: Any, remarks: list[str]) -> tuple[Axis, ...]:
+    """The axes of a variable.
+
+    Args:
+        around: the variables of xarray in which its coordinates are sought, by name.
+        found: it, with its sizes and attributes.
+        remarks: grows by what cannot be used, and by which distance is used on a curvilinear grid.
+    """
     axes = []
     for dimension, size in found.sizes.items():
         coordinate = around.get(dimension)

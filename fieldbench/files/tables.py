@@ -42,12 +42,7 @@ class Table:
         return variable_of(load(file), wanted, file.name, points)
 
     def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
-        frame = load(file)
-        if name not in frame.columns:
-            raise RequestError(f"{file.name} has no column {name!r}{nearest(name, map(str, frame.columns))}")
-        positions = _positions(frame, [axis.name for axis in variable.axes], file.name)[0]
-        marks = _gridded(_flags(frame, name, file.name), variable.axes, positions)
-        return np.where(np.isnan(marks), 1.0, marks)  # where there is no row, nothing is marked
+        return mask_of(load(file), name, variable, file.name)
 
     def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
         frame = completed_rows(completions)
@@ -101,6 +96,19 @@ def variable_of(frame: pd.DataFrame, wanted: Wanted, file: str, points: pd.DataF
     gridded = _gridded(values, axes, measured)
     whole = frame[name].dtype.kind in "iub"
     return Variable(name, gridded, axes, remarks=tuple(remarks), whole=whole, exists=exists, rows=rows)
+
+
+def mask_of(frame: pd.DataFrame, name: str, variable: Variable, file: str) -> np.ndarray:
+    """A column of flags on the grid of a variable of the same table.
+
+    Raises:
+        RequestError: if there is no such column, or it holds no numbers.
+    """
+    if name not in frame.columns:
+        raise RequestError(f"{file} has no column {name!r}{nearest(name, map(str, frame.columns))}")
+    positions = _positions(frame, [axis.name for axis in variable.axes], file)[0]
+    marks = _gridded(_flags(frame, name, file), variable.axes, positions)
+    return np.where(np.isnan(marks), 1.0, marks)  # where there is no row, nothing is marked
 
 
 def completed_rows(completions: Sequence[Completion]) -> pd.DataFrame:

@@ -99,6 +99,14 @@ def test_a_number_far_outside_and_repeated_exactly_is_a_question(
     assert not np.isnan(content.values).any()  # nothing is changed without a word
 
 
+def test_codes_among_rounded_values_are_questions(tmp_path: Path) -> None:
+    """Values rounded to a tenth repeat as well."""
+    rounded = 15 + np.arange(1200) % 40 / 10
+    np.save(tmp_path / "a.npy", np.concatenate([np.full(300, -999.0), np.full(300, -9999.0), rounded]))
+    asked = [line.partition("say ")[2] for line in read(tmp_path / "a.npy").remarks]
+    assert asked == ["--missing -9999", "--missing -999"]
+
+
 def test_two_codes_are_two_questions_and_none_once_they_are_named(tmp_path: Path) -> None:
     values = np.concatenate([np.full(5, -999.0), np.full(5, -9999.0), np.full(4, 9999.0), 15 + np.arange(46) / 10])
     np.save(tmp_path / "a.npy", values)
