@@ -211,7 +211,7 @@ def complete(
         fieldbench complete casts.csv --coordinates lon,lat,depth --variable temp --grid 40x40x20
         fieldbench complete cruise.nc --method 'tap[epochs=2000]' --at time=0 --out filled.nc
     """
-    from fieldbench.completion.filling import fill
+    from fieldbench.completion.filling import fill, fillable
     from fieldbench.completion.limits import Limits
     from fieldbench.files import Wanted, read, write
     from fieldbench.files.writing import check_target
@@ -239,9 +239,10 @@ def complete(
         for name in (split(variable) if variable else [None])
     ]
     check_target(file, target, overwrite=force)
+    seen = [fillable(content, method, log_floor, facts, limits)[0] for content in contents]
     completions = []
-    for content in contents:
-        observed = int(content.observation(log_floor, facts).mask.sum())
+    for content, observation in zip(contents, seen, strict=True):
+        observed = int(observation.mask.sum())
         print(_description(content, observed, int(content.missing.sum())), *content.remarks, sep="\n")
         with _progress() as (watch, busy):
             filled = fill(

@@ -12,7 +12,7 @@ import numpy as np
 from fieldbench.completion import AUTO, Completed, complete
 from fieldbench.completion.limits import Limits
 from fieldbench.errors import RequestError
-from fieldbench.field import Axis, FloatArray
+from fieldbench.field import Axis, FloatArray, Mask, Observation
 from fieldbench.files import Completion, Content
 from fieldbench.files.axes import is_latitude
 
@@ -64,14 +64,7 @@ def fill(
         RequestError: if there is nothing to fill, or the request is wrong.
     """
     missing = content.missing
-    if not missing.any():
-        raise RequestError(f"{content.name} has no gap to fill")
-    if content.classes and method == AUTO:
-        raise RequestError(_classes(content))
-    observation = content.observation(log_floor, known)
-    near = limits.near(observation)
-    if not (missing & near).any():
-        raise RequestError(f"no gap of {content.name} lies as near to an observation as max-gap asks")
+    observation, near = fillable(content, method, log_floor, known, limits)
     weights = areas(content.axes) if by_area else None
     made = complete(observation, method, weights=weights, budget=budget, share=share, seed=seed, **how)
     outside = observation.existing & ~near
@@ -95,6 +88,28 @@ def fill(
     deviation = None if made.deviation is None else np.where(outside, np.nan, made.deviation)
     completion = Completion(content, values, deviation, _notes(made, seed, share, budget, by_area))
     return Filled(completion, made, int((missing & near).sum()), tuple(remarks))
+
+
+def fillable(
+    content: Content, method: str, log_floor: float | None, known: Mapping[str, float] | None, limits: Limits
+) -> tuple[Observation, Mask]:
+    """What a method may see, and where gaps may be filled (observed entries are True as well).
+
+    Args:
+        content, method, log_floor, known, limits: as in :func:`fill`.
+
+    Raises:
+        RequestError: if there is nothing to fill, or the request does not fit the content.
+    """
+    if not content.missing.any():
+        raise RequestError(f"{content.name} has no gap to fill")
+    if content.classes and method == AUTO:
+        raise RequestError(_classes(content))
+    observation = content.observation(log_floor, known)
+    near = limits.near(observation)
+    if not (content.missing & near).any():
+        raise RequestError(f"no gap of {content.name} lies as near to an observation as max-gap asks")
+    return observation, near
 
 
 def areas(axes: tuple[Axis, ...]) -> FloatArray:
