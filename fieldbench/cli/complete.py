@@ -22,7 +22,10 @@ WHAT, HOW, WHERE = "What to read", "How to complete it", "Where to write it"
 def complete(
     file: Annotated[
         Path,
-        typer.Argument(help="NetCDF, .npy, .npz, .mat, HDF5, or a CSV or Parquet table of points.", show_default=False),
+        typer.Argument(
+            help="NetCDF, Zarr, .npy, .npz, .mat, HDF5, GeoTIFF, or a CSV or Parquet table of points.",
+            show_default=False,
+        ),
     ],
     variable: Annotated[
         str | None,
@@ -198,17 +201,18 @@ def complete(
 ) -> None:
     """Fill the gaps of a field in a file, by the method that does best at entries held out on purpose.
 
-    The result is a file of the same format, with coordinates, attributes and all other variables kept; of a
-    table, one row for each grid point, without its other columns. Beside the values it says which method made
-    them, with the error to expect, and holds their standard deviation if the method knows it. Observed entries
-    stay as they are. The held-out entries make holes as deep as the gaps, so that the error is that of the gaps;
-    deep inside the widest of them it may be larger.
+    The result is a file of the same format, with coordinates, attributes and all other variables kept. Of a table on
+    a grid it is one row for each grid point, of scattered rows these rows, or the points that --at names. Beside the
+    values it says which method made them, with the error to expect, holds their standard deviation if the method
+    knows it, and marks what was filled. Observed entries stay as they are. The held-out entries make holes as deep as
+    the gaps, so that the error is that of the gaps; deep inside the widest of them it may be larger.
 
     **Examples**
 
         fieldbench complete cruise.nc --variable temp --valid mask_rho
         fieldbench complete power.npz --log-floor 1e-6 --budget 60
-        fieldbench complete casts.csv --coordinates lon,lat,depth --variable temp --grid 40x40x20
+        fieldbench complete sst.nc --missing -999 --max-gap 25km --within -2 40
+        fieldbench complete casts.csv --coordinates lon,lat,depth --variable temp --at sites.csv
         fieldbench complete cruise.nc --method 'tap[epochs=2000]' --at time=0 --out filled.nc
     """
     from fieldbench.completion.filling import fill, fillable

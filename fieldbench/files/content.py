@@ -276,7 +276,7 @@ def candidates(shapes: Mapping[str, tuple[int, ...]], wanted: Wanted) -> dict[st
 
 
 def matched(mask: np.ndarray, shape: Sequence[int], name: str) -> np.ndarray:
-    """A mask made to broadcast to ``shape``: it has that shape, or that of the first or last dimensions.
+    """A mask made to broadcast to ``shape``: it has that shape (or 1 in places), or that of the first or last dimensions.
 
     Raises:
         RequestError: if it holds no numbers, or fits nowhere, or in two ways.
@@ -284,7 +284,7 @@ def matched(mask: np.ndarray, shape: Sequence[int], name: str) -> np.ndarray:
     shape = tuple(shape)
     if mask.dtype.kind not in "fiub":
         raise RequestError(f"{name} holds {mask.dtype}; a mask holds numbers, zero where it hides the field")
-    if mask.shape == shape:
+    if mask.ndim == len(shape) and all(size in (1, whole) for size, whole in zip(mask.shape, shape, strict=True)):
         return mask
     lacking = len(shape) - mask.ndim
     first = lacking > 0 and mask.shape == shape[: mask.ndim]
