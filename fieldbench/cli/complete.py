@@ -243,7 +243,9 @@ def complete(
         for name in (split(variable) if variable else [None])
     ]
     check_target(file, target, overwrite=force)
-    seen = [fillable(content, method, log_floor, facts, limits)[0] for content in contents]
+    candidates = split(among) if among else []
+    chosen_freely = method == "auto" and not candidates
+    seen = [fillable(content, chosen_freely, log_floor, facts, limits)[0] for content in contents]
     completions = []
     for content, observation in zip(contents, seen, strict=True):
         observed = int(observation.mask.sum())
@@ -257,7 +259,7 @@ def complete(
                 limits=limits,
                 by_area=by_area,
                 denoise=denoise,
-                candidates=split(among) if among else (),
+                candidates=candidates,
                 budget=budget,
                 folds=folds,
                 share=share,

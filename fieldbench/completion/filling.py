@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +43,7 @@ def fill(
     limits: Limits = Limits(),  # noqa: B008 - frozen
     by_area: bool = False,
     denoise: bool = False,
+    candidates: Sequence[str] = (),
     budget: float = 300.0,
     share: float = 0.1,
     seed: int = 0,
@@ -57,16 +58,19 @@ def fill(
         limits: what may be filled.
         by_area: weight errors and the mean by the area of a grid cell, for a field on latitudes.
         denoise: replace observed entries by the method's estimate as well.
-        budget, share, seed: as in :func:`fieldbench.completion.complete`; they are noted beside the values.
+        candidates, budget, share, seed: as in :func:`fieldbench.completion.complete`; noted beside the values.
         how: further arguments of :func:`fieldbench.completion.complete`.
 
     Raises:
         RequestError: if there is nothing to fill, or the request is wrong.
     """
     missing = content.missing
-    observation, near = fillable(content, method, log_floor, known, limits)
+    chosen_freely = method == AUTO and not candidates
+    observation, near = fillable(content, chosen_freely, log_floor, known, limits)
     weights = areas(content.axes) if by_area else None
-    made = complete(observation, method, weights=weights, budget=budget, share=share, seed=seed, **how)
+    made = complete(
+        observation, method, candidates=candidates, weights=weights, budget=budget, share=share, seed=seed, **how
+    )
     outside = observation.existing & ~near
     values = np.where(outside, np.nan, limits.possible(made.values, observation.observed))
     changed = missing & near & (values != made.values)
@@ -91,19 +95,20 @@ def fill(
 
 
 def fillable(
-    content: Content, method: str, log_floor: float | None, known: Mapping[str, float] | None, limits: Limits
+    content: Content, chosen_freely: bool, log_floor: float | None, known: Mapping[str, float] | None, limits: Limits
 ) -> tuple[Observation, Mask]:
     """What a method may see, and where gaps may be filled (observed entries are True as well).
 
     Args:
-        content, method, log_floor, known, limits: as in :func:`fill`.
+        content, log_floor, known, limits: as in :func:`fill`.
+        chosen_freely: whether the method is chosen among all; then classes are refused, as most would average them.
 
     Raises:
         RequestError: if there is nothing to fill, or the request does not fit the content.
     """
     if not content.missing.any():
         raise RequestError(f"{content.name} has no gap to fill")
-    if content.classes and method == AUTO:
+    if content.classes and chosen_freely:
         raise RequestError(_classes(content))
     observation = content.observation(log_floor, known)
     near = limits.near(observation)
@@ -130,7 +135,7 @@ def areas(axes: tuple[Axis, ...]) -> FloatArray:
 
 def _classes(content: Content) -> str:
     listed = ", ".join(f"{number:g}" for number in content.classes[:8]) + (", ..." if len(content.classes) > 8 else "")
-    amounts = "" if content.variable.flags else "; if its numbers are amounts, name another method"
+    amounts = "" if content.variable.flags else "; if its numbers are amounts, name methods: --among kriging,thin-plate"
     return (
         f"{content.name} holds {len(content.classes)} classes ({listed}), and nothing lies between two classes; "
         f"--method nearest fills gaps with the nearest class{amounts}"

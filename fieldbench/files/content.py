@@ -276,7 +276,7 @@ def candidates(shapes: Mapping[str, tuple[int, ...]], wanted: Wanted) -> dict[st
 
 
 def matched(mask: np.ndarray, shape: Sequence[int], name: str) -> np.ndarray:
-    """A mask made to broadcast to ``shape``: it has that shape (or 1 in places), or that of the first or last dimensions.
+    """A mask made to broadcast to ``shape``: it has that shape, or 1 in places, or that of first or last dimensions.
 
     Raises:
         RequestError: if it holds no numbers, or fits nowhere, or in two ways.

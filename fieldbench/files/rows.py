@@ -43,10 +43,10 @@ def _read_csv(file: Path) -> pd.DataFrame:
     lines = text.splitlines()
     comments = [line for line in lines if line.lstrip().startswith(_COMMENTS)]
     lines = [line for line in lines if line.strip() and not line.lstrip().startswith(_COMMENTS)]
-    if lines and comments and not re.search(r"[^\W\d_]{2}", lines[0]):
-        lines.insert(0, comments[-1].lstrip("#%/ \t"))
     if not lines:
         return pd.DataFrame()
+    if comments and not _names_columns(lines[0]):
+        lines.insert(0, comments[-1].lstrip("#%/ \t"))
     separator = next((mark for mark in _SEPARATORS if mark in lines[0]), r"\s+" if len(lines[0].split()) > 1 else ",")
     decimal = "," if separator != "," and any(_DECIMAL_COMMA.search(line) for line in lines[1:20]) else "."
     frame = pd.read_csv(
@@ -54,6 +54,12 @@ def _read_csv(file: Path) -> pd.DataFrame:
     )
     frame.columns = frame.columns.str.strip()
     return _without_units(frame)
+
+
+def _names_columns(line: str) -> bool:
+    """Whether a line holds anything but numbers and marks for missing ones."""
+    pieces = [piece for piece in re.split(r"[\s;|,]+", line) if piece and piece not in _MISSING]
+    return any(re.fullmatch(r"[-+]?[\d.]+([eE][-+]?\d+)?|nan|NaN|NA", piece) is None for piece in pieces)
 
 
 def _without_units(frame: pd.DataFrame) -> pd.DataFrame:

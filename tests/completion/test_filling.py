@@ -81,8 +81,12 @@ def test_classes_are_refused_unless_a_method_keeps_them(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     use, seen = rng.integers(3, size=(30, 20)), rng.random((30, 20)) < 0.7
     what = content(tmp_path, use, Wanted(mask="seen"), seen=seen)
-    with pytest.raises(RequestError, match=r"t holds 3 classes \(0, 1, 2\).*--method nearest.*name another method"):
+    with pytest.raises(
+        RequestError, match=r"t holds 3 classes \(0, 1, 2\).*--method nearest.*if its numbers are amounts, name methods"
+    ):
         filled(what, "auto")
+    chosen = fill(what, candidates=["zero", "plane"], budget=60, sources=SOURCES, device="cpu")
+    assert chosen.made.method == "plane"
     assert np.isin(filled(what, "nearest").completion.values, [0, 1, 2]).all()
     assert not np.isin(filled(what, "plane").completion.values, [0, 1, 2]).all()  # amounts, said who named it
 

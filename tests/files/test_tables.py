@@ -223,6 +223,7 @@ SPELLINGS = {
     "spaces": TIDY.replace("51,\n", "51,--\n").replace(",", "   "),
     "comments": "# from a cruise\n# of 2020, in May\n" + TIDY + "# the end\n",
     "names in the last comment": "% cruise\n% " + TIDY,
+    "names of one letter": "# a cruise\n" + TIDY.replace("lon,lat,temp", "x,y,v"),
     "two dashes": TIDY.replace("51,\n", "51,--\n"),
     "blanks after commas": TIDY.replace(",", ", "),
     "a row of units": TIDY.replace("temp\n", "temp\ndegrees_east,degrees_north,degC\n"),
@@ -234,7 +235,8 @@ SPELLINGS = {
 @pytest.mark.parametrize("spelling", SPELLINGS)
 def test_tables_as_people_write_them(tmp_path: Path, spelling: str) -> None:
     (tmp_path / "p.csv").write_bytes(SPELLINGS[spelling].encode())
-    content = read(tmp_path / "p.csv", Wanted(coordinates=("lon", "lat")))
+    names = ("x", "y") if spelling == "names of one letter" else ("lon", "lat")
+    content = read(tmp_path / "p.csv", Wanted(coordinates=names))
     assert [axis.coordinates.tolist() for axis in content.axes] == [[10.5, 11.5], [50, 51]]
     np.testing.assert_array_equal(content.values, [[1.5, np.nan], [2.5, 3.25]])
 
