@@ -105,7 +105,8 @@ class HDF5:
                 about = {"MATLAB_class": np.bytes_("logical" if part.dtype.kind == "i" else "double")}
             layout = part.astype("u1" if self._matlab and part.dtype.kind == "i" else part.dtype)
             _created(data, name, self._turned(layout), about, item)
-            cf.refer(item.attrs, name.rpartition("/")[2])
+            if not self._matlab:
+                cf.refer(item.attrs, name.rpartition("/")[2])
         item.attrs.update({f"fieldbench_{key}": value for key, value in completion.attributes.items()})
 
     def _beside(self, name: str, suffix: str) -> str:

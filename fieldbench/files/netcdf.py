@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import shutil
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -70,19 +71,19 @@ class NetCDF:
             # It is HDF5, and so one variable can be replaced where it lies, among groups and all else.
             HDF5(netcdf=True).write(source, target, completions)
             return
+        if engine == "zarr":
+            _write_zarr(source, target, completions)
+            return
         with _open(source, engine) as opened:
             data = opened.load()
         for completion in completions:
-            _complete(data, completion)
+            _complete(data, completion, completion.content.name, data)
         data.attrs["history"] = cf.history(str(data.attrs.get("history", "")), completions)
         for variable in data.variables.values():
             # xarray would give a fill value to every float variable that had none.
             if "_FillValue" not in variable.attrs:
                 variable.encoding.setdefault("_FillValue", None)
-        if engine == "zarr":
-            version = 3 if (source / "zarr.json").exists() else 2
-            data.to_zarr(target, mode="w", zarr_format=version)
-        elif engine == "scipy":
+        if engine == "scipy":
             data.to_netcdf(target, engine="scipy", format="NETCDF3_64BIT")
         else:
             _to_cdf5(data, target)
@@ -125,8 +126,16 @@ def _groups(file: Path) -> Iterator[dict[str, Any]]:
 
         with h5py.File(file, "r") as data:
             data.visititems(lambda name, item: paths.append(name) if isinstance(item, h5py.Group) else None)
+    if engine == "zarr":
+        inside = (folder for folder in sorted(file.rglob("*")) if folder.is_dir())
+        paths += [folder.relative_to(file).as_posix() for folder in inside if _is_group(folder)]
     with ExitStack() as opened:
         yield {f"{path}/" if path else "": opened.enter_context(_open(file, engine, path)) for path in paths}
+
+
+def _is_group(folder: Path) -> bool:
+    """Whether a folder of a Zarr store (of version 2 or 3) is a group."""
+    return (folder / ".zgroup").exists() or '"node_type": "group"' in _text_of(folder / "zarr.json")
 
 
 def _fields(groups: Mapping[str, Any], kinds: str, masks: bool = False) -> dict[str, Any]:
@@ -199,21 +208,20 @@ def _steps(latitude: np.ndarray, longitude: np.ndarray) -> list[float]:
     return [_EARTH_RADIUS * mean if mean > 0 else 1.0 for mean in means]
 
 
-def _complete(data: Any, completion: Completion) -> None:
+def _complete(data: Any, completion: Completion, called: str, taken: Container[str]) -> None:
     """Replace one variable of a loaded dataset, and put beside it the deviation and what was filled."""
-    content = completion.content
-    found = data[content.name]
+    found = data[called]
     attributes = cf.with_fill(found.values, found.attrs)
     values = cf.decoded(found.values, attributes)
     completion.into(values)
     stored, kept = cf.encoded(values, found.dtype, attributes)
     for suffix, (part, about) in cf.beside(completion, kept, stored.dtype).items():
-        name = unused(f"{content.name}{suffix}", data)
+        name = unused(f"{called}{suffix}", taken)
         data[name] = (found.dims, part, about)
         cf.refer(kept, name)
     kept |= {f"fieldbench_{key}": value for key, value in completion.attributes.items()}
     layout = {key: found.encoding[key] for key in ("chunks", "compressors", "filters") if key in found.encoding}
-    data[content.name] = (found.dims, stored, kept, layout if stored.dtype == found.dtype else {})
+    data[called] = (found.dims, stored, kept, layout if stored.dtype == found.dtype else {})
 
 
 def _to_cdf5(data: Any, target: Path) -> None:
@@ -231,6 +239,25 @@ def _to_cdf5(data: Any, target: Path) -> None:
             made.set_auto_maskandscale(False)
             made.setncatts(attributes)
             made[...] = item.values
+
+
+def _write_zarr(source: Path, target: Path, completions: Sequence[Completion]) -> None:
+    """Copy a store, and write the arrays that are completed anew, among groups and all else."""
+    shutil.copytree(source, target)
+    for completion in completions:
+        group, _, name = completion.content.name.rpartition("/")
+        with _open(target, "zarr", group) as opened:
+            data = opened[[name]].load()
+            taken = set(opened.variables)
+        _complete(data, completion, name, taken)
+        data.attrs["history"] = cf.history(str(data.attrs.get("history", "")), [completion])
+        shutil.rmtree(target / group / name)
+        known = (source / ".zmetadata").exists() or "consolidated_metadata" in _text_of(source / "zarr.json")
+        data.drop_vars(data.coords).to_zarr(target, group=group or None, mode="a", consolidated=known)
+
+
+def _text_of(file: Path) -> str:
+    return file.read_text(encoding="utf-8") if file.exists() else ""
 
 
 def _supporting(data: Any) -> set[str]:

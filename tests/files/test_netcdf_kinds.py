@@ -216,4 +216,25 @@ def test_zarr_is_read_and_written(tmp_path: Path, ocean: Any, version: int) -> N
         assert "gaps filled in t by tnn" in after.attrs["history"]
         assert after["n"].values.tolist() == [0, 1, 2, 3, 4]
     assert (target / "zarr.json").exists() == (version == 3)
+    assert (source / ".zmetadata").exists() == (target / ".zmetadata").exists() == (version == 2)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.zarr", "out.zarr"]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_groups_of_zarr_are_kept(tmp_path: Path, ocean: Any, version: int) -> None:
+    pytest.importorskip("zarr")
+    source, target = tmp_path / "a.zarr", tmp_path / "out.zarr"
+    options = {"zarr_format": version, "consolidated": False}
+    xarray.Dataset({"n": (("k",), np.arange(5))}, coords={"z": ("z", ocean.depth)}).to_zarr(source, **options)
+    model = xarray.Dataset({"t": (("z", "y", "x"), ocean.values), "s": (("y",), np.arange(4.0))})
+    model.to_zarr(source, group="model", mode="a", **options)
+    content = read(source, Wanted(variable="model/t"))
+    assert content.axes[0].coordinates.tolist() == [0, 10, 30]
+    made = np.nan_to_num(content.values, nan=7.0)
+    write(source, target, Completion(content, made, made + 1))
+    with xarray.open_zarr(target, group="model", consolidated=False) as after:
+        np.testing.assert_array_equal(after["t"].values, made)
+        np.testing.assert_array_equal(after["t_std"].values, made + 1)
+        assert after["s"].values.tolist() == [0, 1, 2, 3]
+    with xarray.open_zarr(target, consolidated=False) as root:
+        assert root["n"].values.tolist() == [0, 1, 2, 3, 4]
