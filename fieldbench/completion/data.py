@@ -34,7 +34,7 @@ class CompletedData:
         filled: True where a gap was filled, of the same kind (of a table a column).
         comparison: the candidates, best first: method, expected error, errors of the folds, seconds, note.
         by_distance: the chosen method's errors by distance to the nearest observation, in grid steps, and how many
-            gaps are so far from one.
+            gaps are so far from one; nothing for scattered rows.
         method: the method that made the values.
         expected_error: the error to expect at gaps, in the metric; NaN if it was not estimated.
         metric: name of the metric.
@@ -211,7 +211,9 @@ def _result(filled: Filled, values: Any, deviation: Any, gaps: Any) -> Completed
     import pandas as pd
 
     made = filled.made
-    distances = pd.DataFrame([vars(item) for item in made.by_distance])
+    # Between scattered rows a step from one coordinate to the next is no distance.
+    on_a_grid = filled.completion.content.variable.rows is None
+    distances = pd.DataFrame([vars(item) for item in made.by_distance if on_a_grid])
     remarks = (*filled.completion.content.remarks, *filled.remarks)
     return CompletedData(
         values, deviation, gaps, made.frame(), distances, made.method, made.expected_error, made.metric, remarks
