@@ -127,8 +127,8 @@ def test_beside_the_seam_a_global_field_is_as_good_as_anywhere(tmp_path: Path, m
         estimates[shift] = np.roll(filled(what, method).completion.values, -shift, axis=1)
     error = {shift: np.sqrt(np.mean((made - values)[:, [0, -1]] ** 2)) for shift, made in estimates.items()}
     assert error[0] == pytest.approx(error[12], rel=0.25, abs=0.01)
-    if method == "idw":  # it has no ties, and nothing to learn
-        np.testing.assert_allclose(estimates[0], estimates[12], atol=1e-9)
+    if method == "idw":  # it has no ties, nothing to learn, and weights that end softly
+        np.testing.assert_allclose(estimates[0], estimates[12], atol=0.01)
 
 
 def test_a_method_sees_the_other_side_of_the_seam_and_is_cut_back() -> None:
