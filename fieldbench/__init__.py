@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fieldbench.completion.data import CompletedData, complete
     from fieldbench.dataset import Dataset
     from fieldbench.errors import DataUnavailable, FieldbenchError, RequestError
     from fieldbench.field import Axis, Field, Observation
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "API_VERSION",
     "Axis",
+    "CompletedData",
     "DataUnavailable",
     "Dataset",
     "Field",
@@ -42,12 +44,14 @@ __all__ = [
     "Results",
     "Sampler",
     "Silent",
+    "complete",
     "hookimpl",
     "parameter",
     "run",
 ]
 
 _HOMES = {
+    "completion.data": ["CompletedData", "complete"],
     "dataset": ["Dataset"],
     "errors": ["DataUnavailable", "FieldbenchError", "RequestError"],
     "field": ["Axis", "Field", "Observation"],

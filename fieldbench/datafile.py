@@ -85,14 +85,16 @@ def content_hash(path: Path) -> str:
         if not files:
             raise ValueError(f"the folder {str(path)!r} holds no file")
         for file in files:
-            digest.update(f"{file.name}:{content_hash(file)}\n".encode())
+            digest.update(f"{file.relative_to(path).as_posix()}:{content_hash(file)}\n".encode())
         return digest.hexdigest()
     status = os.stat(path)
     return _file_hash(str(path), status.st_mtime_ns, status.st_size)
 
 
 def folder_files(folder: Path) -> list[Path]:
-    """The files directly in a folder, by name; hidden ones are left out."""
+    """The files directly in a folder, by name; hidden ones are left out. Of a Zarr store, all files."""
+    if folder.suffix.lower() == ".zarr":
+        return sorted(file for file in folder.rglob("*") if file.is_file())
     return sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))
 
 

@@ -16,11 +16,20 @@ Mask: TypeAlias = NDArray[np.bool_]
 
 @dataclass(frozen=True, eq=False)
 class Axis:
-    """One axis of a field: its name, unit and the coordinate of every index along it."""
+    """One axis of a field: its name, unit and the coordinate of every index along it.
+
+    Attributes:
+        name: its name.
+        coordinates: one number for each index, in ``unit``.
+        unit: unit of the coordinates.
+        period: for a closed axis (longitudes around the earth, hours of a day) the distance after which it
+            comes back to the same place, in ``unit``; None for an open one.
+    """
 
     name: str
     coordinates: FloatArray
     unit: str = ""
+    period: float | None = None
 
     def __post_init__(self) -> None:
         coordinates = np.array(self.coordinates, dtype=float, ndmin=1)

@@ -433,7 +433,7 @@ def validated(cls: type[P], part: Part, text: str) -> P:
         with foreign_code():
             names = cls.parameter_names()
             for key in part.parameters:
-                if key not in names:
+                if key not in names and key not in {field.alias for field in cls.model_fields.values()}:
                     raise RequestError(f"{text!r}: {part.name} has no parameter {key!r}{nearest(key, names)}")
             return cls(**part.parameters)
     except (RequestError, CtrlC):

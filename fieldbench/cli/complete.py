@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from fieldbench.cli.terminal import plain_console
 
 if TYPE_CHECKING:
     from fieldbench.completion import Completed
+    from fieldbench.completion.filling import Filled
     from fieldbench.files import Content
 
 WHAT, HOW, WHERE = "What to read", "How to complete it", "Where to write it"
@@ -22,13 +23,16 @@ WHAT, HOW, WHERE = "What to read", "How to complete it", "Where to write it"
 def complete(
     file: Annotated[
         Path,
-        typer.Argument(help="NetCDF, .npy, .npz, .mat, HDF5, or a CSV or Parquet table of points.", show_default=False),
+        typer.Argument(
+            help="NetCDF, Zarr, .npy, .npz, .mat, HDF5, GeoTIFF, or a CSV or Parquet table of points.",
+            show_default=False,
+        ),
     ],
     variable: Annotated[
         str | None,
         typer.Option(
-            metavar="NAME",
-            help="The variable (column, path in HDF5) to complete.",
+            metavar="NAME,...",
+            help="The variable (column, path in HDF5 or NetCDF) to complete, or several.",
             rich_help_panel=WHAT,
             show_default="the only one",
         ),
@@ -46,8 +50,8 @@ def complete(
     grid: Annotated[
         str | None,
         typer.Option(
-            metavar="20x20x10",
-            help="Grid points along each coordinate, for a table whose rows lie on no grid.",
+            metavar="20x20x10|step=0.5",
+            help="For a table whose rows lie on no grid: grid points along each coordinate, or steps of a grid.",
             rich_help_panel=WHAT,
             show_default=False,
         ),
@@ -75,12 +79,32 @@ def complete(
     at: Annotated[
         list[str],
         typer.Option(
-            metavar="DIMENSION=INDEX",
-            help="Complete one position along a dimension only: time=0. May be repeated.",
+            metavar="DIMENSION=INDEX|FILE",
+            help="Complete one position along a dimension only: time=0 (may be repeated). For a table, a table of "
+            "the points where the field is wanted.",
             rich_help_panel=WHAT,
             show_default=False,
         ),
     ] = [],  # noqa: B006 - typer reads the default and never changes it
+    missing: Annotated[
+        list[float],
+        typer.Option(
+            metavar="NUMBER",
+            help="A number that stands for a missing value: -999. NaN and fill values do so anyway. May be repeated.",
+            rich_help_panel=WHAT,
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006
+    cyclic: Annotated[
+        list[str],
+        typer.Option(
+            metavar="AXIS[=PERIOD]",
+            help="An axis whose ends are neighbours: hour=24. Longitudes around the earth are found to be. "
+            "May be repeated.",
+            rich_help_panel=WHAT,
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006
     log_floor: Annotated[
         float | None,
         typer.Option(
@@ -124,6 +148,37 @@ def complete(
     share: Annotated[
         float, typer.Option(help="Share of the observed entries held out each time.", rich_help_panel=HOW)
     ] = 0.1,
+    by_area: Annotated[
+        bool,
+        typer.Option("--by-area", help="On latitudes, weight errors and the mean by area.", rich_help_panel=HOW),
+    ] = False,
+    max_gap: Annotated[
+        list[str],
+        typer.Option(
+            metavar="DISTANCE",
+            help="Fill only what lies so near to an observation: 3 (grid steps), 25km, 2d, or along an axis: depth=10, "
+            "time=1steps. May be repeated; along an axis that is not named the observation is at the same place.",
+            rich_help_panel=HOW,
+            show_default="all gaps are filled",
+        ),
+    ] = [],  # noqa: B006
+    within: Annotated[
+        tuple[float, float] | None,
+        typer.Option(
+            metavar="LOWEST HIGHEST",
+            help="The range of possible values; estimates outside are brought to its ends.",
+            rich_help_panel=HOW,
+            show_default=False,
+        ),
+    ] = None,
+    positive: Annotated[
+        bool,
+        typer.Option(
+            "--positive",
+            help="Only values above zero are possible; other estimates become the lowest one observed above zero.",
+            rich_help_panel=HOW,
+        ),
+    ] = False,
     denoise: Annotated[
         bool,
         typer.Option(
@@ -147,78 +202,128 @@ def complete(
 ) -> None:
     """Fill the gaps of a field in a file, by the method that does best at entries held out on purpose.
 
-    The result is a file of the same format, with coordinates, attributes and all other variables kept; of a
-    table, one row for each grid point, without its other columns. Beside the values it says which method made
-    them, with the error to expect, and holds their standard deviation if the method knows it. Observed entries
-    stay as they are. The held-out entries make holes as deep as the gaps, so that the error is that of the gaps;
-    deep inside the widest of them it may be larger.
+    The result is a file of the same format, with coordinates, attributes and all other variables kept. Of a table on
+    a grid it is one row for each grid point, of scattered rows these rows, or the points that --at names. Beside the
+    values it says which method made them, with the error to expect, holds their standard deviation if the method
+    knows it, and marks what was filled. Observed entries stay as they are. The held-out entries make holes as deep as
+    the gaps, so that the error is that of the gaps; deep inside the widest of them it may be larger.
 
     **Examples**
 
         fieldbench complete cruise.nc --variable temp --valid mask_rho
         fieldbench complete power.npz --log-floor 1e-6 --budget 60
-        fieldbench complete casts.csv --coordinates lon,lat,depth --variable temp --grid 40x40x20
+        fieldbench complete sst.nc --missing -999 --max-gap 25km --within -2 40
+        fieldbench complete casts.csv --coordinates lon,lat,depth --variable temp --at sites.csv
         fieldbench complete cruise.nc --method 'tap[epochs=2000]' --at time=0 --out filled.nc
     """
-    from fieldbench.completion import complete as completed
-    from fieldbench.errors import RequestError
-    from fieldbench.files import Completion, Wanted, read, write
+    from fieldbench.completion.filling import fill, fillable
+    from fieldbench.completion.limits import Limits
+    from fieldbench.files import Wanted, read, write
     from fieldbench.files.writing import check_target
-    from fieldbench.spec import parse_value, split
+    from fieldbench.spec import split
 
-    shape = (parse_value(grid),) if grid and "x" not in grid else parse_value(grid) if grid else ()
-    flat = shape if isinstance(shape, tuple) else (shape,)
-    if not all(isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in flat):
-        raise RequestError(f"grid {grid!r} is no shape; write 20x20x10")
-    wanted = Wanted(
-        variable=variable,
-        coordinates=tuple(split(coordinates)) if coordinates else (),
-        grid=tuple(size for size in flat if isinstance(size, int)),
-        mask=mask,
-        valid=valid,
-        at=tuple(at),
-    )
     target = file.parent / f"{file.stem}_completed{file.suffix}" if out is None else out
-    content = read(file, wanted)
-    check_target(file, target, overwrite=force)
-    gaps = int(content.missing.sum())
-    observation = content.observation(log_floor, _facts(known))
-    print(_description(content, int(observation.mask.sum()), gaps), *content.variable.remarks, sep="\n")
-    if not gaps:
-        raise RequestError(f"{content.name} has no gap to fill")
-    with _progress() as (watch, busy):
-        made = completed(
-            observation,
-            method,
-            candidates=split(among) if among else (),
-            budget=budget,
-            folds=folds,
-            share=share,
-            seed=seed,
-            device=device,
-            sources=sources(plugin, no_plugin),
-            watch=watch,
-            busy=busy,
+    limits = Limits(tuple(max_gap), within, positive)
+    facts = _facts(known)
+    points, fixed = _points(at)
+    contents = [
+        read(
+            file,
+            Wanted(
+                variable=name,
+                coordinates=tuple(split(coordinates)) if coordinates else (),
+                mask=mask,
+                valid=valid,
+                at=tuple(fixed),
+                points=points,
+                missing=tuple(missing),
+                cyclic=tuple(cyclic),
+                **_grid(grid),
+            ),
         )
-    unit = content.variable.unit if made.metric == "rmse" else ""
+        for name in (split(variable) if variable else [None])
+    ]
+    check_target(file, target, overwrite=force)
+    candidates = split(among) if among else []
+    chosen_freely = method == "auto" and not candidates
+    seen = [fillable(content, chosen_freely, log_floor, facts, limits)[0] for content in contents]
+    completions = []
+    for content, observation in zip(contents, seen, strict=True):
+        observed = int(observation.mask.sum())
+        print(_description(content, observed, int(content.missing.sum())), *content.remarks, sep="\n")
+        with _progress() as (watch, busy):
+            filled = fill(
+                content,
+                method,
+                log_floor=log_floor,
+                known=facts,
+                limits=limits,
+                by_area=by_area,
+                denoise=denoise,
+                candidates=candidates,
+                budget=budget,
+                folds=folds,
+                share=share,
+                seed=seed,
+                device=device,
+                sources=sources(plugin, no_plugin),
+                watch=watch,
+                busy=busy,
+            )
+        _tell(filled, by_area)
+        completions.append(filled.completion)
+    for path in write(file, target, *completions, overwrite=force):
+        print(f"Wrote {path}")
+
+
+def _grid(text: str | None) -> dict[str, tuple[Any, ...]]:
+    """Points along each axis, or the steps of a grid: whole numbers are points unless ``step=`` is before them."""
+    from fieldbench.errors import RequestError
+
+    if text is None:
+        return {}
+    stepped = text.startswith("step=")
+    try:
+        numbers = [float(piece) for piece in text.removeprefix("step=").split("x")]
+    except ValueError:
+        numbers = []
+    if not numbers or not all(0 < number < float("inf") for number in numbers):
+        raise RequestError(f"grid {text!r} is no shape and no step; write 20x20x10, or step=0.5x0.5x10")
+    if stepped or not all(number.is_integer() for number in numbers):
+        return {"step": tuple(numbers)}
+    return {"grid": tuple(int(number) for number in numbers)}
+
+
+def _points(texts: list[str]) -> tuple[Path | None, list[str]]:
+    """The file of points among what --at names, and the fixed positions."""
+    from fieldbench.errors import RequestError
+    from fieldbench.files.format import TABLES
+    from fieldbench.paths import expanded
+
+    files = [text for text in texts if Path(text).suffix.lower() in TABLES]
+    if len(files) > 1:
+        raise RequestError(f"--at names {len(files)} tables of points; give one")
+    if files and not expanded(files[0]).is_file():
+        raise RequestError(f"--at {files[0]!r} is no file")
+    return expanded(files[0]) if files else None, [text for text in texts if text not in files]
+
+
+def _tell(filled: Filled, by_area: bool) -> None:
+    """Print the comparison, what was filled, and what the user should know of it."""
+    made, variable = filled.made, filled.completion.content.variable
+    unit = variable.unit if made.metric == "rmse" else ""
     print()
-    print(_comparison(made, unit))
-    values = made.values.copy()
-    if not denoise:
-        values[observation.mask] = observation.observed
-    note = _note(made, seed, share, budget)
-    written = write(file, target, content, Completion(values, made.deviation, note), overwrite=force)
+    on_a_grid = variable.rows is None  # elsewhere a step from one coordinate to the next is no distance
+    print(_comparison(made, unit, by_area, on_a_grid))
     print()
     error = "" if made.expected_error != made.expected_error else f", {made.metric} {made.expected_error:.3g} {unit}"
-    print(f"Completed {gaps} entries with {made.method}{error.rstrip()}")
+    print(f"Completed {filled.gaps} entries with {made.method}{error.rstrip()}", *filled.remarks, sep="\n")
     out_of_time = sum(1 for item in made.comparison if not item.errors and item.out_of_time)
     if out_of_time:
         verb = "method was" if out_of_time == 1 else "methods were"
         print(
             f"{out_of_time} {verb} not compared for want of time; a larger --budget lets more in, --among asks fewer."
         )
-    for path in written:
-        print(f"Wrote {path}")
 
 
 @contextlib.contextmanager
@@ -267,7 +372,7 @@ def _description(content: Content, observed: int, gaps: int) -> str:
     return f"{content.name}{unit}: {axes}; {observed} entries observed, {gaps} missing{land}"
 
 
-def _comparison(made: Completed, unit: str) -> str:
+def _comparison(made: Completed, unit: str, by_area: bool, by_distance: bool) -> str:
     """The candidates as a table, best first, and below it those that were not compared."""
     import math
     import statistics
@@ -290,23 +395,26 @@ def _comparison(made: Completed, unit: str) -> str:
     rest = [f"{item.method}: {item.note}" for item in made.comparison if math.isnan(item.expected)]
     if not rows:
         return "\n".join(["No error was estimated.", *rest])
-    title = f"Error at {made.withheld} held-out entries a fold"
+    title = f"Error at {made.withheld} held-out entries a fold{', weighted by area' if by_area else ''}"
     table = tabulate(rows, head, tablefmt="simple", disable_numparse=True, colalign=("left", *["right"] * 4, "left"))
-    return "\n".join([title, "\n".join(line.rstrip() for line in table.splitlines()), *(["", *rest] if rest else [])])
+    lines = [title, *(line.rstrip() for line in table.splitlines())]
+    distances = ["", *_distances(made)] if by_distance else []
+    return "\n".join([*lines, *(["", *rest] if rest else []), *distances])
 
 
-def _note(made: Completed, seed: int, share: float, budget: float) -> dict[str, str | float]:
-    """What is written beside the values."""
-    from fieldbench import __version__
+def _distances(made: Completed) -> list[str]:
+    """The chosen method's errors by distance to the nearest observation, beside how many gaps are so far from one."""
+    from tabulate import tabulate
 
-    note: dict[str, str | float] = {"method": made.method, "version": __version__, "seed": seed}
-    if made.expected_error == made.expected_error:
-        note[f"estimated_{made.metric}"] = made.expected_error
-        ranked = [item for item in made.comparison if item.expected == item.expected]
-        folds = next(len(item.errors) for item in ranked if item.method == made.method)
-        times = "in 1 fold" if folds == 1 else f"in each of {folds} folds"
-        note["estimated_by"] = f"{made.withheld} observed entries held out {times} (share {share:g})"
-        if len(ranked) > 1:
-            note["chosen_among"] = "; ".join(f"{item.method} {item.expected:.4g}" for item in ranked)
-            note["budget_seconds"] = budget
-    return note
+    head = ["grid steps to an observation", made.metric, "held out", "gaps"]
+    rows = [
+        [
+            f"{item.nearest:g} to {item.farthest:g}" if item.farthest < float("inf") else f"over {item.nearest:g}",
+            f"{item.error:.4g}" if item.held_out else "not known",
+            item.held_out,
+            item.gaps,
+        ]
+        for item in made.by_distance
+    ]
+    table = tabulate(rows, head, tablefmt="simple", disable_numparse=True, colalign=("left", *["right"] * 3))
+    return [f"Error of {made.method} by distance", *(line.rstrip() for line in table.splitlines())]

@@ -15,6 +15,8 @@ import numpy as np
 
 from fieldbench.completion.bench import Bench, Fit
 from fieldbench.completion.gaps import withheld_like_the_gaps
+from fieldbench.completion.nearby import AtDistance, by_distance
+from fieldbench.completion.periodic import fitted
 from fieldbench.errors import RequestError, as_reason
 from fieldbench.execution import Options
 from fieldbench.execution.machine import cores
@@ -68,6 +70,7 @@ class Completed:
         metric: name of the metric of their errors.
         withheld: how many observed entries were held out in each fold; 0 without a comparison.
         seconds: of the final fit, to all that was observed.
+        by_distance: the chosen method's errors at held-out entries by distance to the nearest observation.
     """
 
     method: str
@@ -77,6 +80,7 @@ class Completed:
     metric: str
     withheld: int
     seconds: float
+    by_distance: tuple[AtDistance, ...] = ()
 
     @property
     def expected_error(self) -> float:
@@ -102,6 +106,7 @@ def complete(
     seed: int = 0,
     device: str = "auto",
     sources: Sources | None = None,
+    weights: FloatArray | None = None,
     watch: Callable[[str], None] = lambda line: None,
     busy: Callable[[str], None] = lambda work: None,
 ) -> Completed:
@@ -118,6 +123,8 @@ def complete(
         seed: of everything random.
         device: as in :class:`fieldbench.execution.Options`.
         sources: plugins besides the installed ones.
+        weights: array of the observation's shape, what each entry's squared error counts in the comparison (the
+            area of a grid cell); None for all alike. Not for a field that is compared by its logarithm.
         watch: told, line by line, what came of each fit.
         busy: told what is being done now, before each fit.
 
@@ -133,6 +140,8 @@ def complete(
     sources = Sources.from_environment() if sources is None else sources
     registry = Registry(sources)
     metric = _metric(registry, observation)
+    if weights is not None and observation.log_floor is not None:
+        raise RequestError("errors of logarithms are not weighted by area; leave out the weights or the log floor")
     with Bench(registry, Options(device=device, jobs=1, threads=cores())) as bench:
         rivals, out = _rivals(observation, method, candidates, registry, bench)
         comparison: list[Candidate] = []
@@ -141,7 +150,8 @@ def complete(
             withheld = [
                 withheld_like_the_gaps(observation, share, stream("withhold", seed, number)) for number in range(folds)
             ]
-            comparison = _Comparison(bench, observation, withheld, metric, seed, budget, watch, busy).run(rivals)
+            compared_by = _Comparison(bench, observation, withheld, metric, weights, seed, budget, watch, busy)
+            comparison = compared_by.run(rivals)
         elif method == AUTO:
             raise RequestError("choosing a method needs a budget; give --budget SECONDS, or name a method")
         ranked = sorted(comparison, key=_rank)
@@ -157,7 +167,14 @@ def complete(
             if array is not None:
                 array[~observation.valid] = np.nan
     return Completed(
-        chosen, values, deviation, (*ranked, *out), metric.name, int(withheld[0].sum()) if withheld else 0, fit.seconds
+        chosen,
+        values,
+        deviation,
+        (*ranked, *out),
+        metric.name,
+        int(withheld[0].sum()) if withheld else 0,
+        fit.seconds,
+        compared_by.by_distance(chosen) if budget > 0 else (),
     )
 
 
@@ -174,13 +191,15 @@ class _Comparison:
         observation: Observation,
         withheld: list[Mask],
         metric: Metric,
+        weights: FloatArray | None,
         seed: int,
         budget: float,
         watch: Callable[[str], None],
         busy: Callable[[str], None],
     ) -> None:
         self._bench, self._metric, self._seed, self._watch, self._busy = bench, metric, seed, watch, busy
-        self._observation, self._withheld = observation, withheld
+        self._observation, self._withheld, self._weights = observation, withheld, weights
+        self._estimates: dict[str, list[FloatArray]] = {}
         self._left = budget
         self._errors: dict[str, list[float]] = {}
         self._seconds: dict[str, list[float]] = {}
@@ -211,6 +230,18 @@ class _Comparison:
                 self._out_of_time.add(method)
         return self._candidates(rivals)
 
+    def by_distance(self, method: str) -> tuple[AtDistance, ...]:
+        """Errors of a method by how far the nearest observation was."""
+        return by_distance(self._observation, self._withheld, self._estimates.get(method, ()), self._score)
+
+    def _score(self, estimate: FloatArray, entries: Mask) -> float:
+        """The error of a vector of estimates at some entries."""
+        truth = np.asarray(self._observation.values[entries], dtype=float)
+        if self._weights is None:
+            return self._metric.score(estimate, truth)
+        root = np.sqrt(self._weights[entries] / self._weights[entries].mean())
+        return self._metric.score(root * estimate, root * truth)
+
     def _slow(self, method: str) -> str:
         """Why a method without any fold has none."""
         if method not in self._longest:
@@ -232,9 +263,8 @@ class _Comparison:
         held = self._withheld[number]
         place = f"fold {number + 1} of {len(self._withheld)}"
         self._busy(f"measuring {method}, {place}")
-        fit = self._bench.fit(
-            method, self._observation.without(held), keyed_seed(self._seed, "complete", method), limit=limit
-        )
+        own = keyed_seed(self._seed, "complete", method)
+        fit = fitted(lambda seen: self._bench.fit(method, seen, own, limit=limit), self._observation.without(held))
         self._left -= fit.seconds
         if fit.estimate is None:
             if fit.late:
@@ -244,7 +274,8 @@ class _Comparison:
                 self._notes[method] = fit.error
                 self._watch(f"{method}: {fit.error}")
             return False
-        error = self._metric.score(fit.estimate[held], np.asarray(self._observation.values[held], dtype=float))
+        self._estimates.setdefault(method, []).append(fit.estimate[held])
+        error = self._score(fit.estimate[held], held)
         self._errors.setdefault(method, []).append(error)
         self._seconds.setdefault(method, []).append(fit.seconds)
         self._watch(f"{method}: {place}, {self._metric.name} {error:.4g}, {fit.seconds:.1f} s")
@@ -312,7 +343,8 @@ def _final(
     for text in ranked:
         watch(f"completing the field with {text}")
         busy(f"completing the field with {text}")
-        fit = bench.fit(text, observation, keyed_seed(seed, "complete", text), uncertainty=True)
+        own = keyed_seed(seed, "complete", text)
+        fit = fitted(lambda seen: bench.fit(text, seen, own, uncertainty=True), observation)  # noqa: B023
         if fit.estimate is not None:
             return text, fit
         error = f"{text}: {fit.error}"

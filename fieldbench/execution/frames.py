@@ -193,7 +193,7 @@ def pack(field: Field | Observation) -> tuple[dict[str, Any], list[Any]]:
     mask = [field.mask] if isinstance(field, Observation) else []
     valid = [] if field.valid is None else [field.valid]
     header = {
-        "axes": [(axis.name, axis.unit) for axis in field.axes],
+        "axes": [(axis.name, axis.unit, axis.period) for axis in field.axes],
         "unit": field.unit,
         "quantity": field.quantity,
         "log_floor": field.log_floor,
@@ -209,7 +209,7 @@ def unpack(header: Mapping[str, Any], arrays: deque[Any]) -> Any:
     values = arrays.popleft()
     mask = arrays.popleft() if header["mask"] else None
     valid = arrays.popleft() if header["valid"] else None
-    axes = tuple(Axis(name, arrays.popleft(), unit) for name, unit in header["axes"])
+    axes = tuple(Axis(name, arrays.popleft(), unit, period) for name, unit, period in header["axes"])
     about = (axes, header["unit"], header["quantity"], valid, header["log_floor"], header["known"])
     return Field(values, *about) if mask is None else Observation(values, mask, *about)
 

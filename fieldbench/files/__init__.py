@@ -27,11 +27,13 @@ def read(file: Path, wanted: Wanted | None = None) -> Content:
         RequestError: if the file is not there or not readable, or has not what is wanted.
     """
     wanted = wanted or Wanted()
-    if not file.is_file():
+    if not (file.is_dir() if file.suffix.lower() == ".zarr" else file.is_file()):
         raise RequestError(f"{str(file)!r} is no file")
     found = format_of(file)
-    if wanted.grid and file.suffix.lower() not in TABLES:
-        raise RequestError(f"{file.name} is no table of points, so it has its own grid; leave out grid")
+    if (wanted.grid or wanted.step or wanted.points) and file.suffix.lower() not in TABLES:
+        raise RequestError(f"{file.name} is no table of points, so it has its own grid; leave out grid and points")
+    if (wanted.grid or wanted.step) and wanted.points:
+        raise RequestError("the field is wanted on a grid or at points; leave out one of them")
     try:
         variable = found.variable(file, wanted)
         mask, valid = (_mask(file, name, variable) for name in (wanted.mask, wanted.valid))

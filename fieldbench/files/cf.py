@@ -2,18 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fieldbench.field import FloatArray, Mask
+
+if TYPE_CHECKING:
+    from fieldbench.files.content import Completion
 
 _FILLS = ("_FillValue", "missing_value")
 _SCALING = {"scale_factor": 1.0, "add_offset": 0.0}
 _LIMITS = ("valid_min", "valid_max", "valid_range")
 #: What is true of numbers as they are stored, and no longer once they are stored in another way.
 _STORAGE = (*_FILLS, *_LIMITS, *_SCALING, "_Unsigned")
+#: What the netCDF library stores where nothing was written; bytes have no such number.
+_UNWRITTEN = {
+    "i2": -(2**15) + 1,
+    "i4": -(2**31) + 1,
+    "i8": -(2**63) + 2,
+    "u2": 2**16 - 1,
+    "u4": 2**32 - 1,
+    "u8": 2**64 - 2,
+    "f4": 9.969209968386869e36,
+    "f8": 9.969209968386869e36,
+}
+
+
+def with_fill(stored: np.ndarray, attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """A netCDF variable's attributes, with a fill value for entries that were never written, where there are any."""
+    unwritten = _UNWRITTEN.get(stored.dtype.str[1:])
+    if unwritten is None or "_FillValue" in attributes or not (stored == stored.dtype.type(unwritten)).any():
+        return dict(attributes)
+    return {**attributes, "_FillValue": stored.dtype.type(unwritten)}
 
 
 def decoded(stored: np.ndarray, attributes: Mapping[str, Any]) -> FloatArray:
@@ -31,7 +54,61 @@ def decoded(stored: np.ndarray, attributes: Mapping[str, Any]) -> FloatArray:
 
 def is_packed(dtype: np.dtype[Any], attributes: Mapping[str, Any]) -> bool:
     """Whether other numbers are stored than are meant, so that a completed value need not fit among them."""
-    return dtype.kind != "f" or any(key in attributes for key in _SCALING)
+    return dtype.kind != "f" or is_scaled(attributes)
+
+
+def is_scaled(attributes: Mapping[str, Any]) -> bool:
+    """Whether stored numbers are to be multiplied or shifted."""
+    return any(key in attributes for key in _SCALING)
+
+
+def is_flag(attributes: Mapping[str, Any]) -> bool:
+    """Whether numbers stand for classes."""
+    return any(key in attributes for key in ("flag_values", "flag_meanings", "flag_masks"))
+
+
+def history(old: str, completions: Sequence[Completion]) -> str:
+    """A file's history with a line more, the newest first (Unidata's convention)."""
+    from fieldbench import __version__
+
+    done = "; ".join(f"{item.content.name} by {item.attributes.get('method', 'hand')}" for item in completions)
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    line = f"{now} fieldbench {__version__} complete: gaps filled in {done}"
+    return f"{line}\n{old}" if old else line
+
+
+def beside(
+    completion: Completion, attributes: Mapping[str, Any], dtype: np.dtype[Any]
+) -> dict[str, tuple[np.ndarray, dict[str, Any]]]:
+    """Further variables of a completion by the suffixes of their names: values of the file's shape and attributes.
+
+    Args:
+        completion: what was completed.
+        attributes: of the variable that is completed.
+        dtype: that it is stored in; floats in single precision have a deviation in single precision.
+    """
+    content, name = completion.content, text(attributes.get("standard_name", ""))
+    shape, variable = content.variable.values.shape, content.name.rpartition("/")[2]
+    made: dict[str, tuple[np.ndarray, dict[str, Any]]] = {}
+    if completion.deviation is not None:
+        about = {"long_name": f"standard deviation of {variable}"}
+        about |= {"units": content.variable.unit} if content.variable.unit else {}
+        about |= {"standard_name": f"{name} standard_error"} if name else {}
+        deviation = np.full(shape, np.nan, dtype=dtype if dtype.kind == "f" else "f4")
+        deviation[content.place] = completion.deviation
+        made["_std"] = deviation, about
+    filled = np.zeros(shape, dtype="i1")
+    filled[content.place] = completion.filled
+    about = {"long_name": f"where gaps of {variable} were filled"}
+    about |= {"standard_name": f"{name} status_flag"} if name else {}
+    flags = {"flag_values": np.array([0, 1], dtype="i1"), "flag_meanings": "as_it_was filled"}
+    made["_filled"] = filled, {**about, **flags}
+    return made
+
+
+def refer(attributes: Any, name: str) -> None:
+    """Name a further variable among those that say more of this one (CF section 3.4)."""
+    attributes["ancillary_variables"] = f"{text(attributes.get('ancillary_variables', ''))} {name}".strip()
 
 
 def encoded(
@@ -39,9 +116,13 @@ def encoded(
 ) -> tuple[np.ndarray, dict[str, Any]]:
     """Values as they are to be stored in place of others of this type, and those attributes that are still true.
 
-    Packed ones are unpacked: of 16 bits to single precision, of more to double, missing ones NaN. Floats keep
-    their type and what stands for a missing value; their valid range only if all values lie in it.
+    Packed ones are unpacked: of 16 bits to single precision, of more to double, missing ones NaN. Whole numbers that
+    nothing scales, such as classes, stay in their type if the completed ones are whole and fit. Floats keep their
+    type and what stands for a missing value; their valid range only if all values lie in it.
     """
+    if stays_whole(values, dtype, attributes):
+        fill = next(iter(_fills(attributes, dtype)), 0)
+        return np.where(np.isnan(values), fill, values).astype(dtype), dict(attributes)
     if is_packed(dtype, attributes):
         floats = np.dtype("f4" if dtype.itemsize <= (4 if dtype.kind == "f" else 2) else "f8")
         kept = {key: value for key, value in attributes.items() if key not in _STORAGE}
@@ -51,6 +132,20 @@ def encoded(
     fill = next(iter(_fills(attributes, dtype)), np.nan)
     kept = {key: value for key, value in attributes.items() if key not in dropped}
     return np.where(np.isnan(stored), dtype.type(fill), stored), kept
+
+
+def stays_whole(values: FloatArray, dtype: np.dtype[Any], attributes: Mapping[str, Any]) -> bool:
+    """Whether values can be stored among whole numbers of this type that nothing scales."""
+    if dtype.kind not in "iu" or any(key in attributes for key in (*_SCALING, "_Unsigned")):
+        return False
+    present = values[~np.isnan(values)]
+    limits = np.iinfo(dtype)
+    return bool(
+        (present.size == values.size or _fills(attributes, dtype))
+        and (present == np.round(present)).all()
+        and ((present >= limits.min) & (present <= limits.max)).all()
+        and not beyond(present, attributes).any()
+    )
 
 
 def beyond(numbers: np.ndarray, attributes: Mapping[str, Any]) -> Mask:
@@ -88,6 +183,10 @@ def _numbers(attributes: Mapping[str, Any], key: str, dtype: np.dtype[Any]) -> n
         with np.errstate(over="ignore"):
             return numbers.astype(dtype)
     return _signed(numbers, attributes) if numbers.dtype.itemsize == dtype.itemsize else numbers
+
+
+def text(value: Any) -> str:
+    return value.decode() if isinstance(value, bytes) else str(value)
 
 
 def _fills(attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> list[Any]:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.field import Axis, Field, FloatArray, Mask, Observation
+from fieldbench.files.axes import arranged, periods
+from fieldbench.files.codes import classes_of, coded, suspicions
 
-#: Where a gridded field sits in the whole array of a file: fixed positions and whole dimensions.
-Place: TypeAlias = tuple[int | slice, ...]
+#: Where a gridded field sits in the whole array of a file: fixed positions, whole dimensions, or for dimensions
+#: that are out of order an open mesh of positions.
+Place: TypeAlias = tuple[int | slice | NDArray[np.intp], ...]
 
 
 @dataclass(frozen=True)
@@ -24,9 +29,13 @@ class Wanted:
         coordinates: names of the variables with the coordinates of each dimension; for a table, of the
             columns that say where a row is.
         grid: for a table, number of grid points along each coordinate; none if its rows lie on a grid.
+        step: for a table, in place of ``grid``, the step of the grid along each coordinate (one for all), in its unit.
+        points: for a table, a file with a table of the points where the field is wanted.
         mask: name of a variable that is true (non-zero) where the variable was observed.
         valid: name of a variable that is true (non-zero) where the field exists.
         at: positions along dimensions that are to be fixed, such as ``time=0``.
+        missing: numbers that stand for a missing value, besides NaN and what the file says.
+        cyclic: axes that are closed, such as ``hour=24``; longitudes around the earth are found to be.
     """
 
     variable: str | None = None
@@ -35,6 +44,23 @@ class Wanted:
     mask: str | None = None
     valid: str | None = None
     at: tuple[str, ...] = ()
+    missing: tuple[float, ...] = ()
+    cyclic: tuple[str, ...] = ()
+    step: tuple[float, ...] = ()
+    points: Path | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Rows of a table that lie scattered on the grid of all their coordinates.
+
+    Attributes:
+        frame: the table (pandas), one row a point.
+        indices: the grid point of each row, a vector for each dimension.
+    """
+
+    frame: Any
+    indices: tuple[NDArray[np.intp], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +73,10 @@ class Variable:
         axes: one for each dimension.
         unit, quantity: what the file says of it, or nothing.
         remarks: what could not be used of the file, a line each.
+        whole: whether whole numbers are stored that nothing scales: counts, or classes.
+        flags: whether the file says that they are classes.
+        exists: True where the field is wanted at all, or None for everywhere.
+        rows: the scattered rows that are to be written, if it has no grid of its own.
     """
 
     name: str
@@ -55,6 +85,10 @@ class Variable:
     unit: str = ""
     quantity: str = ""
     remarks: tuple[str, ...] = ()
+    whole: bool = False
+    flags: bool = False
+    exists: Mask | None = None
+    rows: Rows | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +98,13 @@ class Content:
     Attributes:
         values: array, NaN where nothing was observed.
         valid: True where the field exists, or None where it does everywhere.
-        axes: one for each dimension of ``values``.
+        axes: one for each dimension of ``values``, in order.
         variable: the variable that it is (a part of), as it lies in the file.
         place: where ``values`` sits in the variable's whole array, which may have more dimensions.
+        unchanged: True where the file's number stays unless it is completed: a number that stands for a missing
+            value, or one that was measured where the field does not exist.
+        remarks: what the user should know of all this, a line each.
+        classes: the numbers of the classes that it holds; none for amounts.
     """
 
     values: FloatArray
@@ -74,6 +112,9 @@ class Content:
     axes: tuple[Axis, ...]
     variable: Variable
     place: Place
+    unchanged: Mask
+    remarks: tuple[str, ...] = ()
+    classes: tuple[float, ...] = ()
 
     @property
     def name(self) -> str:
@@ -94,13 +135,14 @@ class Content:
         """What a method may see: the observed entries that exist, and what else is known.
 
         Raises:
-            RequestError: if there are none.
+            RequestError: if there are none, or one has no logarithm with the floor added.
         """
         mask = ~np.isnan(self.values)
         if self.valid is not None:
             mask &= self.valid
         if not mask.any():
             raise RequestError(f"{self.name} has no observed entry (all are missing or not valid)")
+        self._check_logarithm(mask, log_floor)
         unit, facts = self.variable.unit, dict(known or {})
         return Observation(self.values, mask, self.axes, unit, self.quantity, self.valid, log_floor, facts)
 
@@ -108,15 +150,28 @@ class Content:
         """The field as a truth: missing entries are taken as places where it does not exist.
 
         Raises:
-            RequestError: if there is no entry at all.
+            RequestError: if there is no entry at all, or one has no logarithm with the floor added.
         """
         existing = ~np.isnan(self.values)
         if self.valid is not None:
             existing &= self.valid
         if not existing.any():
             raise RequestError(f"{self.name} has no entry (all are missing or not valid)")
+        self._check_logarithm(existing, log_floor)
         valid = None if existing.all() else existing
         return Field(self.values, self.axes, self.variable.unit, self.quantity, valid, log_floor)
+
+    def _check_logarithm(self, entries: Mask, log_floor: float | None) -> None:
+        if log_floor is None:
+            return
+        values = self.values[entries]
+        below = int((values <= -log_floor).sum())
+        if below:
+            raise RequestError(
+                f"{self.name}: {below} of {len(values)} values are at or below {-log_floor:g} (the lowest is "
+                f"{values.min():g}) and have no logarithm with {log_floor:g} added; leave out the log floor for values "
+                "that are logarithms already, such as dBm, or give one above their size"
+            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,14 +179,27 @@ class Completion:
     """A completed field, ready to be written.
 
     Attributes:
+        content: what was completed.
         values: array of the shape of :attr:`Content.values`; NaN where the field does not exist.
         deviation: standard deviation of each entry, or None where the method has none.
         attributes: what is to be noted beside the values, such as the method and its estimated error.
     """
 
+    content: Content
     values: FloatArray
     deviation: FloatArray | None = None
     attributes: Mapping[str, str | float] = field(default_factory=dict)
+
+    @property
+    def filled(self) -> Mask:
+        """True where there was nothing, and now is."""
+        return np.isnan(self.content.values) & ~np.isnan(self.values)
+
+    def into(self, whole: np.ndarray) -> None:
+        """Put the values into the whole array of the file, where nothing is to stay as it was."""
+        place = self.content.place
+        stays = self.content.unchanged & np.isnan(self.values)
+        whole[place] = np.where(stays, whole[place], self.values)
 
 
 def assemble(variable: Variable, mask: np.ndarray | None, valid: np.ndarray | None, wanted: Wanted) -> Content:
@@ -149,17 +217,29 @@ def assemble(variable: Variable, mask: np.ndarray | None, valid: np.ndarray | No
     if np.isinf(variable.values).any():
         count = int(np.isinf(variable.values).sum())
         raise RequestError(f"{variable.name} has {count} infinite entries; missing ones must be NaN or a fill value")
-    values, shape = variable.values, variable.values.shape
+    shape, remarks = variable.values.shape, list(variable.remarks)
+    place, axes, about = _place(variable, wanted)
+    read = variable.values[place]
+    code = coded(read, wanted.missing)
+    values = np.where(code, np.nan, read)
     if mask is not None:
-        values = np.where(np.broadcast_to(_truth(mask), shape), values, np.nan)
-    place = _place(variable, wanted.at)
-    exists = None if valid is None else np.broadcast_to(_truth(valid), shape)[place]
+        values = np.where(np.broadcast_to(_truth(mask), shape)[place], values, np.nan)
+    exists = None if variable.exists is None else variable.exists[place]
+    if valid is not None:
+        existing = np.broadcast_to(_truth(valid), shape)[place]
+        exists = existing if exists is None else exists & existing
     if exists is not None and exists.all():
         exists = None
-    axes = tuple(axis for axis, index in zip(variable.axes, place, strict=True) if isinstance(index, slice))
-    if not axes:
-        raise RequestError(f"{variable.name} is a single number; a field needs at least one dimension")
-    return Content(values[place], exists, axes, variable, place)
+    outside = np.zeros(values.shape, dtype=bool) if exists is None else ~exists & ~np.isnan(values)
+    if outside.any():
+        remarks.append(
+            f"{int(outside.sum())} measured values of {variable.name} lie where {wanted.valid} says that there is no "
+            "field; they are not used, and stay as they are"
+        )
+    used = values[~np.isnan(values) & ~outside]
+    remarks += [*about, *suspicions(variable.name, used)]
+    classes = classes_of(used, variable.whole, variable.flags)
+    return Content(values, exists, axes, variable, place, code | outside, tuple(remarks), classes)
 
 
 def choose(names: Mapping[str, str], wanted: str | None, file: str) -> str:
@@ -188,43 +268,15 @@ def choose(names: Mapping[str, str], wanted: str | None, file: str) -> str:
 def candidates(shapes: Mapping[str, tuple[int, ...]], wanted: Wanted) -> dict[str, tuple[int, ...]]:
     """The arrays among which a field is sought: those of most dimensions, coordinates and masks left out."""
     aside = {*wanted.coordinates, wanted.mask, wanted.valid}
-    left = {name: shape for name, shape in shapes.items() if name not in aside and len(shape) > 0}
+    left = {
+        name: shape for name, shape in shapes.items() if not aside & {name, name.rpartition("/")[2]} and len(shape) > 0
+    }
     most = max(map(len, left.values()), default=0)
     return {name: shape for name, shape in left.items() if len(shape) == most}
 
 
-def axis(name: str, size: int, coordinates: np.ndarray, unit: str = "") -> Axis:
-    """An axis with these coordinates.
-
-    Raises:
-        RequestError: if they are no vector of ``size`` numbers that only rise or only fall.
-    """
-    if coordinates.dtype.kind not in "fiub":
-        raise RequestError(f"the coordinates {name!r} are no numbers")
-    vector = np.asarray(coordinates, dtype=float).squeeze()
-    if vector.ndim == 0 and size == 1:
-        vector = vector.reshape(1)
-    if vector.shape != (size,):
-        raise RequestError(f"the coordinates {name!r} are no vector of {size} numbers")
-    if not np.isfinite(vector).all():
-        raise RequestError(f"the coordinates {name!r} have missing or infinite entries")
-    if not _monotonic(vector):
-        raise RequestError(f"the coordinates {name!r} neither rise nor fall throughout")
-    return Axis(name, vector, unit)
-
-
-def axis_if_usable(name: str, size: int, coordinates: np.ndarray | None, unit: str, remarks: list[str]) -> Axis:
-    """An axis with the coordinates that a file gives it, or with indices where they cannot be used, and a remark."""
-    if coordinates is not None:
-        try:
-            return axis(name, size, coordinates, unit)
-        except RequestError as error:
-            remarks.append(f"{error}; positions along {name} are counted instead")
-    return Axis.regular(name, size)
-
-
 def matched(mask: np.ndarray, shape: Sequence[int], name: str) -> np.ndarray:
-    """A mask made to broadcast to ``shape``: it has that shape, or that of the first or last dimensions.
+    """A mask made to broadcast to ``shape``: it has that shape, or 1 in places, or that of first or last dimensions.
 
     Raises:
         RequestError: if it holds no numbers, or fits nowhere, or in two ways.
@@ -232,7 +284,7 @@ def matched(mask: np.ndarray, shape: Sequence[int], name: str) -> np.ndarray:
     shape = tuple(shape)
     if mask.dtype.kind not in "fiub":
         raise RequestError(f"{name} holds {mask.dtype}; a mask holds numbers, zero where it hides the field")
-    if mask.shape == shape:
+    if mask.ndim == len(shape) and all(size in (1, whole) for size, whole in zip(mask.shape, shape, strict=True)):
         return mask
     lacking = len(shape) - mask.ndim
     first = lacking > 0 and mask.shape == shape[: mask.ndim]
@@ -252,15 +304,27 @@ def _truth(mask: np.ndarray) -> Mask:
     return np.asarray(np.isfinite(numbers) & (numbers != 0))
 
 
-def _monotonic(vector: np.ndarray) -> bool:
-    steps = np.diff(vector)
-    return bool((steps > 0).all() or (steps < 0).all())
+def _place(variable: Variable, wanted: Wanted) -> tuple[Place, tuple[Axis, ...], list[str]]:
+    """Where the field lies in the variable, its axes in order, and what was done to them."""
+    fixed = _fixed(variable, wanted.at)
+    kept = [index for index, position in enumerate(fixed) if position is None]
+    if not kept:
+        raise RequestError(f"{variable.name} is a single number; a field needs at least one dimension")
+    closed = periods(wanted.cyclic, [variable.axes[index] for index in kept])
+    made = [arranged(variable.axes[index], closed) for index in kept]
+    place: list[int | slice | NDArray[np.intp]] = [slice(None) if item is None else item for item in fixed]
+    if any(order is not None for _, order, _ in made):
+        mesh = np.ix_(*(np.arange(len(axis)) if order is None else order for axis, order, _ in made))
+        for index, positions in zip(kept, mesh, strict=True):
+            place[index] = positions
+    return tuple(place), tuple(axis for axis, _, _ in made), [remark for _, _, remark in made if remark]
 
 
-def _place(variable: Variable, fixed: Sequence[str]) -> Place:
-    place: list[int | slice] = [0 if len(axis) == 1 else slice(None) for axis in variable.axes]
+def _fixed(variable: Variable, texts: Sequence[str]) -> list[int | None]:
+    """The position along each dimension that is not completed, None for one that is."""
+    place: list[int | None] = [0 if len(axis) == 1 else None for axis in variable.axes]
     names = [axis.name for axis in variable.axes]
-    for text in fixed:
+    for text in texts:
         name, equals, position = (piece.strip() for piece in text.partition("="))
         if not equals or not position.lstrip("-").isdigit():
             raise RequestError(f"{text!r} fixes nothing; write DIMENSION=INDEX, such as time=0")
@@ -271,4 +335,4 @@ def _place(variable: Variable, fixed: Sequence[str]) -> Place:
         if not -size <= index < size:
             raise RequestError(f"{name}={index} is outside; {name} has {size} positions, 0 to {size - 1}")
         place[dimension] = index % size
-    return tuple(place)
+    return place

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Protocol
@@ -9,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from fieldbench.errors import RequestError, how_to_install
-from fieldbench.files.content import Completion, Content, Variable, Wanted
+from fieldbench.files.content import Completion, Variable, Wanted
 
 
 class Format(Protocol):
@@ -21,8 +22,8 @@ class Format(Protocol):
     def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
         """Another variable of the file, to be used as a mask: an array that broadcasts to ``variable``."""
 
-    def write(self, source: Path, target: Path, content: Content, completion: Completion) -> None:
-        """Write ``source`` again as ``target``, with the content completed and all else kept."""
+    def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
+        """Write ``source`` again as ``target``, with some variables completed and all else kept."""
 
 
 #: Format modules by suffix. Each has a function `format_for` and imports its library when used.
@@ -30,18 +31,22 @@ _MODULES = {
     ".nc": "netcdf",
     ".nc4": "netcdf",
     ".cdf": "netcdf",
+    ".zarr": "netcdf",
     ".npy": "numpy_files",
     ".npz": "numpy_files",
     ".mat": "matlab",
     ".h5": "hdf5",
     ".hdf5": "hdf5",
     ".he5": "hdf5",
+    ".tif": "geotiff",
+    ".tiff": "geotiff",
     ".csv": "tables",
     ".parquet": "tables",
     ".pq": "tables",
 }
 
 SUFFIXES = frozenset(_MODULES)
+GEOTIFF = frozenset(suffix for suffix, module in _MODULES.items() if module == "geotiff")
 TABLES = frozenset(suffix for suffix, module in _MODULES.items() if module == "tables")
 
 
@@ -58,8 +63,8 @@ def format_of(file: Path) -> Format:
     return found
 
 
-def need(module: str, file: Path) -> None:
-    """Check that an optional library is installed.
+def need(module: str, file: Path, extra: str = "files") -> None:
+    """Check that an optional library, which an extra brings, is installed.
 
     Raises:
         RequestError: if it is not; the message says how to get it.
@@ -67,4 +72,4 @@ def need(module: str, file: Path) -> None:
     try:
         import_module(module)
     except ImportError:
-        raise RequestError(f"{file.name}: {file.suffix} files need {module}; {how_to_install('files')}") from None
+        raise RequestError(f"{file.name}: {file.suffix} files need {module}; {how_to_install(extra)}") from None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import shutil
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +12,10 @@ import numpy as np
 
 from fieldbench.field import Axis
 from fieldbench.files import cf
-from fieldbench.files.content import Completion, Content, Variable, Wanted, axis_if_usable, choose, matched
+from fieldbench.files.axes import axis_if_usable
+from fieldbench.files.content import Completion, Variable, Wanted, choose, matched
 from fieldbench.files.format import Format, need
-from fieldbench.files.numpy_files import axes_from, named, real, spread_out
+from fieldbench.files.numpy_files import axes_from, named, real
 from fieldbench.names import unused
 
 _MATLAB_NUMBERS = {
@@ -23,6 +26,9 @@ _MATLAB_NUMBERS = {
 }
 
 
+#: Filters whose settings hold for the numbers of one type: n-bit and scale-offset.
+_OF_A_TYPE = (5, 6)
+
 #: What netCDF-4 calls a scale that is there only to name a dimension.
 _DIMENSION_ONLY = "This is a netCDF dimension but not a netCDF variable"
 
@@ -31,21 +37,20 @@ class HDF5:
     """Datasets by their path in the file; dimension scales are coordinates, attributes give units.
 
     Args:
-        reverse: whether dimensions lie in the file in reverse, as MATLAB writes them.
+        matlab: whether MATLAB wrote the file: dimensions lie in it in reverse, structures are groups.
+        netcdf: whether it is netCDF-4: unwritten entries have a number of their own, and there is a history.
     """
 
-    def __init__(self, reverse: bool = False) -> None:
-        self._reverse = reverse
+    def __init__(self, matlab: bool = False, netcdf: bool = False) -> None:
+        self._matlab, self._netcdf = matlab, netcdf
 
     def variable(self, file: Path, wanted: Wanted) -> Variable:
-        import h5py
-
-        with h5py.File(file, "r") as data:
-            found = _datasets(data)
+        with _open(file) as data:
+            found = self._datasets(data)
             shapes = {
                 name: self._turned_shape(item.shape)
                 for name, item in found.items()
-                if item.dtype.kind in "fiub" and not item.is_scale
+                if item.dtype.kind in "fiub" and not item.is_scale and (wanted.variable or not _is_logical(item))
             }
             name = named(shapes, wanted, file.name)
             item = found[name]
@@ -56,49 +61,80 @@ class HDF5:
                 axes = axes_from(vectors, values.shape, wanted, file.name)
             else:
                 axes = self._turned_axes(_scaled_axes(item, remarks))
-            unit, quantity = (_text(item.attrs.get(key, "")) for key in ("units", "long_name"))
-            return Variable(name, values, axes, unit, quantity, tuple(remarks))
+            unit, quantity = (cf.text(item.attrs.get(key, "")) for key in ("units", "long_name"))
+            whole = item.dtype.kind != "f" and not cf.is_scaled(item.attrs)
+            flags = cf.is_flag(item.attrs) or _is_logical(item)
+            return Variable(name, values, axes, unit, quantity, tuple(remarks), whole, flags)
 
     def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
-        import h5py
-
-        with h5py.File(file, "r") as data:
-            found = _datasets(data)
+        with _open(file) as data:
+            found = self._datasets(data)
             item = found[choose(dict.fromkeys(found, ""), name, file.name)]
             stored = matched(self._turned(item[()]), variable.values.shape, name)
             return cf.decoded(stored, item.attrs)
 
-    def write(self, source: Path, target: Path, content: Content, completion: Completion) -> None:
+    def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
+        shutil.copyfile(source, target)
+        with _open(target, "r+") as data:
+            for completion in completions:
+                self._complete(data, completion)
+            if self._netcdf:
+                data.attrs["history"] = cf.history(cf.text(data.attrs.get("history", "")), completions)
+
+    def _complete(self, data: Any, completion: Completion) -> None:
+        """Replace one dataset's values, and put beside it the deviation and what was filled."""
+        content = completion.content
+        item = self._datasets(data)[content.name]
+        stored = item[()]
+        attributes = cf.with_fill(stored, item.attrs) if self._netcdf else dict(item.attrs)
+        values = cf.decoded(stored, attributes)
+        completion.into(self._turned(values))
+        stored, kept = cf.encoded(values, item.dtype, attributes)
+        if stored.dtype == item.dtype and not cf.is_scaled(item.attrs):
+            item[...] = stored
+            for key in item.attrs.keys() - kept.keys():
+                del item.attrs[key]
+            for key in kept.keys() - item.attrs.keys():
+                item.attrs[key] = np.array([kept[key]])
+        else:
+            item = _replaced(item, stored, kept)
+        beside = cf.beside(completion, item.attrs, item.dtype)
+        for suffix, (part, about) in beside.items():
+            name = unused(self._beside(item.name, suffix), data)
+            if self._matlab:
+                about = {"MATLAB_class": np.bytes_("logical" if part.dtype.kind == "i" else "double")}
+            layout = part.astype("u1" if self._matlab and part.dtype.kind == "i" else part.dtype)
+            _created(data, name, self._turned(layout), about, item)
+            if not self._matlab:
+                cf.refer(item.attrs, name.rpartition("/")[2])
+        item.attrs.update({f"fieldbench_{key}": value for key, value in completion.attributes.items()})
+
+    def _beside(self, name: str, suffix: str) -> str:
+        """The path of a new dataset; MATLAB lists the fields of a structure, so there it lies outside."""
+        return name.strip("/").replace("/", "_") + suffix if self._matlab else name + suffix
+
+    def _datasets(self, data: Any) -> dict[str, Any]:
+        """All datasets by path; MATLAB's texts, cells and other things that are no arrays left out."""
         import h5py
 
-        shutil.copyfile(source, target)
-        with h5py.File(target, "r+") as data:
-            item = data[content.name]
-            values = cf.decoded(item[()], item.attrs)
-            self._turned(values)[content.place] = completion.values
-            stored, attributes = cf.encoded(values, item.dtype, dict(item.attrs))
-            if cf.is_packed(item.dtype, item.attrs):
-                item = _replaced(item, stored, attributes)
-            else:
-                item[...] = stored
-                for key in item.attrs.keys() - attributes.keys():
-                    del item.attrs[key]
-            item.attrs.update({f"fieldbench_{key}": value for key, value in completion.attributes.items()})
-            if completion.deviation is not None:
-                deviation = spread_out(content.variable.values.shape, content, completion.deviation)
-                about = {key: item.attrs[key] for key in ("units", "MATLAB_class") if key in item.attrs}
-                about["long_name"] = f"standard deviation of {content.name}"
-                name = unused(f"{content.name}_std", data)
-                _created(data, name, self._turned(deviation).astype(item.dtype), about, item)
+        found: dict[str, Any] = {}
+
+        def visit(name: str, item: Any) -> None:
+            kind = cf.text(item.attrs.get("MATLAB_class", "double"))
+            if isinstance(item, h5py.Dataset) and not name.startswith("#") and kind in _MATLAB_NUMBERS:
+                found[name.replace("/", ".") if self._matlab else name] = item
+
+        data.visititems(visit)
+        return found
 
     def _turned(self, array: np.ndarray) -> np.ndarray:
-        return array.T if self._reverse else array
+        return array.T if self._matlab else array
 
     def _turned_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return shape[::-1] if self._reverse else shape
+        return without_one(shape[::-1]) if self._matlab else shape
 
     def _turned_axes(self, axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
-        return axes[::-1] if self._reverse else axes
+        return axes[::-1] if self._matlab else axes
 
 
 def format_for(file: Path) -> Format:
@@ -107,19 +143,22 @@ def format_for(file: Path) -> Format:
     return HDF5()
 
 
-def _datasets(data: Any) -> dict[str, Any]:
-    """All datasets with their paths; MATLAB's texts, cells and other things that are no arrays left out."""
+def without_one(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of an array of MATLAB, in which a vector is a matrix of one row or column."""
+    return (max(shape),) if len(shape) == 2 and min(shape) == 1 else shape
+
+
+def _open(file: Path, mode: str = "r") -> Any:
+    """The file, with the filters of hdf5plugin where that is installed: zstd, blosc and others."""
     import h5py
 
-    found: dict[str, Any] = {}
+    with contextlib.suppress(ImportError):
+        import hdf5plugin  # noqa: F401 - importing it registers them
+    return h5py.File(file, mode)
 
-    def visit(name: str, item: Any) -> None:
-        kind = _text(item.attrs.get("MATLAB_class", "double"))
-        if isinstance(item, h5py.Dataset) and not name.startswith("#") and kind in _MATLAB_NUMBERS:
-            found[name] = item
 
-    data.visititems(visit)
-    return found
+def _is_logical(item: Any) -> bool:
+    return item.dtype.kind == "b" or cf.text(item.attrs.get("MATLAB_class", "")) == "logical"
 
 
 def _scaled_axes(item: Any, remarks: list[str]) -> tuple[Axis, ...]:
@@ -132,9 +171,9 @@ def _scaled_axes(item: Any, remarks: list[str]) -> tuple[Axis, ...]:
             continue
         scale = dimension[0]
         name = scale.name.rpartition("/")[2] or name
-        named_only = _text(scale.attrs.get("NAME", "")).startswith(_DIMENSION_ONLY)
+        named_only = cf.text(scale.attrs.get("NAME", "")).startswith(_DIMENSION_ONLY)
         coordinates = None if named_only else scale[()]
-        axes.append(axis_if_usable(name, size, coordinates, _text(scale.attrs.get("units", "")), remarks))
+        axes.append(axis_if_usable(name, size, coordinates, cf.text(scale.attrs.get("units", "")), remarks))
     return tuple(axes)
 
 
@@ -154,13 +193,20 @@ def _replaced(old: Any, values: np.ndarray, attributes: dict[str, Any]) -> Any:
     return new
 
 
-def _created(data: Any, name: str, values: np.ndarray, attributes: dict[str, Any], like: Any) -> Any:
-    """A dataset with the dimension scales and the layout of another one of the same shape."""
-    layout = {}
+def _created(data: Any, name: str, values: np.ndarray, attributes: Mapping[str, Any], like: Any) -> Any:
+    """A dataset with the dimension scales, the layout and the filters of another one of the same shape."""
+    import h5py
+
+    plan = like.id.get_create_plist().copy()
+    for index in reversed(range(plan.get_nfilters())):
+        if plan.get_filter(index)[0] in _OF_A_TYPE:
+            plan.remove_filter(plan.get_filter(index)[0])
     if like.chunks is not None:
-        kept = ("chunks", "maxshape", "compression", "compression_opts", "shuffle", "fletcher32")
-        layout = {key: getattr(like, key) for key in kept}
-    new = data.create_dataset(name, data=values, fillvalue=np.nan, **layout)
+        plan.set_chunk(like.chunks)  # again, since it keeps the size of the numbers
+    plan.set_fill_value(np.array(np.nan if values.dtype.kind == "f" else 0, dtype=values.dtype))
+    kind, space = h5py.h5t.py_create(values.dtype, logical=True), like.id.get_space()
+    new = h5py.Dataset(h5py.h5d.create(data.id, name.encode(), kind, space, dcpl=plan))
+    new[...] = values
     new.attrs.update(attributes)
     for dimension, model in zip(new.dims, like.dims, strict=True):
         if model.label:
@@ -168,7 +214,3 @@ def _created(data: Any, name: str, values: np.ndarray, attributes: dict[str, Any
         for index in range(len(model)):
             dimension.attach_scale(model[index])
     return new
-
-
-def _text(value: Any) -> str:
-    return value.decode() if isinstance(value, bytes) else str(value)

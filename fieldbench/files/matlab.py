@@ -2,43 +2,44 @@
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from fieldbench.files.content import Completion, Content, Variable, Wanted, choose, matched
+from fieldbench.files.content import Completion, Variable, Wanted, choose, matched
 from fieldbench.files.format import Format, need
-from fieldbench.files.hdf5 import HDF5
-from fieldbench.files.numpy_files import axes_from, filled, floats, named, spread_out
-from fieldbench.names import unused
+from fieldbench.files.hdf5 import HDF5, without_one
+from fieldbench.files.numpy_files import as_notes, axes_from, complete_arrays, floats, is_whole, named
 
 
 class Matlab:
-    """Version 4 to 7: arrays by name; coordinates are vectors that the request names."""
+    """Version 4 to 7: arrays by name, those of structures as ``model.temp``; the request names coordinates."""
 
     def variable(self, file: Path, wanted: Wanted) -> Variable:
-        data = _arrays(file)
-        shapes = {name: item.shape for name, item in data.items() if item.dtype.kind in "fiub"}
+        data = dict(_arrays(_load(file)))
+        kinds = "fiub" if wanted.variable else "fiu"  # a logical is the field only where it is named
+        shapes = {name: without_one(item.shape) for name, item in data.items() if item.dtype.kind in kinds}
         name = named(shapes, wanted, file.name)
         values = floats(data[name], name)
         vectors = {key: data[key] for key in wanted.coordinates if key in data}
-        return Variable(name, values, axes_from(vectors, values.shape, wanted, file.name))
+        axes = axes_from(vectors, values.shape, wanted, file.name)
+        return Variable(name, values, axes, whole=is_whole(data[name]))
 
     def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
-        data = _arrays(file)
+        data = dict(_arrays(_load(file)))
         return matched(data[choose(dict.fromkeys(data, ""), name, file.name)], variable.values.shape, name)
 
-    def write(self, source: Path, target: Path, content: Content, completion: Completion) -> None:
+    def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
         from scipy.io import savemat
 
         data = _load(source)
-        original = data[content.name]
-        data[content.name] = filled(original, content, completion)
-        if completion.deviation is not None:
-            data[unused(f"{content.name}_std", data)] = spread_out(original.shape, content, completion.deviation)
-        data["fieldbench"] = json.dumps(dict(completion.attributes))
+        arrays = dict(_arrays(data))
+        complete_arrays(arrays, completions)
+        for name, array in arrays.items():
+            _put(data, name, array)
+        data["fieldbench"] = as_notes(completions)
         savemat(target, data, do_compression=True)
 
 
@@ -50,12 +51,35 @@ def format_for(file: Path) -> Format:
         version_73 = head == b"\x89HDF\r\n\x1a\n" or stream.read(8) == b"\x89HDF\r\n\x1a\n"
     if version_73:
         need("h5py", file)
-        return HDF5(reverse=True)
+        return HDF5(matlab=True)
     return Matlab()
 
 
-def _arrays(file: Path) -> dict[str, np.ndarray]:
-    return {name: item for name, item in _load(file).items() if isinstance(item, np.ndarray)}
+def _arrays(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, np.ndarray]]:
+    """All arrays, those in structures by the names of both with a point between."""
+    for name, item in data.items():
+        if not isinstance(item, np.ndarray):
+            continue
+        if item.dtype.names and item.size == 1:
+            record = item.ravel()[0]
+            yield from _arrays({key: record[key] for key in item.dtype.names}, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", item
+
+
+def _put(data: dict[str, Any], name: str, array: np.ndarray) -> None:
+    """Put an array where it came from; one that is new beside a structure's gets a name of its own."""
+    first, *path = name.split(".")
+    if not path:
+        data[first] = array
+        return
+    record = data[first].ravel()[0]
+    for key in path[:-1]:
+        record = record[key].ravel()[0]
+    if path[-1] in record.dtype.names:
+        record[path[-1]] = array
+    else:
+        data[name.replace(".", "_")] = array
 
 
 def _load(file: Path) -> dict[str, Any]:

@@ -1,116 +1,276 @@
-"""NetCDF files with the CF conventions: units, coordinates, fill values, packing and valid ranges."""
+"""NetCDF and Zarr with the CF conventions: units, coordinates, fill values, packing and valid ranges."""
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Container, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from fieldbench.errors import RequestError
+from fieldbench.field import Axis
 from fieldbench.files import cf
-from fieldbench.files.content import Completion, Content, Variable, Wanted, axis_if_usable, candidates, choose
+from fieldbench.files.axes import axis_if_usable, is_latitude, is_longitude
+from fieldbench.files.content import Completion, Variable, Wanted, candidates, choose
 from fieldbench.files.format import Format, need
 from fieldbench.files.hdf5 import HDF5
-from fieldbench.files.numpy_files import spread_out
 from fieldbench.names import unused
+
+_EARTH_RADIUS = 6371.0
+#: What reads each kind of file, by its first bytes; anything else is HDF5.
+_ENGINES = {b"CDF\x01": "scipy", b"CDF\x02": "scipy", b"CDF\x05": "netcdf4"}
+_LIBRARIES = {"scipy": (), "netcdf4": ("netCDF4",), "h5netcdf": ("h5netcdf", "h5py"), "zarr": ("zarr",)}
 
 
 class NetCDF:
-    """NetCDF, version 3 (read by scipy) or 4 (by h5netcdf), through xarray."""
+    """NetCDF of version 3 (read by scipy), CDF-5 (by netCDF4) or 4 (by h5netcdf), and Zarr, through xarray.
+
+    Variables in groups are named by their paths: ``model/temp``.
+    """
 
     def variable(self, file: Path, wanted: Wanted) -> Variable:
         if wanted.coordinates:
             raise RequestError(f"{file.name} says itself which coordinates a dimension has; leave out coordinates")
-        with _open(file) as data:
-            shapes = {str(name): item.shape for name, item in data.data_vars.items() if item.dtype.kind in "fiu"}
-            fields = {name: shape for name, shape in shapes.items() if name not in _supporting(data)}
-            sought = shapes if wanted.variable is not None else candidates(fields, wanted)
+        with _groups(file) as groups:
+            numeric = _fields(groups, "fiu")
+            supporting = {f"{prefix}{name}" for prefix, data in groups.items() for name in _supporting(data)}
+            fields = {name: item.shape for name, item in numeric.items() if name not in supporting}
+            sought = list(numeric if wanted.variable is not None else candidates(fields, wanted))
             described = {
-                name: ", ".join(f"{dimension} {data.sizes[dimension]}" for dimension in data[name].dims)
+                name: ", ".join(f"{dimension} {size}" for dimension, size in numeric[name].sizes.items())
                 for name in sought
             }
             name = choose(described, wanted.variable, file.name)
-            found = data[name]
-            axes, remarks = [], list[str]()
-            for dimension, size in zip(found.dims, found.shape, strict=True):
-                coordinate = data.variables.get(dimension)
-                values = None if coordinate is None else _decoded(coordinate)
-                unit = "" if coordinate is None else str(coordinate.attrs.get("units", ""))
-                axes.append(axis_if_usable(str(dimension), size, values, unit, remarks))
+            found = numeric[name]
+            remarks = list[str]()
+            axes = axes_of(_around(groups, name), found, remarks)
             unit = str(found.attrs.get("units", ""))
-            quantity = str(found.attrs.get("long_name") or found.attrs.get("standard_name") or name)
-            return Variable(name, _decoded(found), tuple(axes), unit, quantity, tuple(remarks))
+            quantity = str(found.attrs.get("long_name") or found.attrs.get("standard_name") or found.name)
+            whole = found.dtype.kind != "f" and not cf.is_scaled(found.attrs)
+            values, flags = _decoded(found), cf.is_flag(found.attrs)
+            return Variable(name, values, axes, unit, quantity, tuple(remarks), whole, flags)
 
     def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
-        with _open(file) as data:
-            numeric = {str(key): "" for key, item in data.variables.items() if item.dtype.kind in "fiub"}
-            mask = data[choose(numeric, name, file.name)]
-            dimensions = data[variable.name].dims
+        with _groups(file) as groups:
+            numeric = _fields(groups, "fiub", masks=True)
+            inside = f"{variable.name.rpartition('/')[0]}/{name}"
+            mask = numeric[inside if inside in numeric else choose(dict.fromkeys(numeric, ""), name, file.name)]
+            dimensions = numeric[variable.name].sizes
             strange = [str(dimension) for dimension in mask.dims if dimension not in dimensions]
             if strange:
                 raise RequestError(f"{name} has the dimension {strange[0]!r}, which {variable.name} has not")
             values = _decoded(mask.transpose(*(item for item in dimensions if item in mask.dims)))
-            sizes = [data.sizes[item] if item in mask.dims else 1 for item in dimensions]
-            return values.reshape(sizes)
+            return values.reshape([size if item in mask.dims else 1 for item, size in dimensions.items()])
 
-    def write(self, source: Path, target: Path, content: Content, completion: Completion) -> None:
-        if not _is_version_3(source):
+    def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
+        engine = _engine(source)
+        if engine == "h5netcdf":
             # It is HDF5, and so one variable can be replaced where it lies, among groups and all else.
-            HDF5().write(source, target, content, completion)
+            HDF5(netcdf=True).write(source, target, completions)
             return
-        with _open(source) as opened:
+        if engine == "zarr":
+            _write_zarr(source, target, completions)
+            return
+        with _open(source, engine) as opened:
             data = opened.load()
-        found = data[content.name]
-        values = _decoded(found)
-        values[content.place] = completion.values
-        stored, attributes = cf.encoded(values, found.dtype, found.attrs)
-        attributes |= {f"fieldbench_{key}": value for key, value in completion.attributes.items()}
-        data[content.name] = (found.dims, stored, attributes)
-        if completion.deviation is not None:
-            deviation = spread_out(found.shape, content, completion.deviation)
-            about = {"long_name": f"standard deviation of {content.name}", "units": content.variable.unit}
-            data[unused(f"{content.name}_std", data)] = (found.dims, deviation.astype(stored.dtype), about)
+        for completion in completions:
+            _complete(data, completion, completion.content.name, data)
+        data.attrs["history"] = cf.history(str(data.attrs.get("history", "")), completions)
         for variable in data.variables.values():
             # xarray would give a fill value to every float variable that had none.
             if "_FillValue" not in variable.attrs:
                 variable.encoding.setdefault("_FillValue", None)
-        data.to_netcdf(target, engine="scipy", format="NETCDF3_64BIT")
+        if engine == "scipy":
+            data.to_netcdf(target, engine="scipy", format="NETCDF3_64BIT")
+        else:
+            _to_cdf5(data, target)
 
 
 def format_for(file: Path) -> Format:
     """The format, after a look at whether its libraries are there."""
-    need("xarray", file)
-    if not _is_version_3(file):
-        need("h5netcdf", file)
-        need("h5py", file)
+    engine = _engine(file)
+    for library in ("xarray", *_LIBRARIES[engine]):
+        need(library, file, "zarr" if engine == "zarr" else "files")
     return NetCDF()
 
 
-def _open(file: Path) -> Any:
+def _engine(file: Path) -> str:
+    if file.suffix.lower() == ".zarr":
+        return "zarr"
+    with file.open("rb") as stream:
+        return _ENGINES.get(stream.read(4), "h5netcdf")
+
+
+def _open(file: Path, engine: str, group: str = "") -> Any:
     import xarray
 
+    with suppress(ImportError):
+        import hdf5plugin  # noqa: F401 - importing it registers filters such as zstd
     # No numbers are decoded, so that all that is not completed is written back as it was; but characters are joined
     # to texts, as xarray gives those that are not a further dimension.
-    engine = "scipy" if _is_version_3(file) else "h5netcdf"
     as_stored = {"mask_and_scale": False, "decode_times": False, "decode_timedelta": False, "decode_coords": False}
-    return xarray.open_dataset(file, engine=engine, **as_stored)
+    as_stored["concat_characters"] = engine != "netcdf4"
+    return xarray.open_dataset(file, engine=engine, **as_stored, **({"group": group} if group else {}))
+
+
+@contextmanager
+def _groups(file: Path) -> Iterator[dict[str, Any]]:
+    """The datasets of all groups of a file, by their paths with a stroke behind, the file's own by ""."""
+    engine = _engine(file)
+    paths = [""]
+    if engine == "h5netcdf":
+        import h5py
+
+        with h5py.File(file, "r") as data:
+            data.visititems(lambda name, item: paths.append(name) if isinstance(item, h5py.Group) else None)
+    if engine == "zarr":
+        inside = (folder for folder in sorted(file.rglob("*")) if folder.is_dir())
+        paths += [folder.relative_to(file).as_posix() for folder in inside if _is_group(folder)]
+    with ExitStack() as opened:
+        yield {f"{path}/" if path else "": opened.enter_context(_open(file, engine, path)) for path in paths}
+
+
+def _is_group(folder: Path) -> bool:
+    """Whether a folder of a Zarr store (of version 2 or 3) is a group."""
+    return (folder / ".zgroup").exists() or '"node_type": "group"' in _text_of(folder / "zarr.json")
+
+
+def _fields(groups: Mapping[str, Any], kinds: str, masks: bool = False) -> dict[str, Any]:
+    """Variables whose numbers are of some kinds, by their paths; coordinates of dimensions only for masks."""
+    return {
+        f"{prefix}{name}": data[name]
+        for prefix, data in groups.items()
+        for name in (data.variables if masks else data.data_vars)
+        if data[name].dtype.kind in kinds
+    }
+
+
+def _around(groups: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """All variables that a variable sees by their names: those of its group, and of the groups around it."""
+    prefix = name.rpartition("/")[0]
+    inside = [data for path, data in sorted(groups.items()) if f"{prefix}/".startswith(path)]
+    return {str(key): item for data in inside for key, item in data.variables.items()}
+
+
+def axes_of(around: Mapping[str, Any], found: Any, remarks: list[str]) -> tuple[Axis, ...]:
+    """The axes of a variable.
+
+    Args:
+        around: the variables of xarray in which its coordinates are sought, by name.
+        found: it, with its sizes and attributes.
+        remarks: grows by what cannot be used, and by which distance is used on a curvilinear grid.
+    """
+    axes = []
+    for dimension, size in found.sizes.items():
+        coordinate = around.get(dimension)
+        values = None if coordinate is None else _decoded(coordinate)
+        unit = "" if coordinate is None else str(coordinate.attrs.get("units", ""))
+        axes.append(axis_if_usable(str(dimension), size, values, unit, remarks))
+    two = [_plane(around, found, is_it) for is_it in (is_latitude, is_longitude)]
+    if two[0] is None or two[1] is None or two[0].dims != two[1].dims:
+        return tuple(axes)
+    plane = [dict(zip(found.dims, range(found.ndim), strict=True))[dimension] for dimension in two[0].dims]
+    names = " and ".join(str(found.dims[index]) for index in plane)
+    if all(found.dims[index] in around for index in plane):
+        remarks.append(
+            f"latitude and longitude are two-dimensional; distances are measured along {names}, in their own units"
+        )
+        return tuple(axes)
+    for index, step in zip(plane, _steps(_decoded(two[0]), _decoded(two[1])), strict=True):
+        axes[index] = Axis.regular(axes[index].name, len(axes[index]), step, "km")
+    steps = " and ".join(f"{axes[index].spacing:.3g} km along {axes[index].name}" for index in plane)
+    remarks.append(
+        f"latitude and longitude are two-dimensional; distances are measured in steps of the grid, on average {steps}"
+    )
+    return tuple(axes)
+
+
+def _plane(around: Mapping[str, Any], found: Any, is_it: Any) -> Any:
+    """The two-dimensional latitudes or longitudes of a variable, or None."""
+    for name in str(found.attrs.get("coordinates", "")).split() or around:
+        item = around.get(name)
+        if item is not None and item.ndim == 2 and set(item.dims) <= set(found.dims):
+            unit = str(item.attrs.get("units", ""))
+            if is_it(Axis("", np.zeros(1), unit)) or is_it(Axis(str(name).removesuffix("_rho"), np.zeros(1), unit)):
+                return item
+    return None
+
+
+def _steps(latitude: np.ndarray, longitude: np.ndarray) -> list[float]:
+    """Mean distance between neighbours along both dimensions, in kilometres on a sphere."""
+    phi, theta = np.radians(latitude), np.radians(longitude)
+    points = np.stack([np.cos(phi) * np.cos(theta), np.cos(phi) * np.sin(theta), np.sin(phi)])
+    chords = [np.linalg.norm(np.diff(points, axis=axis), axis=0) for axis in (1, 2)]
+    means = [float(np.nanmean(chord)) if np.isfinite(chord).any() else 0.0 for chord in chords]
+    return [_EARTH_RADIUS * mean if mean > 0 else 1.0 for mean in means]
+
+
+def _complete(data: Any, completion: Completion, called: str, taken: Container[str]) -> None:
+    """Replace one variable of a loaded dataset, and put beside it the deviation and what was filled."""
+    found = data[called]
+    attributes = cf.with_fill(found.values, found.attrs)
+    values = cf.decoded(found.values, attributes)
+    completion.into(values)
+    stored, kept = cf.encoded(values, found.dtype, attributes)
+    for suffix, (part, about) in cf.beside(completion, kept, stored.dtype).items():
+        name = unused(f"{called}{suffix}", taken)
+        data[name] = (found.dims, part, about)
+        cf.refer(kept, name)
+    kept |= {f"fieldbench_{key}": value for key, value in completion.attributes.items()}
+    layout = {key: found.encoding[key] for key in ("chunks", "compressors", "filters") if key in found.encoding}
+    data[called] = (found.dims, stored, kept, layout if stored.dtype == found.dtype else {})
+
+
+def _to_cdf5(data: Any, target: Path) -> None:
+    """Write a dataset as CDF-5, by netCDF4 itself: xarray would refuse the whole numbers that only CDF-5 has."""
+    import netCDF4
+
+    with netCDF4.Dataset(target, "w", format="NETCDF3_64BIT_DATA") as file:
+        file.setncatts(data.attrs)
+        for name, size in data.sizes.items():
+            file.createDimension(name, None if name in data.encoding.get("unlimited_dims", ()) else size)
+        for name, item in data.variables.items():
+            attributes = dict(item.attrs)
+            fill = attributes.pop("_FillValue", None)
+            made = file.createVariable(name, item.dtype, item.dims, fill_value=fill)
+            made.set_auto_maskandscale(False)
+            made.setncatts(attributes)
+            made[...] = item.values
+
+
+def _write_zarr(source: Path, target: Path, completions: Sequence[Completion]) -> None:
+    """Copy a store, and write the arrays that are completed anew, among groups and all else."""
+    shutil.copytree(source, target)
+    for completion in completions:
+        group, _, name = completion.content.name.rpartition("/")
+        with _open(target, "zarr", group) as opened:
+            data = opened[[name]].load()
+            taken = set(opened.variables)
+        _complete(data, completion, name, taken)
+        data.attrs["history"] = cf.history(str(data.attrs.get("history", "")), [completion])
+        shutil.rmtree(target / group / name)
+        known = (source / ".zmetadata").exists() or "consolidated_metadata" in _text_of(source / "zarr.json")
+        data.drop_vars(data.coords).to_zarr(target, group=group or None, mode="a", consolidated=known)
+
+
+def _text_of(file: Path) -> str:
+    return file.read_text(encoding="utf-8") if file.exists() else ""
 
 
 def _supporting(data: Any) -> set[str]:
     """Variables that describe others by CF: bounds, auxiliary coordinates, grid mappings, flags and the like."""
     roles = ("bounds", "coordinates", "grid_mapping", "ancillary_variables", "cell_measures", "climatology")
     named = " ".join(str(item.attrs.get(role, "")) for item in data.variables.values() for role in roles)
-    flags = {str(name) for name, item in data.variables.items() if "flag_meanings" in item.attrs}
+    flags = {str(name) for name, item in data.variables.items() if cf.is_flag(item.attrs)}
     return flags | set(named.replace(":", " ").split())
-
-
-def _is_version_3(file: Path) -> bool:
-    with file.open("rb") as stream:
-        return stream.read(3) == b"CDF"
 
 
 def _decoded(variable: Any) -> np.ndarray:
     """The values that are meant; texts as they are."""
     stored = np.asarray(variable.values)
-    return cf.decoded(stored, variable.attrs) if stored.dtype.kind in "fiub" else stored
+    if stored.dtype.kind not in "fiub":
+        return stored
+    return cf.decoded(stored, cf.with_fill(stored, variable.attrs))

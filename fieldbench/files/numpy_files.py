@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from fieldbench.errors import RequestError
-from fieldbench.field import Axis, FloatArray, grid_axes
-from fieldbench.files.content import Completion, Content, Variable, Wanted, axis, candidates, choose, matched
+from fieldbench.field import Axis, FloatArray, Mask, grid_axes
+from fieldbench.files import cf
+from fieldbench.files.axes import axis
+from fieldbench.files.content import Completion, Content, Variable, Wanted, candidates, choose, matched
 from fieldbench.files.format import Format
 from fieldbench.names import unused
 
@@ -20,16 +23,19 @@ class Npy:
     def variable(self, file: Path, wanted: Wanted) -> Variable:
         if wanted.variable is not None or wanted.coordinates:
             raise RequestError(f"{file.name} holds one array without a name; leave out variable and coordinates")
-        values = floats(np.load(file, allow_pickle=False), file.name)
-        return Variable(file.stem, values, grid_axes(values.shape))
+        array = np.load(file, allow_pickle=False)
+        values = floats(array, file.name)
+        return Variable(file.stem, values, grid_axes(values.shape), whole=is_whole(array))
 
     def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
         raise RequestError(f"{name!r} is no file, and {file.name} holds one array only; give the mask as a .npy file")
 
-    def write(self, source: Path, target: Path, content: Content, completion: Completion) -> None:
+    def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
         array = np.load(source, allow_pickle=False)
+        for completion in completions:
+            array = completed(array, completion)
         with target.open("wb") as stream:
-            np.save(stream, filled(array, content, completion))
+            np.save(stream, array)
 
 
 class Npz:
@@ -37,25 +43,23 @@ class Npz:
 
     def variable(self, file: Path, wanted: Wanted) -> Variable:
         with np.load(file, allow_pickle=False) as data:
-            shapes = {name: data[name].shape for name in data.files if data[name].dtype.kind in "fiub"}
+            kinds = "fiub" if wanted.variable else "fiu"  # a mask of truths is the field only where it is named
+            shapes = {name: data[name].shape for name in data.files if data[name].dtype.kind in kinds}
             name = named(shapes, wanted, file.name)
-            values = floats(data[name], name)
-            vectors = {key: data[key] for key in wanted.coordinates if key in shapes}
-        return Variable(name, values, axes_from(vectors, values.shape, wanted, file.name))
+            whole, values = is_whole(data[name]), floats(data[name], name)
+            vectors = {key: data[key] for key in wanted.coordinates if key in data.files}
+        return Variable(name, values, axes_from(vectors, values.shape, wanted, file.name), whole=whole)
 
     def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
         with np.load(file, allow_pickle=False) as data:
             array = data[choose(dict.fromkeys(data.files, ""), name, file.name)]
         return matched(array, variable.values.shape, name)
 
-    def write(self, source: Path, target: Path, content: Content, completion: Completion) -> None:
+    def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
         with np.load(source, allow_pickle=False) as data:
             arrays = {name: data[name] for name in data.files}
-        original = arrays[content.name]
-        arrays[content.name] = filled(original, content, completion)
-        if completion.deviation is not None:
-            arrays[unused(f"{content.name}_std", arrays)] = spread_out(original.shape, content, completion.deviation)
-        arrays["fieldbench"] = np.array(json.dumps(dict(completion.attributes)))
+        complete_arrays(arrays, completions)
+        arrays["fieldbench"] = np.array(as_notes(completions))
         with target.open("wb") as stream:
             np.savez_compressed(stream, **arrays)
 
@@ -109,11 +113,43 @@ def axes_from(vectors: dict[str, np.ndarray], shape: tuple[int, ...], wanted: Wa
     return tuple(axis(name, size, vectors[name]) for name, size in zip(wanted.coordinates, shape, strict=True))
 
 
-def filled(original: np.ndarray, content: Content, completion: Completion) -> np.ndarray:
-    """The original array with the completed field in its place; of its type where that is a float type."""
+def is_whole(array: np.ndarray) -> bool:
+    """Whether an array holds whole numbers by its type: counts, classes, or true and false."""
+    return array.dtype.kind in "iub"
+
+
+def completed(original: np.ndarray, completion: Completion) -> np.ndarray:
+    """The original array with the completed field in its place, in its type if that holds the values."""
     values = original.astype(original.dtype if original.dtype.kind == "f" else float)
-    values[content.place] = completion.values
-    return values
+    completion.into(values)
+    if original.dtype.kind == "b" and np.isin(values, (0, 1)).all():
+        return values.astype(bool)
+    return values.astype(original.dtype) if cf.stays_whole(values, original.dtype, {}) else values
+
+
+def complete_arrays(arrays: dict[str, np.ndarray], completions: Sequence[Completion]) -> None:
+    """Put completed fields into arrays by name, and beside them what was filled and the deviations."""
+    for completion in completions:
+        content = completion.content
+        original = arrays[content.name]
+        arrays[content.name] = completed(original, completion)
+        if completion.deviation is not None:
+            arrays[unused(f"{content.name}_std", arrays)] = spread_out(original.shape, content, completion.deviation)
+        arrays[unused(f"{content.name}_filled", arrays)] = filled_in(original.shape, completion)
+
+
+def as_notes(completions: Sequence[Completion]) -> str:
+    """What is noted beside the values, as JSON: of one field itself, of several by their names."""
+    if len(completions) == 1:
+        return json.dumps(dict(completions[0].attributes), indent=2)
+    return json.dumps({item.content.name: dict(item.attributes) for item in completions}, indent=2)
+
+
+def filled_in(shape: tuple[int, ...], completion: Completion) -> Mask:
+    """An array of the file's shape, True where the completion filled a gap."""
+    whole = np.zeros(shape, dtype=bool)
+    whole[completion.content.place] = completion.filled
+    return whole
 
 
 def spread_out(shape: tuple[int, ...], content: Content, part: FloatArray) -> FloatArray:

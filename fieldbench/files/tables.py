@@ -1,67 +1,55 @@
-"""Tables of scattered points (CSV, Parquet), gridded by named columns."""
+"""Tables of points (CSV, Parquet): on a grid, brought to one, or scattered as they are."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.field import Axis, FloatArray
-from fieldbench.files.content import Completion, Content, Variable, Wanted
+from fieldbench.files.codes import coded
+from fieldbench.files.content import Completion, Rows, Variable, Wanted
 from fieldbench.files.format import Format, need
+from fieldbench.files.numpy_files import as_notes, spread_out
+from fieldbench.files.rows import from_numbers, load, numbers
 from fieldbench.names import unused
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Rows that already lie on a grid may leave this many times as many points of it empty; beyond, they are scattered.
+#: Rows that lie on a grid may leave this many times as many points of it empty; beyond, they are scattered.
 SPARSEST = 200
+#: Along each axis of a grid so many rows share a coordinate on average, or this share of even steps is taken.
+_ROWS_A_COORDINATE, _STEPS_TAKEN = 2, 0.5
+#: Scattered points lie on the grid of all their coordinates; positions are rounded where it would be larger.
+_LARGEST = 4_000_000
 
 
 class Table:
-    """One row a measurement: coordinates in some columns, the value in another.
+    """One row a measurement: coordinates (numbers or dates) in some columns, the value in another.
 
-    Rows that share a grid point are averaged. Without a wanted grid the distinct coordinates make one.
-    What is written has one row for each grid point where the field exists, and none of the other columns.
+    Rows on a grid, or with a wanted one, are completed everywhere on it; those at one grid point are averaged. What is
+    written has one row for each grid point where the field exists, and none of the other columns. Scattered rows are
+    completed at the rows without a value, or at the points that are asked for, and these are written.
     """
 
     def variable(self, file: Path, wanted: Wanted) -> Variable:
-        frame = _load(file)
-        coordinates, name = _columns(frame, wanted, file)
-        if wanted.mask in frame.columns:
-            frame = frame.assign(**{name: frame[name].where(_flags(frame, str(wanted.mask), file) != 0)})
-        axes = _axes(frame, coordinates, wanted.grid, file)
-        return Variable(name, _gridded(frame, name, coordinates, axes), axes)
+        points = None if wanted.points is None else load(wanted.points)
+        return variable_of(load(file), wanted, file.name, points)
 
     def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
-        frame = _load(file)
-        if name not in frame.columns:
-            raise RequestError(f"{file.name} has no column {name!r}{nearest(name, map(str, frame.columns))}")
-        coordinates = [axis.name for axis in variable.axes]
-        marks = _gridded(frame.assign(**{name: _flags(frame, name, file)}), name, coordinates, variable.axes)
-        return np.where(np.isnan(marks), 1.0, marks)  # where there is no row, nothing is marked
+        return mask_of(load(file), name, variable, file.name)
 
-    def write(self, source: Path, target: Path, content: Content, completion: Completion) -> None:
-        import pandas as pd
-
-        axes = content.variable.axes
-        grids = np.meshgrid(*(axis.coordinates for axis in axes), indexing="ij")
-        columns: dict[str, Any] = {
-            axis.name: grid[content.place].ravel() for axis, grid in zip(axes, grids, strict=True)
-        }
-        columns[content.name] = completion.values.ravel()
-        columns[unused("observed", columns)] = (~np.isnan(content.values)).ravel()
-        if completion.deviation is not None:
-            columns[unused(f"{content.name}_std", columns)] = completion.deviation.ravel()
-        frame = pd.DataFrame(columns)
-        frame = frame[~np.isnan(frame[content.name])]
+    def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
+        frame = completed_rows(completions)
         if target.suffix.lower() == ".csv":
             frame.to_csv(target, index=False)
         else:
-            _to_parquet(frame, target, completion)
+            _to_parquet(frame, target, as_notes(completions))
 
 
 def format_for(file: Path) -> Format:
@@ -71,75 +59,229 @@ def format_for(file: Path) -> Format:
     return Table()
 
 
-def _load(file: Path) -> pd.DataFrame:
+def variable_of(frame: pd.DataFrame, wanted: Wanted, file: str, points: pd.DataFrame | None = None) -> Variable:
+    """The wanted column of a table as a gridded variable.
+
+    Args:
+        frame: the table.
+        wanted: what is asked of it.
+        file: what to call it.
+        points: a table of points where the field is wanted.
+
+    Raises:
+        RequestError: if columns are missing or hold no numbers, or nothing says where scattered rows are completed.
+    """
+    coordinates, name = _columns(frame, wanted, file)
+    values = numbers(frame, name, file)[0]
+    values = np.where(coded(values, wanted.missing), np.nan, values)
+    if wanted.mask in frame.columns:
+        values = np.where(_flags(frame, str(wanted.mask), file) != 0, values, np.nan)
+    positions, units = _positions(frame, coordinates, file, points)
+    measured = [vector[: len(frame)] for vector in positions]
+    remarks, rows, exists = list[str](), None, None
+    if wanted.grid or wanted.step:
+        axes = _wanted_grid(coordinates, measured, units, wanted)
+    elif points is None and _on_a_grid(measured):
+        axes = _crossing(coordinates, measured, units)
+    else:
+        if points is None and not np.isnan(values).any():
+            raise RequestError(_nowhere(file, measured))
+        axes = _rounded(_crossing(coordinates, positions, units), remarks)
+        indices = _indices(axes, positions)
+        exists = np.zeros([len(axis) for axis in axes], dtype=bool)
+        exists[indices] = True
+        rows = Rows(frame, indices)
+        if points is not None:
+            rows = Rows(points, tuple(index[len(frame) :] for index in indices))
+    gridded = _gridded(values, axes, measured)
+    whole = frame[name].dtype.kind in "iub"
+    return Variable(name, gridded, axes, remarks=tuple(remarks), whole=whole, exists=exists, rows=rows)
+
+
+def mask_of(frame: pd.DataFrame, name: str, variable: Variable, file: str) -> np.ndarray:
+    """A column of flags on the grid of a variable of the same table.
+
+    Raises:
+        RequestError: if there is no such column, or it holds no numbers.
+    """
+    if name not in frame.columns:
+        raise RequestError(f"{file} has no column {name!r}{nearest(name, map(str, frame.columns))}")
+    positions = _positions(frame, [axis.name for axis in variable.axes], file)[0]
+    marks = _gridded(_flags(frame, name, file), variable.axes, positions)
+    return np.where(np.isnan(marks), 1.0, marks)  # where there is no row, nothing is marked
+
+
+def completed_rows(completions: Sequence[Completion]) -> pd.DataFrame:
+    """The table to be written: of completions of columns of one table, which lie on one grid or in the same rows."""
+    rows = completions[0].content.variable.rows
+    return _on_grid(completions) if rows is None else _in_rows(rows, completions)
+
+
+def _on_grid(completions: Sequence[Completion]) -> pd.DataFrame:
     import pandas as pd
 
-    return pd.read_csv(file, skipinitialspace=True) if file.suffix.lower() == ".csv" else pd.read_parquet(file)
+    content = completions[0].content
+    axes = content.variable.axes
+    grids = np.meshgrid(*(axis.coordinates for axis in axes), indexing="ij")
+    columns: dict[str, Any] = {
+        axis.name: from_numbers(grid[content.place].ravel(), axis.unit) for axis, grid in zip(axes, grids, strict=True)
+    }
+    for completion in completions:
+        content = completion.content
+        values = spread_out(content.variable.values.shape, content, content.values)
+        completion.into(values)
+        columns[content.name] = values[content.place].ravel()
+        columns[unused("observed", columns)] = (~np.isnan(content.values)).ravel()
+        if completion.deviation is not None:
+            columns[unused(f"{content.name}_std", columns)] = completion.deviation.ravel()
+    frame = pd.DataFrame(columns)
+    return frame.dropna(how="all", subset=[item.content.name for item in completions])
 
 
-def _columns(frame: pd.DataFrame, wanted: Wanted, file: Path) -> tuple[list[str], str]:
-    numeric = [str(name) for name, kind in frame.dtypes.items() if kind.kind in "fiu"]
+def _in_rows(rows: Rows, completions: Sequence[Completion]) -> pd.DataFrame:
+    """The rows with their gaps filled; a measured value stays as it is, where others at its place differ from it."""
+    frame: pd.DataFrame = rows.frame.copy()
+    for completion in completions:
+        content = completion.content
+        shape = content.variable.values.shape
+        made, seen = (spread_out(shape, content, part)[rows.indices] for part in (completion.values, content.values))
+        own = numbers(frame, content.name, "")[0] if content.name in frame else np.full(len(frame), np.nan)
+        observed = ~np.isnan(own) & ~np.isnan(seen)
+        frame[content.name] = np.where(observed & (made == seen), own, made)
+        frame[unused("observed", frame.columns)] = observed
+        if completion.deviation is not None:
+            name = unused(f"{content.name}_std", frame.columns)
+            frame[name] = spread_out(shape, content, completion.deviation)[rows.indices]
+    return frame
+
+
+def _columns(frame: pd.DataFrame, wanted: Wanted, file: str) -> tuple[list[str], str]:
+    """The columns of the coordinates, and that of the field."""
     if not wanted.coordinates:
         raise RequestError(
-            f"{file.name} is a table; name the columns that say where a row is: coordinates=(lon,lat,depth); "
+            f"{file} is a table; name the columns that say where a row is: coordinates=(lon,lat,depth); "
             f"its columns are {', '.join(map(str, frame.columns))}"
         )
+    numeric = [str(name) for name, kind in frame.dtypes.items() if kind.kind in "fiub"]
     asked = (*wanted.coordinates, *([wanted.variable] if wanted.variable else []))
     for name in asked:
         if asked.count(name) > 1:
-            raise RequestError(f"{file.name}: the column {name!r} is named twice; each coordinate needs its own")
-        if name not in numeric:
-            what = "holds no numbers" if name in frame.columns else f"is not there{nearest(name, numeric)}"
-            raise RequestError(f"{file.name}: the column {name!r} {what}")
+            raise RequestError(f"{file}: the column {name!r} is named twice; each coordinate needs its own")
+        if name not in frame.columns:
+            raise RequestError(f"{file}: the column {name!r} is not there{nearest(name, map(str, frame.columns))}")
+    for name in wanted.coordinates:
+        numbers(frame, name, file)
+    if wanted.variable is not None and wanted.variable not in numeric:
+        raise RequestError(f"{file}: the column {wanted.variable!r} holds no numbers")
     aside = {*wanted.coordinates, wanted.mask, wanted.valid}
-    values = [name for name in numeric if name not in aside]
+    values = [name for name in numeric if name not in aside and frame[name].dtype.kind != "b"]
     if wanted.variable is None and len(values) != 1:
-        raise RequestError(f"{file.name}: say which column is the field: variable={'|'.join(values) or 'NAME'}")
+        raise RequestError(f"{file}: say which column is the field: variable={'|'.join(values) or 'NAME'}")
     return list(wanted.coordinates), wanted.variable or values[0]
 
 
-def _flags(frame: pd.DataFrame, name: str, file: Path) -> np.ndarray:
+def _positions(
+    frame: pd.DataFrame, coordinates: Sequence[str], file: str, points: pd.DataFrame | None = None
+) -> tuple[list[FloatArray], list[str]]:
+    """Coordinates of all rows, and of the points behind them, with the units of dates."""
+    import pandas as pd
+
+    if frame.empty:
+        raise RequestError(f"{file} has no rows")
+    absent = [name for name in coordinates if points is not None and name not in points.columns]
+    if points is not None and absent:
+        have = ", ".join(map(str, points.columns))
+        raise RequestError(f"the points have no column {absent[0]!r}, which {file} has; they have {have}")
+    vectors, units = [], []
+    for name in coordinates:
+        column = frame[[name]] if points is None else pd.concat([frame[[name]], points[[name]]], ignore_index=True)
+        vector, unit = numbers(column, name, file)
+        if not np.isfinite(vector).all():
+            raise RequestError(f"{file}: the column {name!r} has missing or infinite coordinates")
+        vectors.append(vector)
+        units.append(unit)
+    return vectors, units
+
+
+def _flags(frame: pd.DataFrame, name: str, file: str) -> np.ndarray:
     """A column's numbers, with 0 for a flag that is missing: what is not known to be good is not used."""
     try:
         flags: np.ndarray = frame[name].to_numpy(dtype=float, na_value=np.nan)
     except (TypeError, ValueError):
-        raise RequestError(f"{file.name}: the column {name!r} holds no numbers, as a mask should") from None
+        raise RequestError(f"{file}: the column {name!r} holds no numbers, as a mask should") from None
     return np.where(np.isfinite(flags), flags, 0.0)
 
 
-def _axes(frame: pd.DataFrame, coordinates: list[str], grid: tuple[int, ...], file: Path) -> tuple[Axis, ...]:
-    if frame.empty:
-        raise RequestError(f"{file.name} has no rows")
-    for name in coordinates:
-        if not np.isfinite(frame[name].to_numpy(dtype=float)).all():
-            raise RequestError(f"{file.name}: the column {name!r} has missing or infinite coordinates")
-    if grid:
-        if len(grid) != len(coordinates):
-            raise RequestError(f"grid has {len(grid)} numbers, coordinates {len(coordinates)} columns")
-        edges = [(float(frame[name].min()), float(frame[name].max())) for name in coordinates]
-        return tuple(
-            Axis(name, np.linspace(low, high, size) if size > 1 else np.array([(low + high) / 2]))
-            for name, size, (low, high) in zip(coordinates, grid, edges, strict=True)
-        )
-    distinct = [np.unique(frame[name].to_numpy(dtype=float)) for name in coordinates]
-    points = float(np.prod([float(len(values)) for values in distinct]))
-    if points > SPARSEST * len(frame):
-        shape = " x ".join(str(len(values)) for values in distinct)
-        raise RequestError(
-            f"{file.name}: its {len(frame)} rows lie on no grid (distinct coordinates: {shape}); "
-            f"say how fine one is wanted, such as grid={'x'.join(['20'] * len(coordinates))}"
-        )
-    return tuple(Axis(name, values) for name, values in zip(coordinates, distinct, strict=True))
+def _wanted_grid(
+    coordinates: Sequence[str], positions: Sequence[FloatArray], units: Sequence[str], wanted: Wanted
+) -> tuple[Axis, ...]:
+    """Evenly spaced axes from the lowest to the highest coordinate: of so many points, or with so large steps."""
+    given = wanted.grid or (wanted.step * len(coordinates) if len(wanted.step) == 1 else wanted.step)
+    if len(given) != len(coordinates):
+        raise RequestError(f"grid has {len(given)} numbers, coordinates {len(coordinates)} columns")
+    axes = []
+    for name, vector, unit, number in zip(coordinates, positions, units, given, strict=True):
+        low, high = float(vector.min()), float(vector.max())
+        if wanted.step:
+            # From a multiple of the step on, so that a step of 0.25 makes coordinates such as 12.25 and 12.5.
+            low = np.floor(low / number + 1e-9) * number
+            points = low + number * np.arange(int(np.ceil((high - low) / number - 1e-9)) + 1)
+        else:
+            points = np.linspace(low, high, int(number)) if number > 1 else np.array([(low + high) / 2])
+        axes.append(Axis(name, points, unit))
+    return tuple(axes)
 
 
-def _gridded(frame: pd.DataFrame, name: str, coordinates: list[str], axes: tuple[Axis, ...]) -> FloatArray:
-    """Mean of the rows nearest to each grid point, NaN where there are none; rows without a value do not count."""
-    values = frame[name].to_numpy(dtype=float)
-    present = ~np.isnan(values)
-    indices = tuple(
-        _nearest(axis.coordinates, frame[column].to_numpy(dtype=float)[present])
-        for column, axis in zip(coordinates, axes, strict=True)
+def _on_a_grid(positions: Sequence[FloatArray]) -> bool:
+    """Whether rows lie on a grid, so that the points without a row are gaps, and no accident of where rows are."""
+    distinct = [np.unique(vector) for vector in positions]
+    rows = len(positions[0])
+    shared = [rows >= _ROWS_A_COORDINATE * len(values) or _taken(values) >= _STEPS_TAKEN for values in distinct]
+    size = float(np.prod([float(len(values)) for values in distinct]))
+    return len(positions) == 1 or (all(shared) and size <= SPARSEST * rows)
+
+
+def _taken(values: FloatArray) -> float:
+    """The share of even steps from the lowest to the highest value at which there is one; 0 if they are uneven."""
+    if len(values) < 2:
+        return 1.0
+    steps = (values - values[0]) / np.diff(values).min()
+    return len(values) / (steps[-1] + 1) if np.abs(steps - np.round(steps)).max() < 1e-3 else 0.0
+
+
+def _nowhere(file: str, positions: Sequence[FloatArray]) -> str:
+    shape = " x ".join(str(len(np.unique(vector))) for vector in positions)
+    return (
+        f"{file}: its {len(positions[0])} rows lie on no grid (distinct coordinates: {shape}), and each has a value; "
+        "say where the field is wanted: at the points of a table (--at POINTS.csv), on a grid of so many points "
+        f"(--grid {'x'.join(['20'] * len(positions))}), or on one with such a step (--grid step=0.5)"
     )
+
+
+def _crossing(coordinates: Sequence[str], positions: Sequence[FloatArray], units: Sequence[str]) -> tuple[Axis, ...]:
+    """The grid of all coordinates that occur."""
+    return tuple(Axis(*made) for made in zip(coordinates, map(np.unique, positions), units, strict=True))
+
+
+def _rounded(axes: tuple[Axis, ...], remarks: list[str]) -> tuple[Axis, ...]:
+    """Axes of fewer points where their grid would be too large; the longest are halved first."""
+    sizes = [len(axis) for axis in axes]
+    while np.prod(sizes, dtype=float) > _LARGEST:
+        longest = int(np.argmax(sizes))
+        sizes[longest] = (sizes[longest] + 1) // 2
+    made = []
+    for axis, size in zip(axes, sizes, strict=True):
+        if size < len(axis):
+            axis = Axis(axis.name, np.linspace(axis.coordinates[0], axis.coordinates[-1], size), axis.unit)
+            remarks.append(f"positions along {axis.name} are rounded to {axis.spacing:.3g}")
+        made.append(axis)
+    return tuple(made)
+
+
+def _gridded(values: FloatArray, axes: tuple[Axis, ...], positions: Sequence[FloatArray]) -> FloatArray:
+    """Mean of the rows nearest to each grid point, NaN where there are none; rows without a value do not count."""
+    present = ~np.isnan(values)
+    indices = _indices(axes, [vector[present] for vector in positions])
     shape = tuple(len(axis) for axis in axes)
     total, count = np.zeros(shape), np.zeros(shape)
     np.add.at(total, indices, values[present])
@@ -148,7 +290,12 @@ def _gridded(frame: pd.DataFrame, name: str, coordinates: list[str], axes: tuple
         return np.asarray(np.where(count > 0, total / count, np.nan))
 
 
-def _nearest(points: FloatArray, positions: FloatArray) -> np.ndarray:
+def _indices(axes: tuple[Axis, ...], positions: Sequence[FloatArray]) -> tuple[NDArray[np.intp], ...]:
+    """Indices of the grid points nearest to positions."""
+    return tuple(_nearest(axis.coordinates, vector) for axis, vector in zip(axes, positions, strict=True))
+
+
+def _nearest(points: FloatArray, positions: FloatArray) -> NDArray[np.intp]:
     """Index of the nearest of ascending ``points`` for each position."""
     if len(points) == 1:
         return np.zeros(len(positions), dtype=int)
@@ -156,11 +303,10 @@ def _nearest(points: FloatArray, positions: FloatArray) -> np.ndarray:
     return np.searchsorted(middles, positions)
 
 
-def _to_parquet(frame: pd.DataFrame, target: Path, completion: Completion) -> None:
+def _to_parquet(frame: pd.DataFrame, target: Path, notes: str) -> None:
     import pyarrow
     import pyarrow.parquet
 
     table = pyarrow.Table.from_pandas(frame, preserve_index=False)
-    note = json.dumps(dict(completion.attributes)).encode()
-    table = table.replace_schema_metadata({**(table.schema.metadata or {}), b"fieldbench": note})
+    table = table.replace_schema_metadata({**(table.schema.metadata or {}), b"fieldbench": notes.encode()})
     pyarrow.parquet.write_table(table, target)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import os
+import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 from fieldbench.errors import RequestError
-from fieldbench.files.content import Completion, Content
-from fieldbench.files.format import format_of
+from fieldbench.files.content import Completion
+from fieldbench.files.format import GEOTIFF, format_of
+from fieldbench.files.geotiff import write_beside
+from fieldbench.files.numpy_files import as_notes, filled_in, spread_out
 
 
 def check_target(source: Path, target: Path, *, overwrite: bool) -> None:
@@ -24,7 +26,7 @@ def check_target(source: Path, target: Path, *, overwrite: bool) -> None:
     """
     if target.suffix.lower() != source.suffix.lower():
         raise RequestError(f"{target.name}: the result has the format of {source.name}; use {source.suffix}")
-    if target.is_dir():
+    if target.is_dir() and not target.suffix.lower() == ".zarr":
         raise RequestError(f"{target} is a folder; name a file")
     if not target.parent.is_dir():
         raise RequestError(f"{target} cannot be written: {target.parent} is no folder")
@@ -33,12 +35,16 @@ def check_target(source: Path, target: Path, *, overwrite: bool) -> None:
             raise RequestError(f"{file} exists; use --force to overwrite it, or another --out")
 
 
-def write(
-    source: Path, target: Path, content: Content, completion: Completion, *, overwrite: bool = False
-) -> list[Path]:
-    """Write a completed field in the format of the file that it was read from, all else of it kept.
+def write(source: Path, target: Path, *completions: Completion, overwrite: bool = False) -> list[Path]:
+    """Write completed fields in the format of the file that they were read from, all else of it kept.
 
     The file gets a temporary name first, so that no half-written one is ever seen.
+
+    Args:
+        source: the file that was read.
+        target: the file to write.
+        completions: of one or several variables of the file.
+        overwrite: whether the target may exist.
 
     Returns:
         The files written: the target, and beside it what its format has no room for.
@@ -48,33 +54,55 @@ def write(
     """
     check_target(source, target, overwrite=overwrite)
     with _temporary(target) as temporary:
-        format_of(source).write(source, temporary, content, completion)
-        os.replace(temporary, target)
+        format_of(source).write(source, temporary, completions)
+        _replace(temporary, target)
     written = [target]
     for file in _beside(target):
-        if file.suffix == ".npy" and completion.deviation is None:
-            file.unlink(missing_ok=True)  # one that is to be overwritten would be of another completion
-            continue
         with _temporary(file) as temporary:
-            _write_beside(temporary, completion)
-            os.replace(temporary, file)
-        written.append(file)
+            if _write_beside(file, temporary, source, completions):
+                _replace(temporary, file)
+                written.append(file)
+            else:
+                file.unlink(missing_ok=True)  # one that is to be overwritten would be of another completion
     return written
 
 
 def _beside(target: Path) -> list[Path]:
-    """Files for what the format has no room for: attributes of .npy and .csv, the deviation of .npy."""
-    if target.suffix.lower() == ".npy":
-        return [target.with_name(f"{target.name}.json"), target.with_name(f"{target.stem}_std.npy")]
-    return [target.with_name(f"{target.name}.json")] if target.suffix.lower() == ".csv" else []
+    """Files for what the format has no room for: attributes of .npy and .csv, the other arrays of .npy and GeoTIFF."""
+    suffix = target.suffix.lower()
+    notes = [target.with_name(f"{target.name}.json")] if suffix in {".npy", ".csv"} else []
+    arrays = ("std", "filled") if suffix in {".npy", *GEOTIFF} else ()
+    return [*notes, *(target.with_name(f"{target.stem}_{part}{target.suffix}") for part in arrays)]
 
 
-def _write_beside(temporary: Path, completion: Completion) -> None:
-    if temporary.suffix == ".json":
-        temporary.write_text(json.dumps(dict(completion.attributes), indent=2) + "\n")
+def _write_beside(file: Path, temporary: Path, source: Path, completions: Sequence[Completion]) -> bool:
+    """Write what a file is for; whether there is anything."""
+    if file.suffix == ".json":
+        temporary.write_text(as_notes(completions) + "\n")
+        return True
+    contents = [completion.content for completion in completions]
+    shapes = [content.variable.values.shape for content in contents]
+    arrays: list[np.ndarray]
+    if file.stem.endswith("_filled"):
+        arrays = [filled_in(shape, completion) for shape, completion in zip(shapes, completions, strict=True)]
     else:
-        with temporary.open("wb") as stream:
-            np.save(stream, np.asarray(completion.deviation))
+        deviations = [item.deviation for item in completions]
+        arrays = [
+            spread_out(shape, content, np.full(content.values.shape, np.nan) if part is None else part)
+            for shape, content, part in zip(shapes, contents, deviations, strict=True)
+            if any(known is not None for known in deviations)
+        ]
+    if arrays and file.suffix == ".npy":
+        np.save(temporary, arrays[0])  # there is no other
+    elif arrays:
+        write_beside(source, temporary, arrays)
+    return bool(arrays)
+
+
+def _replace(temporary: Path, target: Path) -> None:
+    if target.is_dir():
+        shutil.rmtree(target)
+    os.replace(temporary, target)
 
 
 @contextmanager
@@ -84,15 +112,19 @@ def _temporary(target: Path) -> Iterator[Path]:
     os.close(handle)
     temporary = Path(name)
     temporary.chmod(_permissions(target))
+    if target.suffix.lower() == ".zarr":  # a folder
+        temporary.unlink()
     try:
         yield temporary
     finally:
+        if temporary.is_dir():
+            shutil.rmtree(temporary)
         temporary.unlink(missing_ok=True)
 
 
 def _permissions(target: Path) -> int:
     """Those of the file that is replaced, or of any new file (a temporary one would be private)."""
-    if target.exists():
+    if target.is_file():
         return target.stat().st_mode & 0o777
     umask = os.umask(0)
     os.umask(umask)

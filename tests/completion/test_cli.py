@@ -90,11 +90,85 @@ def test_coordinates_that_cannot_be_used_are_told(tmp_path: Path, capsys: pytest
     h5py = pytest.importorskip("h5py")
     with h5py.File(tmp_path / "t.h5", "w") as data:
         data["temp"] = np.where(np.eye(5), np.nan, TRUTH[:5, :5])
-        data["lon"] = [358.0, 359, 0, 1, 2]
+        data["lon"] = [358.0, 359, 0, 1, 0]
         data["lon"].make_scale()
         data["temp"].dims[0].attach_scale(data["lon"])
     assert run("complete", tmp_path / "t.h5", "--method", "plane", "--budget", "0", *PLUGIN) == 0
-    assert "'lon' neither rise nor fall throughout; positions along lon are counted" in capsys.readouterr().out
+    assert "'lon' repeat 0 (positions 2 and 4); positions along lon are counted" in capsys.readouterr().out
+
+
+def test_codes_limits_and_areas_as_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    gappy = np.where(rng.random(TRUTH.shape) < 0.3, -999.0, TRUTH)
+    gappy[9:] = -99.5
+    np.savez(tmp_path / "a.npz", t=gappy, lat=np.linspace(-80, 80, 12), x=np.arange(10.0))
+    place = ["complete", tmp_path / "a.npz", "--variable", "t", "--coordinates", "lat,x", "--budget", "60", *PLUGIN]
+    limits = ["--max-gap", "1.5", "--within", "0", "6", "--by-area", "--missing", "-999", "--missing", "-99.5"]
+    assert run(*place, *limits, "--among", "plane,zero") == 0
+    shown = capsys.readouterr().out
+    assert "held-out entries a fold, weighted by area" in shown
+    assert "Error of plane by distance" in shown
+    assert "farther from an observation than max-gap says, and stay missing" in shown
+    assert "mean of t, weighted by area: " in shown
+    with np.load(tmp_path / "a_completed.npz") as made:
+        assert (made["t"][10:] == -99.5).all()  # as it was
+        assert not made["t_filled"][10:].any()
+        assert ((made["t"][:9] >= 0) & (made["t"][:9] <= 6)).sum() > 80
+        note = json.loads(str(made["fieldbench"]))
+    assert note["estimated_by"].endswith("weighted by area")
+
+
+def test_decibels_are_refused_a_log_floor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "dbm.npy", np.where(np.eye(12, 10) == 1, np.nan, -90 + TRUTH))
+    place = ["complete", tmp_path / "dbm.npy", "--method", "zero", "--budget", "0", *PLUGIN]
+    assert run(*place, "--log-floor", "1e-6") == 2
+    error = capsys.readouterr().err
+    assert "110 of 110 values are at or below -1e-06" in error
+    assert "leave out the log floor for values that are logarithms already, such as dBm" in error
+    assert run(*place) == 0
+
+
+def test_a_suspected_code_is_a_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gappy = TRUTH.copy()
+    gappy[:3, :3], gappy[5, 5] = -999, np.nan
+    np.save(tmp_path / "a.npy", gappy)
+    assert run("complete", tmp_path / "a.npy", "--method", "zero", "--budget", "0", *PLUGIN) == 0
+    assert "9 entries of a are exactly -999, far from all others" in capsys.readouterr().out
+    assert (np.load(tmp_path / "a_completed.npy")[:3, :3] == -999).all()
+
+
+def test_several_variables_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    hidden = np.random.default_rng(0).random((2, *TRUTH.shape)) < 0.3
+    temp, salt = np.where(hidden, np.nan, np.stack([TRUTH, 2 * TRUTH]))
+    np.savez(tmp_path / "a.npz", temp=temp, salt=salt)
+    place = ["complete", tmp_path / "a.npz", "--variable", "temp,salt", "--budget", "60"]
+    assert run(*place, "--among", "plane,zero", *PLUGIN) == 0
+    shown = capsys.readouterr().out
+    assert shown.index("temp: x 12") < shown.index("salt: x 12")
+    with np.load(tmp_path / "a_completed.npz") as made:
+        np.testing.assert_allclose(made["temp"], TRUTH)
+        np.testing.assert_allclose(made["salt"], 2 * TRUTH)
+        np.testing.assert_array_equal(made["salt_filled"], hidden[1])
+        assert set(json.loads(str(made["fieldbench"]))) == {"temp", "salt"}
+
+
+def test_stations_are_completed_at_points(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    rows = "\n".join(f"{x:.6f};{y:.6f};{1 + x:.6f}".replace(".", ",") for x, y in rng.random((150, 2)))
+    (tmp_path / "stations.csv").write_text(f"x;y;temp\n{rows}\n")
+    (tmp_path / "wanted.csv").write_text("site,x,y\nA,0.25,0.5\nB,0.75,0.5\n")
+    place = ["complete", tmp_path / "stations.csv", "--coordinates", "x,y", "--method", "thin-plate"]
+    assert run(*place) == 2
+    assert "150 rows lie on no grid" in capsys.readouterr().err
+    assert run(*place, "--at", tmp_path / "wanted.csv", "--budget", "60") == 0
+    shown = capsys.readouterr().out
+    assert "150 entries observed, 2 missing" in shown
+    assert "by distance" not in shown  # a step from one station to the next is no distance
+    made = np.genfromtxt(tmp_path / "stations_completed.csv", delimiter=",", names=True, dtype=None, encoding="utf-8")
+    assert made["site"].tolist() == ["A", "B"]
+    np.testing.assert_allclose(made["temp"], [1.25, 1.75], atol=0.02)
+    assert run(*place, "--grid", "0.05", "--budget", "0", "--force") == 0
+    assert "temp: x 21 x y 21" in capsys.readouterr().out
 
 
 def test_scattered_points_are_gridded_and_completed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -117,7 +191,13 @@ def test_scattered_points_are_gridded_and_completed(tmp_path: Path, capsys: pyte
         (["--variable", "tempo"], "did you mean 'temp'"),
         (["--variable", "temp", "--method", "plain"], "did you mean 'plane'"),
         (["--variable", "temp", "--known", "emitters"], "write NAME=NUMBER"),
-        (["--variable", "temp", "--grid", "ten"], "is no shape; write 20x20x10"),
+        (["--variable", "temp", "--at", "nowhere.csv"], "--at 'nowhere.csv' is no file"),
+        (["--variable", "temp", "--max-gap", "far"], "write a number of grid steps"),
+        (["--variable", "temp", "--within", "3", "1"], "give the lowest value first"),
+        (["--variable", "temp", "--by-area", "--method", "zero"], "by-area needs an axis of latitudes"),
+        (["--variable", "temp", "--cyclic", "hour"], "there is no axis 'hour'"),
+        (["--variable", "temp,lat"], "lat has no gap to fill"),
+        (["--variable", "temp", "--grid", "ten"], "is no shape and no step; write 20x20x10, or step=0.5x0.5x10"),
         (["--variable", "temp", "--out", "nowhere/out.npz"], "is no folder"),
         (["--variable", "lat"], "has no gap to fill"),
     ],

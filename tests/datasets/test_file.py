@@ -84,6 +84,64 @@ def test_every_trial_draws_a_file_of_the_folder(tmp_path: Path, registry: Regist
     assert dataset.draw(rng(5)).values[0, 0] == drawn[5]
 
 
+def test_every_trial_draws_another_slice(file: Path, registry: Registry) -> None:
+    dataset = registry.dataset(f"file:{file}[draw=x]")
+    dataset.prepare()
+    fields = [dataset.draw(rng(seed)) for seed in range(60)]
+    assert {field.values.tobytes() for field in fields} == {part.tobytes() for part in VALUES}
+    assert [axis.name for axis in fields[0].axes] == ["y", "z"]
+    assert registry.dataset(str(dataset)) == dataset
+    np.testing.assert_array_equal(dataset.draw(rng(5)).values, fields[5].values)
+
+
+def test_every_trial_draws_another_window(file: Path, registry: Registry) -> None:
+    dataset = registry.dataset(f"file:{file}[draw=y,window=2]")
+    fields = [dataset.draw(rng(seed)) for seed in range(60)]
+    windows = {VALUES[:, start : start + 2].tobytes(): [float(start), start + 1] for start in range(4)}
+    assert {field.values.tobytes() for field in fields} == set(windows)
+    assert all(field.axes[1].coordinates.tolist() == windows[field.values.tobytes()] for field in fields)
+
+
+def test_slices_without_any_entry_are_not_drawn(tmp_path: Path, registry: Registry) -> None:
+    gappy = VALUES.copy()
+    gappy[[0, 3]], gappy[1, 2, 2] = np.nan, np.nan
+    np.save(tmp_path / "gappy.npy", gappy)
+    dataset = registry.dataset(f"file:{tmp_path / 'gappy.npy'}[draw=x]")
+    drawn = {float(dataset.draw(rng(seed)).values[0, 0]) for seed in range(60)}
+    assert drawn == set(VALUES[[1, 2, 4, 5], 0, 0])
+    assert any(not dataset.draw(rng(seed)).existing.all() for seed in range(60))
+
+
+def test_a_wrong_draw_is_one_clear_line(file: Path, registry: Registry) -> None:
+    for text, message in [
+        ("draw=time", r"draw=time: field\.v1 has no such dimension; it has x, y, z"),
+        ("draw=x,window=7", "window=7: x has 6 positions"),
+        ("window=2", "window is of a dimension that draw names"),
+        ("drawn=x", "no parameter 'drawn'"),
+    ]:
+        with pytest.raises(RequestError, match=message):
+            registry.dataset(f"file:{file}[{text}]").prepare()
+
+
+def test_codes_for_missing_values_can_be_named(tmp_path: Path, registry: Registry) -> None:
+    np.save(tmp_path / "coded.npy", np.where(VALUES > 1, -999.0, VALUES))
+    field = registry.dataset(f"file:{tmp_path / 'coded.npy'}[missing=-999]").draw(rng())
+    np.testing.assert_array_equal(field.existing, VALUES <= 1)
+
+
+def test_a_zarr_store_is_one_field_and_named_by_all_that_it_holds(tmp_path: Path, registry: Registry) -> None:
+    xarray = pytest.importorskip("xarray")
+    pytest.importorskip("zarr")
+    names = set()
+    for number in range(2):
+        data = xarray.Dataset({"t": (("x", "y", "z"), VALUES + number)})
+        data.to_zarr(tmp_path / "a.zarr", mode="w", consolidated=False)
+        dataset = registry.dataset(f"file:{tmp_path / 'a.zarr'}")
+        np.testing.assert_array_equal(dataset.draw(rng()).values, VALUES + number)
+        names.add(str(dataset))
+    assert len(names) == 2
+
+
 def test_a_folder_is_examined_whole_before_a_run(tmp_path: Path, registry: Registry) -> None:
     np.save(tmp_path / "good.npy", VALUES)
     np.save(tmp_path / "bad.npy", np.full((3, 3), np.inf))
@@ -92,6 +150,9 @@ def test_a_folder_is_examined_whole_before_a_run(tmp_path: Path, registry: Regis
 
 
 def test_power_is_scored_by_its_logarithm(file: Path, registry: Registry) -> None:
+    with pytest.raises(RequestError, match=r"\d+ of 120 values are at or below -1e-09 .* leave out the log floor"):
+        registry.dataset(f"file:{file}[log_floor=1e-9]").prepare()
+    np.save(file, np.exp(VALUES))
     assert registry.dataset(f"file:{file}").metric == "rmse"
     dataset = registry.dataset(f"file:{file}[log_floor=1e-9]")
     assert dataset.metric == "slnre"

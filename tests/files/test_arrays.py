@@ -93,14 +93,16 @@ def test_npy_is_written_with_notes_beside_it(tmp_path: Path, ocean: Any) -> None
     np.save(source, ocean.values.astype(np.float32))
     content = read(source)
     deviation = np.full(content.values.shape, 0.5)
-    files = write(source, target, content, Completion(complete(content.values), deviation, NOTE))
-    assert [file.name for file in files] == ["out.npy", "out.npy.json", "out_std.npy"]
+    files = write(source, target, Completion(content, complete(content.values), deviation, NOTE))
+    names = ["out.npy", "out.npy.json", "out_std.npy", "out_filled.npy"]
+    assert [file.name for file in files] == names
     written = np.load(target)
     assert written.dtype == np.float32
     np.testing.assert_array_equal(written, complete(ocean.values.astype(np.float32)))
     assert json.loads((tmp_path / "out.npy.json").read_text()) == NOTE
     assert (np.load(tmp_path / "out_std.npy") == 0.5).all()
-    assert sorted(file.name for file in tmp_path.iterdir()) == ["out.npy", "out.npy.json", "out_std.npy", "t.npy"]
+    np.testing.assert_array_equal(np.load(tmp_path / "out_filled.npy"), np.isnan(ocean.values))
+    assert sorted(file.name for file in tmp_path.iterdir()) == sorted([*names, "t.npy"])
 
 
 def test_the_array_of_most_dimensions_is_the_field(several: Path, ocean: Any) -> None:
@@ -139,7 +141,7 @@ def test_written_back_all_else_is_kept(several: Path, ocean: Any) -> None:
     target = several.with_name(f"out{several.name.removeprefix('ocean')}")
     completed = np.where(ocean.valid, complete(ocean.values), np.nan)
     deviation = np.where(content.missing, 0.5, 0.0)
-    assert write(several, target, content, Completion(completed, deviation, NOTE)) == [target]
+    assert write(several, target, Completion(content, completed, deviation, NOTE)) == [target]
     np.testing.assert_array_equal(load(target, "temp"), completed)
     np.testing.assert_array_equal(load(target, "temp_std_2"), deviation)
     for name in ("sea", "depth", "lat", "lon", "temp_std"):
@@ -159,9 +161,39 @@ def test_variables_of_matlab_keep_their_classes(tmp_path: Path) -> None:
     }
     savemat(source, {"t": np.array([[1.0, np.nan], [2, 3]]), **others})
     content = read(source, Wanted(variable="t"))
-    write(source, target, content, Completion(complete(content.values)))
-    assert whosmat(target) == [*whosmat(source), ("fieldbench", (1,), "char")]
+    write(source, target, Completion(content, complete(content.values)))
+    assert whosmat(target) == [*whosmat(source), ("t_filled", (2, 2), "logical"), ("fieldbench", (1,), "char")]
     assert (loadmat(target)["near"] != others["near"]).nnz == 0
+
+
+@pytest.mark.parametrize("version", [5, 7.3])
+def test_fields_of_matlab_structures_are_named_with_a_point(tmp_path: Path, version: float) -> None:
+    source, target = tmp_path / "in.mat", tmp_path / "out.mat"
+    temp, good = np.array([[1.0, np.nan, 3], [4, 5, -9]]), np.array([[True, True, True], [True, True, False]])
+    if version == 5:
+        savemat(source, {"model": {"temp": temp, "grid": {"x": np.arange(3.0)}, "good": good, "name": "hello"}})
+    else:
+        with h5py.File(source, "w", userblock_size=512) as data:
+            data.create_group("model").attrs["MATLAB_class"] = np.bytes_("struct")
+            for name, array, kind in (("temp", temp, "double"), ("good", good.astype("u1"), "logical")):
+                data[f"model/{name}"] = array.T
+                data[f"model/{name}"].attrs["MATLAB_class"] = np.bytes_(kind)
+    content = read(source, Wanted(mask="model.good"))  # a logical is no field unless it is named
+    assert content.name == "model.temp"
+    np.testing.assert_array_equal(content.values, [[1, np.nan, 3], [4, 5, np.nan]])
+    made = np.nan_to_num(content.values, nan=7.0)
+    write(source, target, Completion(content, made, made + 1, NOTE))
+    np.testing.assert_array_equal(read(target, Wanted(variable="model.temp")).values, made)
+    np.testing.assert_array_equal(read(target, Wanted(variable="model_temp_std")).values, made + 1)
+    np.testing.assert_array_equal(read(target, Wanted(variable="model_temp_filled")).values, np.isnan(content.values))
+    assert read(target, Wanted(variable="model.good")).classes == (0.0, 1.0) or version == 5
+    if version == 5:
+        model = loadmat(target, simplify_cells=True)["model"]
+        assert (model["name"], model["grid"]["x"].tolist(), model["good"].tolist()) == (
+            "hello",
+            [0, 1, 2],
+            good.tolist(),
+        )
 
 
 def test_doubles_of_matlab_that_it_stored_as_bytes_stay_doubles(tmp_path: Path) -> None:
@@ -172,7 +204,7 @@ def test_doubles_of_matlab_that_it_stored_as_bytes_stay_doubles(tmp_path: Path) 
         pytest.skip("scipy is installed without the files of its tests")
     source.write_bytes(ours.read_bytes())
     content = read(source, Wanted(variable="theta"))
-    write(source, target, content, Completion(content.values))
+    write(source, target, Completion(content, content.values))
     assert ("a", (3, 5), "double") in whosmat(source)
     assert ("a", (3, 5), "double") in whosmat(target)
 
@@ -180,7 +212,7 @@ def test_doubles_of_matlab_that_it_stored_as_bytes_stay_doubles(tmp_path: Path) 
 def test_notes_are_kept_inside_the_file(several: Path, ocean: Any) -> None:
     content = read(several, Wanted(variable="temp"))
     target = several.with_name(f"out{several.name.removeprefix('ocean')}")
-    write(several, target, content, Completion(complete(content.values), None, NOTE))
+    write(several, target, Completion(content, complete(content.values), None, NOTE))
     if ".73." in target.name:
         with h5py.File(target) as data:
             assert data["temp"].attrs["fieldbench_method"] == "thin-plate"
@@ -196,7 +228,7 @@ def test_dimensions_of_length_one_come_back(tmp_path: Path, ocean: Any) -> None:
     np.savez(source, temp=ocean.values[:, np.newaxis])
     content = read(source)
     assert content.values.shape == (3, 4, 5)
-    write(source, target, content, Completion(complete(content.values)))
+    write(source, target, Completion(content, complete(content.values)))
     np.testing.assert_array_equal(np.load(target)["temp"], complete(ocean.values)[:, np.newaxis])
 
 
@@ -206,7 +238,7 @@ def test_a_fixed_position_is_completed_alone(tmp_path: Path, ocean: Any) -> None
     content = read(source, Wanted(at=("x=1",)))
     np.testing.assert_array_equal(content.values, ocean.values[1])
     assert [axis.name for axis in content.axes] == ["y", "z"]
-    write(source, target, content, Completion(complete(content.values)))
+    write(source, target, Completion(content, complete(content.values)))
     written = np.load(target)
     np.testing.assert_array_equal(written[1], complete(ocean.values[1]))
     np.testing.assert_array_equal(written[[0, 2]], ocean.values[[0, 2]])
@@ -226,7 +258,7 @@ def test_integers_become_floats_when_completed(tmp_path: Path) -> None:
     np.savez(source, counts=np.arange(6).reshape(2, 3), seen=np.array([[1, 1, 0], [1, 1, 1]]))
     content = read(source, Wanted(variable="counts", mask="seen"))
     assert np.isnan(content.values[0, 2])
-    write(source, target, content, Completion(complete(content.values, 2.5)))
+    write(source, target, Completion(content, complete(content.values, 2.5)))
     assert np.load(target)["counts"].tolist() == [[0, 1, 2.5], [3, 4, 5]]
 
 
@@ -275,13 +307,39 @@ def test_a_mask_of_texts_is_refused(tmp_path: Path) -> None:
         read(words, Wanted(variable="temp", mask="good"))
 
 
-def test_coordinates_that_go_back_and_forth_are_refused(several: Path, ocean: Any) -> None:
-    """Longitudes across the meridian: with indices in their place distances would be wrong, and nobody told."""
-    there_and_back = several.with_name(f"other{several.name.removeprefix('ocean')}")
+def test_longitudes_across_the_meridian_are_neighbours(several: Path, ocean: Any) -> None:
+    other = several.with_name(f"other{several.name.removeprefix('ocean')}")
     arrays = {"temp": ocean.values, "depth": ocean.depth, "lat": ocean.lat, "lon": np.array([358.0, 359, 0, 1, 2])}
-    SAVERS[several.name.partition(".")[2]](there_and_back, arrays)
-    with pytest.raises(RequestError, match="'lon' neither rise nor fall throughout"):
-        read(there_and_back, Wanted(variable="temp", coordinates=("depth", "lat", "lon")))
+    SAVERS[several.name.partition(".")[2]](other, arrays)
+    content = read(other, Wanted(variable="temp", coordinates=("depth", "lat", "lon")))
+    assert content.axes[2].coordinates.tolist() == [358, 359, 360, 361, 362]
+    np.testing.assert_array_equal(content.values, ocean.values)
+    assert content.remarks == ("lon goes on across the meridian; its positions are taken as 358 to 362",)
+
+
+def test_coordinates_out_of_order_are_sorted_and_put_back(several: Path, ocean: Any) -> None:
+    other, target = (several.with_name(f"{word}{several.name.removeprefix('ocean')}") for word in ("other", "out"))
+    order = [3, 0, 2, 1]
+    arrays = {"temp": ocean.values[:, order], "depth": ocean.depth, "lat": ocean.lat[order], "lon": ocean.lon}
+    SAVERS[several.name.partition(".")[2]](other, arrays)
+    content = read(other, Wanted(variable="temp", coordinates=("depth", "lat", "lon")))
+    assert content.axes[1].coordinates.tolist() == ocean.lat.tolist()
+    np.testing.assert_array_equal(content.values, ocean.values)
+    assert "'lat' are out of order" in content.remarks[0]
+    made = np.where(np.isnan(ocean.values), np.arange(60).reshape(3, 4, 5), ocean.values)
+    write(other, target, Completion(content, made, made + 0.5))
+    np.testing.assert_array_equal(load(target, "temp"), made[:, order])
+    np.testing.assert_array_equal(load(target, "temp_std"), made[:, order] + 0.5)
+    np.testing.assert_array_equal(load(target, "temp_filled"), np.isnan(ocean.values[:, order]))
+    np.testing.assert_array_equal(load(target, "lat").ravel(), ocean.lat[order])
+
+
+def test_coordinates_that_repeat_are_named(several: Path, ocean: Any) -> None:
+    other = several.with_name(f"other{several.name.removeprefix('ocean')}")
+    arrays = {"temp": ocean.values, "depth": ocean.depth, "lat": np.array([1.0, 2, 3, 2]), "lon": ocean.lon}
+    SAVERS[several.name.partition(".")[2]](other, arrays)
+    with pytest.raises(RequestError, match=r"'lat' repeat 2 \(positions 1 and 3\)"):
+        read(other, Wanted(variable="temp", coordinates=("depth", "lat", "lon")))
 
 
 def test_a_grid_is_for_tables(several: Path) -> None:
@@ -304,9 +362,9 @@ def test_an_existing_file_is_not_overwritten(tmp_path: Path, ocean: Any) -> None
     target.write_bytes(b"precious")
     content = read(source)
     with pytest.raises(RequestError, match="exists; use --force"):
-        write(source, target, content, Completion(complete(content.values)))
+        write(source, target, Completion(content, complete(content.values)))
     assert target.read_bytes() == b"precious"
-    write(source, target, content, Completion(complete(content.values)), overwrite=True)
+    write(source, target, Completion(content, complete(content.values)), overwrite=True)
     assert not np.isnan(np.load(target)["temp"]).any()
 
 
@@ -314,7 +372,7 @@ def test_a_source_may_be_overwritten_when_asked(tmp_path: Path, ocean: Any) -> N
     source = tmp_path / "t.npz"
     np.savez(source, temp=ocean.values)
     content = read(source)
-    write(source, source, content, Completion(complete(content.values)), overwrite=True)
+    write(source, source, Completion(content, complete(content.values)), overwrite=True)
     assert not np.isnan(np.load(source)["temp"]).any()
 
 
@@ -328,7 +386,7 @@ def test_a_failed_write_leaves_nothing_behind(tmp_path: Path, ocean: Any, monkey
 
     monkeypatch.setattr(np, "savez_compressed", fail)
     with pytest.raises(OSError, match="disk full"):
-        write(source, target, content, Completion(complete(content.values)))
+        write(source, target, Completion(content, complete(content.values)))
     assert [file.name for file in tmp_path.iterdir()] == ["t.npz"]
 
 
@@ -337,9 +395,9 @@ def test_the_result_has_the_format_of_the_source(tmp_path: Path, ocean: Any) -> 
     np.savez(source, temp=ocean.values)
     content = read(source)
     with pytest.raises(RequestError, match=r"use \.npz"):
-        write(source, tmp_path / "out.csv", content, Completion(complete(content.values)))
+        write(source, tmp_path / "out.csv", Completion(content, complete(content.values)))
     with pytest.raises(RequestError, match="is no folder"):
-        write(source, tmp_path / "no" / "out.npz", content, Completion(complete(content.values)))
+        write(source, tmp_path / "no" / "out.npz", Completion(content, complete(content.values)))
 
 
 def test_content_as_observation_and_as_field(tmp_path: Path, ocean: Any) -> None:

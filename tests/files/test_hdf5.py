@@ -45,7 +45,7 @@ def test_written_back_everything_else_is_as_it_was(file: Path, ocean: Any) -> No
     content = read(file, Wanted(valid="sea"))
     target = file.with_name("out.h5")
     completed = np.where(ocean.valid, np.nan_to_num(content.values, nan=7), np.nan)
-    write(file, target, content, Completion(completed, np.ones((3, 4, 5)), {"method": "tnn", "estimated_rmse": 0.5}))
+    write(file, target, Completion(content, completed, np.ones((3, 4, 5)), {"method": "tnn", "estimated_rmse": 0.5}))
     with h5py.File(target) as after, h5py.File(file) as before:
         np.testing.assert_array_equal(after["model/temp"][()], np.where(ocean.valid, completed, -999.0))
         assert after["model/temp"].dims[0][0][()].tolist() == [0, 10, 30]
@@ -61,7 +61,7 @@ def test_written_back_everything_else_is_as_it_was(file: Path, ocean: Any) -> No
 def test_an_integer_dataset_becomes_one_of_floats(file: Path) -> None:
     content = read(file, Wanted(variable="model/counts"))
     target = file.with_name("out.h5")
-    write(file, target, content, Completion(content.values + 0.5, None, {"method": "tnn"}))
+    write(file, target, Completion(content, content.values + 0.5, None, {"method": "tnn"}))
     with h5py.File(target) as after:
         np.testing.assert_array_equal(after["model/counts"][()], np.arange(6).reshape(2, 3) + 0.5)
         assert after["model/counts"].attrs["fieldbench_method"] == "tnn"
@@ -74,7 +74,10 @@ def test_an_integer_dataset_becomes_one_of_floats(file: Path) -> None:
 def test_what_is_missing_stays_missing_in_every_type(
     tmp_path: Path, dtype: str, packing: dict[str, float], factor: float
 ) -> None:
-    """Land, and the times that are not completed, hold the fill value; so they do not become measurements."""
+    """The times that are not completed hold the fill value; so they do not become measurements.
+
+    What was measured on land stays.
+    """
     stored = np.full((2, 3, 4), 10, dtype=dtype)
     stored[0, 1, 2] = stored[1] = -999
     land = np.zeros((3, 4), dtype=bool)
@@ -87,10 +90,13 @@ def test_what_is_missing_stays_missing_in_every_type(
         data["t_std"] = np.full(3, 0.125)
     content = read(source, Wanted(variable="t", valid="sea", at=("x=0",)))
     assert np.argwhere(content.missing).tolist() == [[1, 2]]
+    assert content.remarks == (
+        "4 measured values of t lie where sea says that there is no field; they are not used, and stay as they are",
+    )
     assert (content.values[1, 1], content.values[1, 3]) == (10 * factor, 10 * factor)
     completed = np.where(land, np.nan, np.nan_to_num(content.values, nan=7.5))
-    write(source, target, content, Completion(completed, np.full((3, 4), 2.0)))
-    expected = np.stack([completed, np.full((3, 4), np.nan)])
+    write(source, target, Completion(content, completed, np.full((3, 4), 2.0)))
+    expected = np.stack([np.where(land, 10 * factor, completed), np.full((3, 4), np.nan)])
     np.testing.assert_array_equal(read(target, Wanted(variable="t")).values, expected)
     with h5py.File(target) as data:
         assert data["t"].dtype.kind == "f"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,7 @@ def dataset(ocean: Any) -> Any:
             "lat": ("lat", ocean.lat, {"units": "degrees_north"}),
             "lon": ("lon", ocean.lon, {"units": "degrees_east"}),
         },
-        attrs={"title": "an example", "Conventions": "CF-1.8"},
+        attrs={"title": "an example", "Conventions": "CF-1.8", "history": "2020-01-01 made"},
     )
     for name in ("time", "depth", "lat", "lon"):
         data[name].encoding["_FillValue"] = None  # xarray would add one
@@ -90,20 +91,32 @@ def test_written_back_everything_else_is_as_it_was(file: Path, ocean: Any) -> No
     completed = np.where(ocean.valid, np.where(np.isnan(content.values), 40.0, content.values), np.nan)
     deviation = np.where(ocean.valid, 0.5, np.nan)
     note = {"method": "thin-plate", "estimated_rmse": 0.25}
-    write(file, target, content, Completion(completed, deviation, note))
-    assert _stored_names(target) - _stored_names(file) == {"temp_std_2"}  # the instrument's error keeps its name
+    write(file, target, Completion(content, completed, deviation, note))
+    # The instrument's error keeps its name.
+    assert _stored_names(target) - _stored_names(file) == {"temp_std_2", "temp_filled"}
     with xarray.open_dataset(file, engine=file.stem) as before, xarray.open_dataset(target, engine=file.stem) as after:
         np.testing.assert_allclose(after["temp"].values[0], completed, rtol=1e-6)  # 40 would not fit the packing
         np.testing.assert_allclose(after["temp_std_2"].values[0], deviation)
         assert after["temp"].dims == before["temp"].dims
         assert after["temp"].attrs == {
             **before["temp"].attrs,
+            "ancillary_variables": "temp_std_2 temp_filled",
             "fieldbench_method": "thin-plate",
             "fieldbench_estimated_rmse": 0.25,
         }
         assert after["temp_std_2"].dims == before["temp"].dims
         assert after["temp_std_2"].attrs["units"] == "degree_Celsius"
-        xarray.testing.assert_identical(before.drop_vars("temp"), after.drop_vars(["temp", "temp_std_2"]))
+        assert after["temp_std_2"].attrs["standard_name"] == "sea_water_temperature standard_error"
+        assert after["temp_filled"].attrs["standard_name"] == "sea_water_temperature status_flag"
+        assert after["temp_filled"].attrs["flag_meanings"] == "as_it_was filled"
+        np.testing.assert_array_equal(after["temp_filled"].values[0], np.isnan(ocean.values) & ocean.valid)
+        newest, _, older = after.attrs.pop("history").partition("\n")
+        assert re.fullmatch(
+            r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ fieldbench .* complete: gaps filled in temp by thin-plate", newest
+        )
+        assert older == before.attrs.pop("history")
+        added = ["temp", "temp_std_2", "temp_filled"]
+        xarray.testing.assert_identical(before.drop_vars("temp"), after.drop_vars(added))
     raw = [xarray.open_dataset(path, engine=file.stem, decode_cf=False) for path in (file, target)]
     assert raw[1].sizes == raw[0].sizes
     for name in ("salt", "mask_rho", "station", "grade", "lat", "lon", "depth", "time"):
@@ -135,7 +148,7 @@ def test_groups_compression_and_unlimited_dimensions_are_kept(tmp_path: Path, oc
     flags.to_netcdf(source, engine="h5netcdf", group="quality", mode="a")
     content = read(source)
     completed = np.where(ocean.valid, np.nan_to_num(content.values, nan=40.0), np.nan)
-    write(source, target, content, Completion(completed, np.full(completed.shape, 0.5)))
+    write(source, target, Completion(content, completed, np.full(completed.shape, 0.5)))
     with xarray.open_dataset(target, engine="h5netcdf", group="quality") as kept:
         xarray.testing.assert_identical(kept.load(), flags)
     with xarray.open_dataset(target, engine="h5netcdf") as made:
@@ -145,13 +158,13 @@ def test_groups_compression_and_unlimited_dimensions_are_kept(tmp_path: Path, oc
         assert made["t"].encoding["zlib"]
     with h5py.File(target) as stored:
         references = stored["time"].attrs["REFERENCE_LIST"]["dataset"]
-        assert {stored[item].name for item in references} == {"/t", "/t_std"}
+        assert {stored[item].name for item in references} == {"/t", "/t_std", "/t_filled"}
 
 
 def test_the_kind_of_netcdf_is_kept(file: Path) -> None:
     content = read(file, WANTED)
     target = file.with_name("out.nc")
-    write(file, target, content, Completion(np.nan_to_num(content.values)))
+    write(file, target, Completion(content, np.nan_to_num(content.values)))
     assert target.read_bytes()[:3] == file.read_bytes()[:3]
 
 
@@ -162,7 +175,7 @@ def test_a_fill_value_of_floats_is_kept(tmp_path: Path, ocean: Any) -> None:
     data.to_netcdf(source, engine="h5netcdf")
     content = read(source)
     assert np.isnan(content.values).sum() == np.isnan(ocean.values).sum()
-    write(source, target, content, Completion(np.where(ocean.valid, np.nan_to_num(content.values), np.nan)))
+    write(source, target, Completion(content, np.where(ocean.valid, np.nan_to_num(content.values), np.nan)))
     with xarray.open_dataset(target, engine="h5netcdf", decode_cf=False) as raw:
         assert raw["t"].dtype == np.float32
         assert raw["t"].attrs["_FillValue"] == np.float32(1e20)
@@ -228,7 +241,7 @@ def test_packed_numbers_are_read_as_xarray_reads_them_and_written_back_unpacked(
     assert np.isnan(content.values).sum() == 1
     completed = np.nan_to_num(content.values, nan=-7.125)
     completed[0, 0] = np.nan
-    write(source, target, content, Completion(completed))
+    write(source, target, Completion(content, completed))
     np.testing.assert_array_equal(read(target).values, completed)
     with xarray.open_dataset(target, engine=engine) as decoded:
         np.testing.assert_array_equal(decoded["t"].values, completed)
@@ -240,7 +253,7 @@ def test_one_time_of_several(tmp_path: Path, ocean: Any) -> None:
     xarray.Dataset({"t": (("time", "z", "y", "x"), both)}).to_netcdf(source, engine="h5netcdf")
     content = read(source, Wanted(at=("time=1",)))
     np.testing.assert_array_equal(content.values, ocean.values + 1)
-    write(source, target, content, Completion(np.nan_to_num(content.values)))
+    write(source, target, Completion(content, np.nan_to_num(content.values)))
     with xarray.open_dataset(target, engine="h5netcdf") as after:
         np.testing.assert_array_equal(after["t"].values[0], ocean.values)
         np.testing.assert_array_equal(after["t"].values[1], np.nan_to_num(ocean.values + 1))
@@ -249,7 +262,7 @@ def test_one_time_of_several(tmp_path: Path, ocean: Any) -> None:
 def test_coordinates_that_cannot_be_used_are_told(tmp_path: Path) -> None:
     coordinates = {
         "station": ("station", np.array([b"BRUN", b"KIEL"])),
-        "lon": ("lon", [359.0, 0.0, 1.0], {"units": "degrees_east"}),
+        "lon": ("lon", [1.0, 0.0, 1.0], {"units": "degrees_east"}),
     }
     for engine, kind in ENGINES.items():
         file = tmp_path / f"{engine}.nc"
@@ -261,12 +274,12 @@ def test_coordinates_that_cannot_be_used_are_told(tmp_path: Path) -> None:
             ("lon", "", 3),
             ("z", "", 4),
         ]
-        assert content.variable.remarks == (
+        assert content.remarks == (
             "the coordinates 'station' are no numbers; positions along station are counted instead",
-            "the coordinates 'lon' neither rise nor fall throughout; positions along lon are counted instead",
+            "the coordinates 'lon' repeat 1 (positions 0 and 2); positions along lon are counted instead",
         )
     shutil.copyfile(tmp_path / "h5netcdf.nc", tmp_path / "t.h5")
-    assert len(read(tmp_path / "t.h5").variable.remarks) == 2  # z has only a name, which is nothing to remark
+    assert len(read(tmp_path / "t.h5").remarks) == 2  # z has only a name, which is nothing to remark
 
 
 def test_coordinates_are_not_to_be_named(file: Path) -> None:

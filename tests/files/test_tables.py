@@ -57,7 +57,7 @@ def test_written_with_one_row_a_grid_point(file: Path, ocean: Any) -> None:
     content = read(file, Wanted(coordinates=COLUMNS))
     target = file.with_name(f"out{file.suffix}")
     completed = np.nan_to_num(content.values, nan=7.0)
-    files = write(file, target, content, Completion(completed, np.full(completed.shape, 0.5), {"method": "tnn"}))
+    files = write(file, target, Completion(content, completed, np.full(completed.shape, 0.5), {"method": "tnn"}))
     frame = load(target)
     assert list(frame.columns) == ["lon", "lat", "depth", "temp", "observed", "temp_std"]
     assert len(frame) == 60
@@ -80,7 +80,7 @@ def test_points_where_the_field_does_not_exist_are_not_written(file: Path) -> No
     completed = np.nan_to_num(content.values, nan=7.0)
     completed[0] = np.nan
     target = file.with_name(f"out{file.suffix}")
-    write(file, target, content, Completion(completed))
+    write(file, target, Completion(content, completed))
     assert len(load(target)) == 48
 
 
@@ -89,7 +89,7 @@ def test_a_field_called_observed_keeps_its_column(tmp_path: Path) -> None:
     frame = pd.DataFrame({"x": [0, 0, 1], "observed_std": [0, 1, 0], "observed": [1.5, 2.5, 3.5]})
     frame.to_csv(source, index=False)
     content = read(source, Wanted(coordinates=("x", "observed_std"), variable="observed"))
-    write(source, target, content, Completion(np.nan_to_num(content.values, nan=7.0), np.full((2, 2), 0.5)))
+    write(source, target, Completion(content, np.nan_to_num(content.values, nan=7.0), np.full((2, 2), 0.5)))
     made = load(target)
     assert list(made.columns) == ["x", "observed_std", "observed", "observed_2", "observed_std_2"]
     assert made["observed"].tolist() == [1.5, 2.5, 3.5, 7.0]
@@ -104,11 +104,199 @@ def test_scattered_points_are_averaged_into_the_wanted_grid(tmp_path: Path) -> N
     np.testing.assert_array_equal(content.values, [[2, np.nan], [np.nan, 7], [np.nan, 5]])
 
 
-def test_scattered_points_without_a_grid_are_a_question(tmp_path: Path) -> None:
+def test_a_grid_by_its_step(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": [0.1, 0.2, 1.1], "y": [7.0, 12.0, 21.0], "v": [1.0, 3.0, 5.0]})
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    content = read(tmp_path / "p.csv", Wanted(coordinates=("x", "y"), step=(0.5, 5.0)))
+    assert [axis.coordinates.tolist() for axis in content.axes] == [[0, 0.5, 1, 1.5], [5, 10, 15, 20, 25]]
+    assert content.values[0, 0] == 1
+    same = read(tmp_path / "p.csv", Wanted(coordinates=("x", "y"), step=(0.5,)))
+    assert [len(axis) for axis in same.axes] == [4, 29]
+
+
+@pytest.mark.parametrize("count", [20, 150, 400])
+def test_scattered_rows_without_a_gap_are_a_question(tmp_path: Path, count: int) -> None:
     rng = np.random.default_rng(0)
-    pd.DataFrame({"x": rng.random(400), "y": rng.random(400), "v": 1.0}).to_csv(tmp_path / "p.csv", index=False)
-    with pytest.raises(RequestError, match=r"400 rows lie on no grid .* such as grid=20x20"):
+    pd.DataFrame({"x": rng.random(count), "y": rng.random(count), "v": 1.0}).to_csv(tmp_path / "p.csv", index=False)
+    message = rf"{count} rows lie on no grid .*--at POINTS.csv.*--grid 20x20.*--grid step=0.5"
+    with pytest.raises(RequestError, match=message):
         read(tmp_path / "p.csv", Wanted(coordinates=("x", "y")))
+
+
+def profiles() -> pd.DataFrame:
+    """853 rows of 30 profiles with depths of their own, some of them without a value."""
+    rng = np.random.default_rng(0)
+    station = np.sort(rng.integers(30, size=853))
+    depth = rng.permutation(10_000)[:853] / 10
+    temp = 20 - depth / 100 + station / 10
+    temp[rng.random(853) < 0.2] = np.nan
+    names = np.array([f"s{index}" for index in range(30)])
+    return pd.DataFrame(
+        {"name": names[station], "km": station * 7.5, "depth": depth, "temp": temp, "bottle": range(853)}
+    )
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_scattered_rows_are_completed_where_they_lack_a_value(tmp_path: Path, suffix: str) -> None:
+    source, target = tmp_path / f"p{suffix}", tmp_path / f"out{suffix}"
+    frame = profiles()
+    frame.to_csv(source, index=False) if suffix == ".csv" else frame.to_parquet(source)
+    content = read(source, Wanted(coordinates=("km", "depth"), variable="temp"))
+    assert content.missing.sum() == frame["temp"].isna().sum()
+    assert content.valid is not None
+    assert content.valid.sum() == 853
+    made = np.where(
+        content.valid, 20 - content.axes[1].coordinates / 100 + content.axes[0].coordinates[:, None] / 75, np.nan
+    )
+    write(source, target, Completion(content, made, np.full(made.shape, 0.5)))
+    written = load(target)
+    assert list(written.columns) == [*frame.columns, "observed", "temp_std"]
+    pd.testing.assert_frame_equal(written[["name", "km", "depth", "bottle"]], frame[["name", "km", "depth", "bottle"]])
+    assert written["observed"].tolist() == frame["temp"].notna().tolist()
+    np.testing.assert_allclose(written["temp"], 20 - frame["depth"] / 100 + frame["km"] / 75)
+    kept = frame["temp"].notna()
+    assert written["temp"][kept].tolist() == frame["temp"][kept].tolist()
+
+
+def test_scattered_rows_are_completed_at_the_points_asked_for(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.random((2, 150))
+    pd.DataFrame({"x": x, "y": y, "v": x + 2 * y}).to_csv(tmp_path / "p.csv", index=False)
+    points = pd.DataFrame({"place": ["a", "b", "c"], "y": [0.5, y[3], 0.25], "x": [0.5, x[3], 0.75]})
+    points.to_csv(tmp_path / "at.csv", index=False)
+    content = read(tmp_path / "p.csv", Wanted(coordinates=("x", "y"), points=tmp_path / "at.csv"))
+    assert (int((~np.isnan(content.values)).sum()), int(content.missing.sum())) == (150, 2)
+    plane = content.axes[0].coordinates[:, None] + 2 * content.axes[1].coordinates
+    target = tmp_path / "out.csv"
+    write(tmp_path / "p.csv", target, Completion(content, np.where(content.valid, plane, np.nan), plane))
+    written = load(target)
+    assert list(written.columns) == ["place", "y", "x", "v", "observed", "v_std"]
+    np.testing.assert_allclose(written["v"], points["x"] + 2 * points["y"])
+    points.drop(columns="x").to_csv(tmp_path / "at.csv", index=False)
+    with pytest.raises(RequestError, match=r"the points have no column 'x', which .* has; they have place, y"):
+        read(tmp_path / "p.csv", Wanted(coordinates=("x", "y"), points=tmp_path / "at.csv"))
+
+
+def test_rows_at_one_place_keep_their_own_values(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": [0.1, 0.1, 0.7, 0.35], "y": [0.3, 0.3, 0.9, 0.77], "v": [1.0, 3.0, 5.0, np.nan]})
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    content = read(tmp_path / "p.csv", Wanted(coordinates=("x", "y")))
+    assert content.values[0, 0] == 2
+    made = np.where(content.valid, np.nan_to_num(content.values, nan=7.0), np.nan)
+    write(tmp_path / "p.csv", tmp_path / "out.csv", Completion(content, made))
+    assert load(tmp_path / "out.csv")["v"].tolist() == [1, 3, 5, 7]
+    write(tmp_path / "p.csv", tmp_path / "smooth.csv", Completion(content, np.where(content.valid, 4.0, np.nan)))
+    assert load(tmp_path / "smooth.csv")["v"].tolist() == [4, 4, 4, 4]
+
+
+def test_a_grid_too_large_for_memory_rounds_positions_and_says_so(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.random((500, 3)), columns=list("xyz")).assign(v=1.0)
+    frame.loc[7, "v"] = np.nan
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    content = read(tmp_path / "p.csv", Wanted(coordinates=tuple("xyz")))
+    assert content.values.size <= 4_000_000
+    assert content.missing.sum() == 1
+    assert all(line.startswith("positions along ") and " are rounded to 0.00" in line for line in content.remarks)
+
+
+def test_a_code_is_a_gap_of_scattered_rows(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": [0.1, 0.7, 0.35], "y": [0.3, 0.9, 0.77], "v": [1.0, 5.0, -999.0]})
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    content = read(tmp_path / "p.csv", Wanted(coordinates=("x", "y"), missing=(-999.0,)))
+    assert content.missing.sum() == 1
+    write(tmp_path / "p.csv", tmp_path / "out.csv", Completion(content, np.where(content.missing, 7.0, content.values)))
+    assert load(tmp_path / "out.csv")["v"].tolist() == [1, 5, 7]
+
+
+def test_a_time_series_is_its_own_grid(tmp_path: Path) -> None:
+    pd.DataFrame({"t": [0.1, 3.7, 2.2], "v": [1.0, np.nan, 2.0]}).to_csv(tmp_path / "p.csv", index=False)
+    content = read(tmp_path / "p.csv", Wanted(coordinates=("t",)))
+    np.testing.assert_array_equal(content.values, [1, 2, np.nan])
+
+
+TIDY = "lon,lat,temp\n10.5,50,1.5\n10.5,51,\n11.5,50,2.5\n11.5,51,3.25\n"
+SPELLINGS = {
+    "semicolons and decimal commas": "lon;lat;temp\n10,5;50;1,5\n10,5;51;\n11,5;50;2,5\n11,5;51;3,25\n",
+    "tabs": TIDY.replace(",", "\t"),
+    "tabs and decimal commas": TIDY.replace(",", "\t").replace(".", ","),
+    "spaces": TIDY.replace("51,\n", "51,--\n").replace(",", "   "),
+    "comments": "# from a cruise\n# of 2020, in May\n" + TIDY + "# the end\n",
+    "names in the last comment": "% cruise\n% " + TIDY,
+    "names of one letter": "# a cruise\n" + TIDY.replace("lon,lat,temp", "x,y,v"),
+    "two dashes": TIDY.replace("51,\n", "51,--\n"),
+    "blanks after commas": TIDY.replace(",", ", "),
+    "a row of units": TIDY.replace("temp\n", "temp\ndegrees_east,degrees_north,degC\n"),
+    "a mark of the byte order": "\ufeff" + TIDY,
+    "carriage returns": TIDY.replace("\n", "\r\n"),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_tables_as_people_write_them(tmp_path: Path, spelling: str) -> None:
+    (tmp_path / "p.csv").write_bytes(SPELLINGS[spelling].encode())
+    names = ("x", "y") if spelling == "names of one letter" else ("lon", "lat")
+    content = read(tmp_path / "p.csv", Wanted(coordinates=names))
+    assert [axis.coordinates.tolist() for axis in content.axes] == [[10.5, 11.5], [50, 51]]
+    np.testing.assert_array_equal(content.values, [[1.5, np.nan], [2.5, 3.25]])
+
+
+def test_latin_letters_of_old(tmp_path: Path) -> None:
+    text = TIDY.replace("lon,", "L\xe4nge,")
+    (tmp_path / "p.csv").write_bytes(text.encode("latin-1"))
+    assert read(tmp_path / "p.csv", Wanted(coordinates=("L\xe4nge", "lat"))).axes[0].name == "L\xe4nge"
+
+
+DATES = {
+    "days": ["2024-02-28", "2024-02-29", "2024-03-01"],
+    "German days": ["28.02.2024", "29.02.2024", "01.03.2024"],
+    "minutes": ["2024-02-28T12:00", "2024-02-28T18:30", "2024-03-01T00:00"],
+    "UTC": ["2024-02-28T12:00Z", "2024-02-28T18:30Z", "2024-03-01T00:00Z"],
+}
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+@pytest.mark.parametrize("dates", DATES)
+def test_dates_are_coordinates(tmp_path: Path, suffix: str, dates: str) -> None:
+    source, target = tmp_path / f"p{suffix}", tmp_path / f"out{suffix}"
+    frame = pd.DataFrame({"when": DATES[dates] * 2, "x": [0] * 3 + [1] * 3, "v": [1.0, 2, 3, 4, np.nan, 6]})
+    if suffix == ".csv":
+        frame.to_csv(source, index=False)
+    else:
+        frame.assign(when=pd.to_datetime(frame["when"], dayfirst=dates == "German days")).to_parquet(source)
+    content = read(source, Wanted(coordinates=("when", "x")))
+    days = [0, 1, 2] if "days" in dates else [0.5, 18.5 / 24, 2]
+    np.testing.assert_allclose(content.axes[0].coordinates, days)
+    assert content.axes[0].unit == "days since 2024-02-28" + ("Z" if dates == "UTC" else "")
+    write(source, target, Completion(content, np.nan_to_num(content.values, nan=7.0)))
+    written = load(target)
+    when = pd.to_datetime(written["when"])
+    wanted = pd.to_datetime(pd.Series(DATES[dates]), dayfirst=dates == "German days")
+    assert (when.dt.tz is None) == (dates != "UTC")
+    assert (when.tolist()) == [date for date in wanted for _ in range(2)]
+    assert written["v"].tolist() == [1, 4, 2, 7, 3, 6]
+
+
+def test_dates_that_can_be_read_in_two_ways_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_text("when,v\n03/04/2024,1\n04/04/2024,\n")
+    with pytest.raises(RequestError, match="'when' holds no numbers, nor dates such as 2024-01-31T12:00"):
+        read(tmp_path / "p.csv", Wanted(coordinates=("when",)))
+
+
+def test_several_columns_are_completed_together(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"x": [0, 0, 1], "y": [0, 1, 0], "t": [1.0, 2, 3], "s": [4.0, np.nan, 6]})
+    frame.to_csv(tmp_path / "p.csv", index=False)
+    contents = [read(tmp_path / "p.csv", Wanted(coordinates=("x", "y"), variable=name)) for name in "ts"]
+    made = [
+        Completion(content, np.nan_to_num(content.values, nan=9.0), None, {"method": "tnn"}) for content in contents
+    ]
+    write(tmp_path / "p.csv", tmp_path / "out.csv", *made)
+    written = load(tmp_path / "out.csv")
+    assert written["t"].tolist() == [1, 2, 3, 9]
+    assert written["s"].tolist() == [4, 9, 6, 9]
+    assert written["observed"].tolist() == [True, True, True, False]
+    assert written["observed_2"].tolist() == [True, False, True, False]
+    assert json.loads((tmp_path / "out.csv.json").read_text()) == {"t": {"method": "tnn"}, "s": {"method": "tnn"}}
 
 
 def test_mask_and_validity_columns(tmp_path: Path) -> None:

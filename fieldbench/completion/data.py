@@ -1,0 +1,220 @@
+"""Filling the gaps of data in a notebook: an array, a masked array, a DataArray, a long table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fieldbench.completion import AUTO
+from fieldbench.completion.filling import Filled, fill
+from fieldbench.completion.limits import Limits
+from fieldbench.errors import RequestError
+from fieldbench.field import Axis, grid_axes
+from fieldbench.files import Completion, Wanted, cf
+from fieldbench.files.content import Variable, assemble, matched
+from fieldbench.files.numpy_files import completed, filled_in, floats, is_whole, spread_out
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_DAY = np.timedelta64(1, "D")
+
+
+@dataclass(frozen=True, eq=False)
+class CompletedData:
+    """Data with its gaps filled, and what is known of it.
+
+    Attributes:
+        values: of the kind that was given: array, masked array, DataArray or table.
+        deviation: standard deviation of each entry, of the same kind (of a table a column), or None if the method
+            has none.
+        filled: True where a gap was filled, of the same kind (of a table a column).
+        comparison: the candidates, best first: method, expected error, errors of the folds, seconds, note.
+        by_distance: the chosen method's errors by distance to the nearest observation, in grid steps, and how many
+            gaps are so far from one; nothing for scattered rows.
+        method: the method that made the values.
+        expected_error: the error to expect at gaps, in the metric; NaN if it was not estimated.
+        metric: name of the metric.
+        remarks: what should be known of the data and of what was done to it.
+    """
+
+    values: Any
+    deviation: Any
+    filled: Any
+    comparison: pd.DataFrame
+    by_distance: pd.DataFrame
+    method: str
+    expected_error: float
+    metric: str
+    remarks: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        error = "" if np.isnan(self.expected_error) else f", {self.metric} {self.expected_error:.3g}"
+        return "\n".join([f"Completed with {self.method}{error}", *self.remarks])
+
+
+def complete(
+    data: Any,
+    method: str = AUTO,
+    *,
+    variable: str | None = None,
+    coordinates: Sequence[str] = (),
+    points: pd.DataFrame | None = None,
+    axes: Sequence[Axis] = (),
+    mask: Any = None,
+    valid: Any = None,
+    missing: Sequence[float] = (),
+    cyclic: Sequence[str] = (),
+    log_floor: float | None = None,
+    known: Mapping[str, float] | None = None,
+    max_gap: Sequence[str] = (),
+    within: tuple[float, float] | None = None,
+    positive: bool = False,
+    **how: Any,
+) -> CompletedData:
+    """Fill the gaps of an array with NaN, a masked array, a DataArray (of dask too), or a long table.
+
+    ```python
+    made = fieldbench.complete(sst, budget=60, valid=sea)
+    made.values, made.deviation, made.comparison
+    ```
+
+    Args:
+        data: what has gaps: entries that are NaN or masked; of a table, rows without a value, or the grid points
+            between its rows.
+        method: a method's spec, or ``auto``: the one that does best at entries held out on purpose.
+        variable: of a table, the column of the field.
+        coordinates: of a table, the columns (numbers or dates) that say where a row is.
+        points: of a table, another one with the points where the field is wanted.
+        axes: of an array, one :class:`Axis` for each dimension; a DataArray has its own.
+        mask: True where the field was observed: an array that fits, or of a table the name of a column.
+        valid: True where the field exists; the rest stays missing. As ``mask``.
+        missing: numbers that stand for a missing value.
+        cyclic: axes that are closed, such as ``hour=24``; longitudes around the earth are found to be.
+        log_floor: for positive values that vary over decades, what is added before logarithms are taken.
+        known: facts that some methods need, by name.
+        max_gap: fill only what lies so near to an observation, such as ``["25km", "2d"]``
+            (:class:`fieldbench.completion.limits.Limits`).
+        within: lowest and highest possible value.
+        positive: whether only values above zero are possible.
+        how: ``candidates``, ``budget``, ``folds``, ``share``, ``seed``, ``device``, ``sources``, ``watch`` and
+            ``busy`` of :func:`fieldbench.completion.complete`, ``by_area`` and ``denoise`` of
+            :func:`fieldbench.completion.filling.fill`.
+
+    Raises:
+        RequestError: if the data is of another kind, has no gap, or the request is wrong.
+    """
+    options = {"log_floor": log_floor, "known": known, "limits": Limits(tuple(max_gap), within, positive), **how}
+    asked = Wanted(variable, tuple(coordinates), missing=tuple(missing), cyclic=tuple(cyclic))
+    kind = f"{type(data).__module__.partition('.')[0]}.{type(data).__name__}"
+    if kind == "pandas.DataFrame":
+        return _of_table(data, points, replace(asked, mask=mask, valid=valid), method, options)
+    if variable is not None or coordinates or points is not None:
+        raise RequestError("variable, coordinates and points are for tables; leave them out")
+    if kind == "xarray.DataArray":
+        if axes:
+            raise RequestError("a DataArray has its own coordinates; leave out axes")
+        read = _of_data_array(data)
+        mask, valid = (_like(data, part) for part in (mask, valid))
+    elif isinstance(data, np.ndarray):
+        hidden = np.ma.filled(data.astype(float), np.nan) if isinstance(data, np.ma.MaskedArray) else data
+        read = Variable("data", floats(hidden, "data"), tuple(axes) or grid_axes(data.shape), whole=is_whole(data))
+    else:
+        raise RequestError(f"{kind} has no gaps to fill; give a numpy array, a masked array, a DataArray or a table")
+    if [len(axis) for axis in read.axes] != list(data.shape):
+        raise RequestError(f"the axes have {[len(axis) for axis in read.axes]} positions, the data {list(data.shape)}")
+    observed, existing = (
+        None if part is None else matched(np.asarray(part), data.shape, name)
+        for part, name in ((mask, "mask"), (valid, "valid"))
+    )
+    filled = fill(assemble(read, observed, existing, replace(asked, valid="valid")), method, **options)
+    return _result(filled, *_like_data(data, filled.completion))
+
+
+def _of_table(
+    frame: pd.DataFrame, points: pd.DataFrame | None, wanted: Wanted, method: str, options: dict[str, Any]
+) -> CompletedData:
+    from fieldbench.files.tables import completed_rows, mask_of, variable_of
+
+    read = variable_of(frame, wanted, "the table", points)
+    # The column of a mask is part of what was read.
+    valid = None if wanted.valid is None else mask_of(frame, wanted.valid, read, "the table")
+    filled = fill(assemble(read, None, valid, wanted), method, **options)
+    made = completed_rows([filled.completion])
+    added = [name for name in made.columns if name not in frame.columns or name == read.name]
+    observed = made[next(name for name in added if str(name).startswith("observed"))]
+    deviation = None if filled.completion.deviation is None else made[made.columns[-1]]
+    return _result(filled, made, deviation, ~observed & made[read.name].notna())
+
+
+def _of_data_array(data: Any) -> Variable:
+    from fieldbench.files.netcdf import axes_of
+
+    remarks: list[str] = []
+    around = {str(name): _numbered(item.variable) for name, item in data.coords.items()}
+    values = floats(np.asarray(data.values), data.name or "data")
+    unit, quantity = (str(data.attrs.get(key, "")) for key in ("units", "long_name"))
+    axes = axes_of(around, data, remarks)
+    name, flags = str(data.name or "data"), cf.is_flag(data.attrs)
+    return Variable(name, values, axes, unit, quantity, tuple(remarks), is_whole(data), flags)
+
+
+def _numbered(coordinate: Any) -> Any:
+    """A coordinate with days in place of dates."""
+    if coordinate.dtype.kind != "M":
+        return coordinate
+    first = coordinate.values.min().astype("M8[D]")
+    days = (coordinate.values - first) / _DAY
+    return type(coordinate.to_base_variable())(coordinate.dims, days, {"units": f"days since {first}"})
+
+
+def _like(data: Any, mask: Any) -> Any:
+    """A mask for a DataArray: if it is one itself, with the data's dimensions in their order."""
+    if mask is None or not hasattr(mask, "dims"):
+        return mask
+    return mask.broadcast_like(data).transpose(*data.dims).values
+
+
+def _like_data(data: Any, completion: Completion) -> tuple[Any, Any, Any]:
+    """Values, deviation and what was filled, of the kind that was given."""
+    shape = data.shape
+    floats_below = isinstance(data, np.ma.MaskedArray) and data.dtype.kind == "f"
+    original = np.asarray(data.filled(np.nan) if floats_below else data)
+    deviation = completion.deviation
+    spread = None if deviation is None else spread_out(shape, completion.content, deviation)
+    return (
+        _like_one(data, completed(original, completion), "", completion),
+        None if spread is None else _like_one(data, spread, "_std", completion),
+        _like_one(data, filled_in(shape, completion), "_filled", completion),
+    )
+
+
+def _like_one(data: Any, part: np.ndarray, suffix: str, completion: Completion) -> Any:
+    """An array of the kind of the data; a DataArray with attributes of its own, in the same chunks."""
+    if isinstance(data, np.ma.MaskedArray):
+        return np.ma.masked_invalid(part)
+    if isinstance(data, np.ndarray):
+        return part
+    made = data.copy(data=part)
+    if suffix:
+        made.attrs = cf.beside(completion, data.attrs, part.dtype)[suffix][1]
+        made.name = f"{data.name or 'data'}{suffix}"
+    else:
+        made.attrs |= {f"fieldbench_{key}": value for key, value in completion.attributes.items()}
+    return made.chunk(dict(data.chunksizes)) if data.chunks else made
+
+
+def _result(filled: Filled, values: Any, deviation: Any, gaps: Any) -> CompletedData:
+    import pandas as pd
+
+    made = filled.made
+    # Between scattered rows a step from one coordinate to the next is no distance.
+    on_a_grid = filled.completion.content.variable.rows is None
+    distances = pd.DataFrame([vars(item) for item in made.by_distance if on_a_grid])
+    remarks = (*filled.completion.content.remarks, *filled.remarks)
+    return CompletedData(
+        values, deviation, gaps, made.frame(), distances, made.method, made.expected_error, made.metric, remarks
+    )

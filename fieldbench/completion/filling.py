@@ -1,0 +1,160 @@
+"""From what was read to what is to be written: complete a content, within limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from fieldbench.completion import AUTO, Completed, complete
+from fieldbench.completion.limits import Limits
+from fieldbench.errors import RequestError
+from fieldbench.field import Axis, FloatArray, Mask, Observation
+from fieldbench.files import Completion, Content
+from fieldbench.files.axes import is_latitude
+
+
+@dataclass(frozen=True, eq=False)
+class Filled:
+    """A content with its gaps filled.
+
+    Attributes:
+        completion: what is to be written.
+        made: the comparison, and the method that was chosen.
+        gaps: how many entries were filled.
+        remarks: what else the user should know, a line each.
+    """
+
+    completion: Completion
+    made: Completed
+    gaps: int
+    remarks: tuple[str, ...]
+
+
+def fill(
+    content: Content,
+    method: str = AUTO,
+    *,
+    log_floor: float | None = None,
+    known: Mapping[str, float] | None = None,
+    limits: Limits = Limits(),  # noqa: B008 - frozen
+    by_area: bool = False,
+    denoise: bool = False,
+    candidates: Sequence[str] = (),
+    budget: float = 300.0,
+    share: float = 0.1,
+    seed: int = 0,
+    **how: Any,
+) -> Filled:
+    """Fill the gaps of what was read from a file.
+
+    Args:
+        content: what was read.
+        method: a method's spec, or ``auto``.
+        log_floor, known: as in :meth:`fieldbench.files.Content.observation`.
+        limits: what may be filled.
+        by_area: weight errors and the mean by the area of a grid cell, for a field on latitudes.
+        denoise: replace observed entries by the method's estimate as well.
+        candidates, budget, share, seed: as in :func:`fieldbench.completion.complete`; noted beside the values.
+        how: further arguments of :func:`fieldbench.completion.complete`.
+
+    Raises:
+        RequestError: if there is nothing to fill, or the request is wrong.
+    """
+    missing = content.missing
+    chosen_freely = method == AUTO and not candidates
+    observation, near = fillable(content, chosen_freely, log_floor, known, limits)
+    weights = areas(content.axes) if by_area else None
+    made = complete(
+        observation, method, candidates=candidates, weights=weights, budget=budget, share=share, seed=seed, **how
+    )
+    outside = observation.existing & ~near
+    values = np.where(outside, np.nan, limits.possible(made.values, observation.observed))
+    changed = missing & near & (values != made.values)
+    if not denoise:
+        values[observation.mask] = observation.observed
+    if content.classes and content.variable.flags and not np.isin(values[missing & near], content.classes).all():
+        raise RequestError(f"{made.method} made values between the classes; {_classes(content)}")
+    remarks = []
+    if outside.any():
+        remarks.append(f"{int(outside.sum())} gaps are farther from an observation than max-gap says, and stay missing")
+    if changed.any():
+        remarks.append(f"{int(changed.sum())} estimates were not possible, and were brought into the range")
+    beyond = limits.possible(observation.observed, observation.observed) != observation.observed
+    if beyond.any():
+        remarks.append(f"{int(beyond.sum())} observed values are not possible by what was said of the range")
+    if weights is not None:
+        mean = float(np.average(values[~np.isnan(values)], weights=weights[~np.isnan(values)]))
+        remarks.append(f"mean of {content.name}, weighted by area: {mean:.6g} {content.variable.unit}".rstrip())
+    deviation = None if made.deviation is None else np.where(outside, np.nan, made.deviation)
+    completion = Completion(content, values, deviation, _notes(made, seed, share, budget, by_area))
+    return Filled(completion, made, int((missing & near).sum()), tuple(remarks))
+
+
+def fillable(
+    content: Content, chosen_freely: bool, log_floor: float | None, known: Mapping[str, float] | None, limits: Limits
+) -> tuple[Observation, Mask]:
+    """What a method may see, and where gaps may be filled (observed entries are True as well).
+
+    Args:
+        content, log_floor, known, limits: as in :func:`fill`.
+        chosen_freely: whether the method is chosen among all; then classes are refused, as most would average them.
+
+    Raises:
+        RequestError: if there is nothing to fill, or the request does not fit the content.
+    """
+    if not content.missing.any():
+        raise RequestError(f"{content.name} has no gap to fill")
+    if content.classes and chosen_freely:
+        raise RequestError(_classes(content))
+    observation = content.observation(log_floor, known)
+    near = limits.near(observation)
+    if not (content.missing & near).any():
+        raise RequestError(f"no gap of {content.name} lies as near to an observation as max-gap asks")
+    return observation, near
+
+
+def areas(axes: tuple[Axis, ...]) -> FloatArray:
+    """The relative area of each entry's grid cell on the sphere: the cosine of its latitude.
+
+    Raises:
+        RequestError: if no axis is a latitude.
+    """
+    for index, axis in enumerate(axes):
+        if is_latitude(axis):
+            # Beside a pole a cell reaches over half a step only, and its area is not zero.
+            cosines = np.cos(np.radians(np.minimum(np.abs(axis.coordinates), 90 - min(axis.spacing, 90) / 4)))
+            along = cosines.reshape([-1 if other == index else 1 for other in range(len(axes))])
+            return np.array(np.broadcast_to(along, [len(axis) for axis in axes]))
+    names = ", ".join(f"{axis.name} ({axis.unit or 'no unit'})" for axis in axes)
+    raise RequestError(f"by-area needs an axis of latitudes in degrees_north; there are {names}")
+
+
+def _classes(content: Content) -> str:
+    listed = ", ".join(f"{number:g}" for number in content.classes[:8]) + (", ..." if len(content.classes) > 8 else "")
+    amounts = "" if content.variable.flags else "; if its numbers are amounts, name methods: --among kriging,thin-plate"
+    return (
+        f"{content.name} holds {len(content.classes)} classes ({listed}), and nothing lies between two classes; "
+        f"--method nearest fills gaps with the nearest class{amounts}"
+    )
+
+
+def _notes(made: Completed, seed: int, share: float, budget: float, by_area: bool) -> dict[str, str | float]:
+    """What is noted beside the values."""
+    from fieldbench import __version__
+
+    notes: dict[str, str | float] = {"method": made.method, "version": __version__, "seed": seed}
+    if not math.isnan(made.expected_error):
+        notes[f"estimated_{made.metric}"] = made.expected_error
+        ranked = [item for item in made.comparison if not math.isnan(item.expected)]
+        folds = next(len(item.errors) for item in ranked if item.method == made.method)
+        times = "in 1 fold" if folds == 1 else f"in each of {folds} folds"
+        weighted = ", weighted by area" if by_area else ""
+        notes["estimated_by"] = f"{made.withheld} observed entries held out {times} (share {share:g}){weighted}"
+        if len(ranked) > 1:
+            notes["chosen_among"] = "; ".join(f"{item.method} {item.expected:.4g}" for item in ranked)
+            notes["budget_seconds"] = budget
+    return notes

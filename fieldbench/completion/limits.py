@@ -1,0 +1,206 @@
+"""What a completion may fill: gaps near an observation, with values that are possible."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fieldbench.errors import RequestError, nearest
+from fieldbench.field import Axis, FloatArray, Mask, Observation
+from fieldbench.files.axes import is_latitude, is_longitude
+
+_EARTH_RADIUS = 6371e3
+_LENGTHS = {"m": 1.0, "km": 1e3, "cm": 1e-2, "mm": 1e-3, "nmi": 1852.0}
+_TIMES = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0, "w": 7 * 86400.0}
+_SPELLINGS = {
+    **dict.fromkeys(("meter", "meters", "metre", "metres"), "m"),
+    **dict.fromkeys(("kilometer", "kilometers", "kilometre", "kilometres"), "km"),
+    **dict.fromkeys(("sec", "secs", "second", "seconds"), "s"),
+    **dict.fromkeys(("mins", "minute", "minutes"), "min"),
+    **dict.fromkeys(("hr", "hrs", "hour", "hours"), "h"),
+    **dict.fromkeys(("day", "days"), "d"),
+    **dict.fromkeys(("week", "weeks"), "w"),
+}
+_GAP = re.compile(r"(?:(?P<axis>[^=]+)=)?\s*(?P<number>[0-9.]+(?:[eE][-+]?[0-9]+)?)\s*(?P<unit>[A-Za-z]*)\s*\Z")
+_HOW = "write a number of grid steps, a distance (25km), a time (2d), or either along an axis (time=2d, depth=10)"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What may be filled.
+
+    Attributes:
+        max_gap: how far an observation may be from what is filled: grid steps in any direction (``3``), a distance
+            over all axes that have lengths or degrees (``25km``), a time (``2d``), or along one axis in its own
+            unit, in steps or in a unit (``depth=10``, ``time=1steps``, ``time=36h``). Along an axis that is not
+            named the observation must be at the same place. Of several, the sum of squares of distance over limit
+            may be at most 1.
+        within: the lowest and highest value that is possible.
+        positive: whether only values above zero are possible.
+    """
+
+    max_gap: tuple[str, ...] = ()
+    within: tuple[float, float] | None = None
+    positive: bool = False
+
+    def __post_init__(self) -> None:
+        if self.within is not None and not self.within[0] <= self.within[1]:
+            raise RequestError(f"within {self.within[0]:g} {self.within[1]:g}: give the lowest value first")
+
+    def near(self, observation: Observation) -> Mask:
+        """True where an entry is observed or within the largest gap of one that is.
+
+        Raises:
+            RequestError: if a limit is none, or fits no axis.
+        """
+        if not self.max_gap:
+            return np.ones(observation.shape, dtype=bool)
+        columns = _columns(self.max_gap, observation.axes)
+        sought = observation.existing & ~observation.mask
+        near = observation.mask.copy()
+        near[sought] = _close(columns, observation.mask, sought)
+        return near
+
+    def possible(self, values: FloatArray, observed: FloatArray) -> FloatArray:
+        """Values brought into the possible range.
+
+        With ``positive``, what is at or below zero becomes the lowest value above zero that was observed, or zero
+        where zero was observed.
+
+        Args:
+            values: estimates of any shape.
+            observed: vector of the observed values.
+        """
+        if self.positive:
+            above = observed[observed > 0]
+            lowest = 0.0 if (observed == 0).any() or not above.size else float(above.min())
+            values = np.where(values <= 0, lowest, values)
+        return values if self.within is None else np.clip(values, *self.within)
+
+
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """A coordinate, divided by its limit, as it varies along some axes of the grid (a broadcastable array)."""
+
+    values: FloatArray
+    period: float = 0.0
+
+
+def _close(columns: Sequence[_Column], mask: Mask, sought: Mask) -> Mask:
+    """For each entry that is sought, whether an observed one is at a distance of at most 1."""
+    from scipy.spatial import cKDTree
+
+    lowest = [float(column.values.min()) for column in columns]
+    observed, wanted = (
+        np.stack(
+            [
+                np.broadcast_to(column.values - low, mask.shape)[part]
+                for column, low in zip(columns, lowest, strict=True)
+            ],
+            axis=1,
+        )
+        for part in (mask, sought)
+    )
+    periods = [column.period for column in columns]
+    if any(periods):
+        for points in (observed, wanted):
+            for index, period in enumerate(periods):
+                if period:
+                    points[:, index] %= period
+    tree = cKDTree(observed, boxsize=periods if any(periods) else None)
+    distances, _ = tree.query(wanted, distance_upper_bound=1 + 1e-9, workers=-1)
+    return np.asarray(np.isfinite(distances))
+
+
+def _columns(texts: Sequence[str], axes: Sequence[Axis]) -> list[_Column]:
+    """Coordinates in which a distance of 1 is the largest allowed; those of axes without a limit must be the same."""
+    columns: list[_Column] = []
+    limited: set[int] = set()
+    for text in texts:
+        along, found = _limited(text, axes)
+        columns += found
+        limited |= set(along)
+    # Twice the largest distance from one position to the next: not another one along these axes.
+    columns += [
+        _Column(_along(index, axes, 2.0 * np.arange(len(axis))))
+        for index, axis in enumerate(axes)
+        if index not in limited
+    ]
+    return columns
+
+
+def _limited(text: str, axes: Sequence[Axis]) -> tuple[list[int], list[_Column]]:
+    match = _GAP.match(text.strip())
+    if match is None or not float(match["number"]) > 0:
+        raise RequestError(f"max-gap {text!r}: {_HOW}")
+    limit, unit = float(match["number"]), _SPELLINGS.get(match["unit"].lower(), match["unit"].lower())
+    among = list(range(len(axes)))
+    if match["axis"] is not None:
+        names = [axis.name for axis in axes]
+        if match["axis"].strip() not in names:
+            raise RequestError(
+                f"max-gap {text!r}: there is no axis {match['axis'].strip()!r}{nearest(match['axis'], names)}"
+            )
+        among = [names.index(match["axis"].strip())]
+    if unit in {"step", "steps"} or (unit == "" and match["axis"] is None):
+        return among, [_steps(index, axes, limit) for index in among]
+    if unit == "":
+        axis = axes[among[0]]
+        return among, [_Column(_along(among[0], axes, axis.coordinates / limit), (axis.period or 0.0) / limit)]
+    if unit in _LENGTHS:
+        along, columns = _lengths(among, axes, limit * _LENGTHS[unit])
+    elif unit in _TIMES:
+        along, columns = _times(among, axes, limit * _TIMES[unit])
+    else:
+        raise RequestError(f"max-gap {text!r}: no unit {match['unit']!r}; {_HOW}")
+    if not along:
+        units = ", ".join(f"{axes[index].name} ({axes[index].unit or 'no unit'})" for index in among)
+        raise RequestError(
+            f"max-gap {text!r}: no axis has a unit of this kind: {units}; give grid steps, or AXIS=NUMBER"
+        )
+    return along, columns
+
+
+def _steps(index: int, axes: Sequence[Axis], limit: float) -> _Column:
+    axis = axes[index]
+    return _Column(_along(index, axes, np.arange(len(axis)) / limit), 0.0 if axis.period is None else len(axis) / limit)
+
+
+def _lengths(among: Sequence[int], axes: Sequence[Axis], metres: float) -> tuple[list[int], list[_Column]]:
+    """Positions in space over a length in metres: degrees as points of a sphere, other axes by their units."""
+    along = [index for index in among if axes[index].unit in _LENGTHS]
+    columns = [
+        _Column(_along(index, axes, axes[index].coordinates * _LENGTHS[axes[index].unit] / metres)) for index in along
+    ]
+    latitude = next((index for index in among if is_latitude(axes[index])), None)
+    longitude = next((index for index in among if is_longitude(axes[index])), None)
+    if latitude is None and longitude is None:
+        return along, columns
+    phi, theta = (
+        np.zeros(1) if index is None else np.radians(_along(index, axes, axes[index].coordinates))
+        for index in (latitude, longitude)
+    )
+    # An arc of this length has this chord.
+    scale = _EARTH_RADIUS / (2 * _EARTH_RADIUS * np.sin(min(metres / (2 * _EARTH_RADIUS), np.pi / 2)))
+    sphere = (np.cos(phi) * np.cos(theta), np.cos(phi) * np.sin(theta), np.sin(phi) + 0 * theta)
+    columns += [_Column(scale * part) for part in sphere]
+    return [*along, *(index for index in (latitude, longitude) if index is not None)], columns
+
+
+def _times(among: Sequence[int], axes: Sequence[Axis], seconds: float) -> tuple[list[int], list[_Column]]:
+    along, columns = [], []
+    for index in among:
+        unit = axes[index].unit.partition(" since ")[0].strip().lower()
+        unit = _SPELLINGS.get(unit, unit)
+        if unit in _TIMES:
+            along.append(index)
+            columns.append(_Column(_along(index, axes, axes[index].coordinates * _TIMES[unit] / seconds)))
+    return along, columns
+
+
+def _along(index: int, axes: Sequence[Axis], values: FloatArray) -> FloatArray:
+    """A vector along one axis, to be broadcast over the others."""
+    return values.reshape([-1 if axis == index else 1 for axis in range(len(axes))])

@@ -1,0 +1,158 @@
+"""GeoTIFF through rasterio: bands on a grid with coordinates, no-data values, scales and offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from fieldbench.errors import RequestError
+from fieldbench.field import Axis, FloatArray
+from fieldbench.files import cf
+from fieldbench.files.content import Completion, Variable, Wanted, matched
+from fieldbench.files.format import Format, need
+
+
+class GeoTIFF:
+    """All bands as one array (band, y, x), or a band by its number or description."""
+
+    def variable(self, file: Path, wanted: Wanted) -> Variable:
+        import rasterio
+
+        if wanted.coordinates:
+            raise RequestError(f"{file.name} says itself where its pixels are; leave out coordinates")
+        with rasterio.open(file) as data:
+            bands = _named(data, wanted.variable, file)
+            values = np.stack([_values(data, band) for band in bands])
+            axes: tuple[Axis, ...] = (Axis.regular("band", len(bands)), *_axes(data))
+            unit = data.units[bands[0] - 1] or ""
+            whole = np.dtype(data.dtypes[0]).kind != "f" and not _is_scaled(data)
+            remarks = () if _is_upright(data) else (f"{file.name} is rotated; distances are measured in pixels",)
+            name = wanted.variable or file.stem
+            if wanted.variable is not None:
+                values, axes = values[0], axes[1:]
+            return Variable(name, values, axes, unit, remarks=remarks, whole=whole, flags=_has_classes(data))
+
+    def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
+        import rasterio
+
+        with rasterio.open(file) as data:
+            (band,) = _named(data, name, file)
+            return matched(data.read(band), variable.values.shape, name)
+
+    def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
+        import rasterio
+
+        with rasterio.open(source) as data:
+            made = {band: _values(data, band) for band in range(1, data.count + 1)}
+            for completion in completions:
+                variable = completion.content.variable
+                bands = _bands(data, variable, source)
+                whole = np.stack([made[band] for band in bands]).reshape(variable.values.shape)
+                completion.into(whole)
+                made |= dict(zip(bands, whole.reshape(len(bands), *data.shape), strict=True))
+            _write_like(data, target, np.stack(list(made.values())), completions)
+
+
+def format_for(file: Path) -> Format:
+    """The format, after a look at whether its library is there."""
+    need("rasterio", file, "geotiff")
+    return GeoTIFF()
+
+
+def write_beside(source: Path, target: Path, arrays: Sequence[FloatArray]) -> None:
+    """Write arrays (y, x) or (band, y, x) on the grid of another file, one after the other."""
+    import rasterio
+
+    with rasterio.open(source) as data:
+        bands = np.concatenate([array.reshape(-1, *data.shape) for array in arrays]).astype("f4")
+        profile = {**data.profile, "driver": "GTiff", "dtype": "float32", "nodata": np.nan, "count": len(bands)}
+        with rasterio.open(target, "w", **profile) as made:
+            made.write(bands)
+
+
+def _bands(data: Any, variable: Variable, file: Path) -> list[int]:
+    """Numbers of the bands of a variable that was read."""
+    return _named(data, None if variable.values.ndim == 3 else variable.name, file)
+
+
+def _is_scaled(data: Any) -> bool:
+    return set(data.scales) != {1.0} or set(data.offsets) != {0.0}
+
+
+def _named(data: Any, name: str | None, file: Path) -> list[int]:
+    """Numbers of the wanted bands, from 1."""
+    if name is None:
+        return list(range(1, data.count + 1))
+    if name in data.descriptions:
+        return [data.descriptions.index(name) + 1]
+    if name.isdigit() and 1 <= int(name) <= data.count:
+        return [int(name)]
+    named = ", ".join(text for text in data.descriptions if text)
+    raise RequestError(
+        f"{file.name} has no band {name!r}; give a number from 1 to {data.count}{f', or {named}' if named else ''}"
+    )
+
+
+def _values(data: Any, band: int) -> FloatArray:
+    """The numbers that are meant, missing ones NaN."""
+    stored = data.read(band, masked=True)
+    values = stored.astype(float) * data.scales[band - 1] + data.offsets[band - 1]
+    return np.asarray(np.ma.filled(values, np.nan), dtype=float)
+
+
+def _axes(data: Any) -> tuple[Axis, Axis]:
+    """Positions of the middles of pixels, in degrees or the unit of the map; in pixels where the map is rotated."""
+    height, width = data.shape
+    if not _is_upright(data):
+        return Axis.regular("y", height), Axis.regular("x", width)
+    across, down = (np.arange(size) + 0.5 for size in (width, height))
+    x, y = data.transform.c + data.transform.a * across, data.transform.f + data.transform.e * down
+    if data.crs is None:
+        return Axis("y", y), Axis("x", x)
+    if data.crs.is_geographic:
+        return Axis("latitude", y, "degrees_north"), Axis("longitude", x, "degrees_east")
+    unit = "m" if data.crs.linear_units in {"metre", "meter"} else str(data.crs.linear_units)
+    return Axis("y", y, unit), Axis("x", x, unit)
+
+
+def _is_upright(data: Any) -> bool:
+    return bool(data.transform.b == 0 and data.transform.d == 0)
+
+
+def _has_classes(data: Any) -> bool:
+    """Whether the numbers are entries of a palette."""
+    from rasterio.enums import ColorInterp
+
+    return bool(data.colorinterp[0] == ColorInterp.palette)
+
+
+def _write_like(data: Any, target: Path, values: FloatArray, completions: Sequence[Completion]) -> None:
+    """Write all bands of a file anew, in its own type where that holds them, else as floats."""
+    import rasterio
+
+    dtype = np.dtype(data.dtypes[0])
+    about: dict[str, Any] = {} if data.nodata is None else {"_FillValue": np.array(data.nodata).astype(dtype)}
+    if _is_scaled(data):
+        about["scale_factor"] = data.scales[0]
+    stored, about = cf.encoded(values, dtype, about)
+    profile = {**data.profile, "driver": "GTiff", "dtype": stored.dtype.name, "nodata": about.get("_FillValue")}
+    with rasterio.open(target, "w", **profile) as made:
+        made.write(stored)
+        made.descriptions = data.descriptions
+        made.update_tags(**data.tags())
+        for band in range(1, data.count + 1):
+            made.update_tags(band, **data.tags(band))
+            if data.units[band - 1]:
+                made.set_band_unit(band, data.units[band - 1])
+            with suppress(ValueError):  # there is none
+                made.write_colormap(band, data.colormap(band))
+        for completion in completions:
+            bands = _bands(data, completion.content.variable, target)
+            made.update_tags(
+                *(bands if len(bands) == 1 else ()),
+                **{f"fieldbench_{key}": str(value) for key, value in completion.attributes.items()},
+            )

@@ -1,0 +1,168 @@
+"""``fieldbench.complete``: what is given comes back with its gaps filled, as what it was."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import fieldbench
+from fieldbench.registry import Sources
+
+SOURCES = Sources.from_environment([str(Path(__file__).with_name("rivals.py"))])
+TRUTH = 3.0 + 0.5 * np.indices((12, 10))[0] - 0.25 * np.indices((12, 10))[1]
+HIDDEN = np.random.default_rng(0).random(TRUTH.shape) < 0.4
+GAPPY = np.where(HIDDEN, np.nan, TRUTH)
+
+
+def complete(data: Any, method: str = "plane", **how: Any) -> fieldbench.CompletedData:
+    return fieldbench.complete(data, method, budget=0, sources=SOURCES, device="cpu", **how)
+
+
+def test_an_array_with_nan() -> None:
+    given = GAPPY.copy()
+    made = complete(given)
+    assert type(made.values) is np.ndarray
+    np.testing.assert_allclose(made.values, TRUTH)
+    np.testing.assert_array_equal(made.values[~HIDDEN], TRUTH[~HIDDEN])
+    np.testing.assert_array_equal(made.deviation, np.where(HIDDEN, 0.25, 0))
+    np.testing.assert_array_equal(made.filled, HIDDEN)
+    np.testing.assert_array_equal(given, GAPPY)  # what was given is not changed
+    assert (made.method, made.metric, str(made)) == ("plane", "rmse", "Completed with plane")
+
+
+def test_the_comparison_is_beside_it() -> None:
+    made = fieldbench.complete(GAPPY, candidates=["zero", "plane"], budget=60, sources=SOURCES, device="cpu")
+    assert made.comparison["method"].tolist() == ["plane", "zero"]
+    assert made.expected_error == made.comparison["expected"][0] < 1e-9
+    assert list(made.by_distance.columns) == ["nearest", "farthest", "held_out", "error", "gaps"]
+    assert made.by_distance["gaps"].sum() == HIDDEN.sum()
+    assert fieldbench.complete(GAPPY, "zero", budget=0, sources=SOURCES, device="cpu").deviation is None
+
+
+def test_precision_and_whole_numbers_are_kept() -> None:
+    assert complete(GAPPY.astype("f4")).values.dtype == np.float32
+    counts = np.indices((6, 5)).sum(axis=0)
+    made = complete(counts, "zero", mask=counts != 3)
+    assert made.values.dtype == counts.dtype
+    np.testing.assert_array_equal(made.values, np.where(counts == 3, 0, counts))
+
+
+def test_masks_and_limits_are_those_of_the_command() -> None:
+    sea = np.ones(TRUTH.shape, dtype=bool)
+    sea[:3] = False
+    coded = np.where(HIDDEN, -999.0, TRUTH)
+    made = complete(coded, missing=[-999], valid=sea, within=(0.0, 4.0), max_gap=["1"])
+    assert not made.filled[:3].any()
+    assert (made.values[made.filled] <= 4).all()
+    np.testing.assert_array_equal(made.values[:3], coded[:3])
+    assert any("lie where valid says that there is no field" in line for line in made.remarks)
+    unasked = complete(np.where(np.arange(120).reshape(12, 10) == 7, np.nan, coded))
+    assert any("entries of data are exactly -999" in line for line in unasked.remarks)
+
+
+@pytest.mark.parametrize("dtype", ["f8", "f4", "i4"])
+def test_a_masked_array(dtype: str) -> None:
+    truth = (4 * TRUTH).astype(dtype)
+    land = np.zeros(TRUTH.shape, dtype=bool)
+    land[:2] = True
+    given = np.ma.array(np.where(HIDDEN | land, 77, truth), mask=HIDDEN | land)
+    made = complete(given, valid=~land)
+    assert isinstance(made.values, np.ma.MaskedArray)
+    assert isinstance(made.deviation, np.ma.MaskedArray)
+    if dtype != "i4":
+        assert made.values.dtype == given.dtype
+    np.testing.assert_array_equal(np.ma.getmaskarray(made.values), land)
+    np.testing.assert_allclose(made.values[~land], truth[~land], rtol=1e-6)
+    np.testing.assert_array_equal(np.asarray(made.filled), HIDDEN & ~land)
+
+
+def data_array(**how: Any) -> Any:
+    xarray = pytest.importorskip("xarray")
+    times = np.datetime64("2024-02-28T12:00") + np.arange(12) * np.timedelta64(1, "D")
+    about = {"units": "degC", "standard_name": "sea_water_temperature"}
+    coordinates = {"time": times, "lat": ("lat", np.arange(10.0), {"units": "degrees_north"})}
+    return xarray.DataArray(GAPPY, coordinates, ("time", "lat"), "temp", about, **how)
+
+
+@pytest.mark.parametrize("dask", [False, True])
+def test_a_data_array(dask: bool) -> None:
+    given = data_array()
+    if dask:
+        pytest.importorskip("dask.array")
+        given = given.chunk({"time": 5})
+    made = complete(given, max_gap=["1d"])
+    near = ~HIDDEN
+    near[1:] |= ~HIDDEN[:-1]
+    near[:-1] |= ~HIDDEN[1:]
+    assert (made.values.chunks, made.deviation.chunks) == (given.chunks, given.chunks)
+    np.testing.assert_allclose(made.values.values, np.where(near, TRUTH, np.nan))
+    for name in ("time", "lat"):
+        np.testing.assert_array_equal(made.values[name].values, given[name].values)
+    assert made.values.name == "temp"
+    assert made.values.attrs["units"] == "degC"
+    assert made.values.attrs["fieldbench_method"] == "plane"
+    assert made.deviation.name == "temp_std"
+    assert made.deviation.attrs["standard_name"] == "sea_water_temperature standard_error"
+    np.testing.assert_array_equal(made.filled.values, HIDDEN & near)
+    assert "fieldbench_method" not in given.attrs
+
+
+def test_masks_of_data_arrays_fit_by_their_dimensions() -> None:
+    xarray = pytest.importorskip("xarray")
+    sea = xarray.DataArray(np.arange(10) > 2, dims="lat")
+    made = complete(data_array(), valid=sea)
+    assert int(made.values.isnull().sum()) == HIDDEN[:, :3].sum()
+
+
+def test_a_data_array_out_of_order_and_with_one_time() -> None:
+    given = data_array().isel(lat=[3, 0, 2, 1, 9, 8, 7, 6, 5, 4]).expand_dims("level")
+    made = complete(given)
+    np.testing.assert_allclose(made.values.values[0], TRUTH[:, [3, 0, 2, 1, 9, 8, 7, 6, 5, 4]])
+    assert made.values.dims == ("level", "time", "lat")
+
+
+def long_table() -> pd.DataFrame:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.random(80), "y": rng.random(80), "name": "a"}, index=np.arange(80) * 2)
+    return frame.assign(temp=np.where(rng.random(80) < 0.3, np.nan, 1 + frame["x"]))
+
+
+def test_a_long_table_comes_back_row_by_row() -> None:
+    given = long_table()
+    made = complete(given, "nearest", coordinates=["x", "y"], variable="temp")
+    assert made.values.index.tolist() == given.index.tolist()
+    assert list(made.values.columns) == ["x", "y", "name", "temp", "observed"]
+    assert made.values["temp"].notna().all()
+    assert made.filled.tolist() == given["temp"].isna().tolist()
+    known = given["temp"].notna()
+    assert made.values["temp"][known].tolist() == given["temp"][known].tolist()
+    assert set(made.values["temp"]) <= set(given["temp"][known])
+    assert given["temp"].isna().any()
+
+
+def test_a_long_table_is_completed_at_points() -> None:
+    points = pd.DataFrame({"x": [0.2, 0.4], "y": [0.1, 0.9]})
+    made = complete(long_table().dropna(), "kriging", coordinates=["x", "y"], variable="temp", points=points)
+    np.testing.assert_allclose(made.values["temp"], 1 + points["x"], atol=0.1)
+    assert made.deviation.tolist() == made.values["temp_std"].tolist()
+    assert made.filled.tolist() == [True, True]
+
+
+@pytest.mark.parametrize(
+    ("data", "how", "message"),
+    [
+        ([1.0, np.nan], {}, "builtins.list has no gaps to fill; give a numpy array"),
+        (TRUTH, {}, "data has no gap to fill"),
+        (GAPPY, {"coordinates": ["x"]}, "are for tables; leave them out"),
+        (GAPPY, {"axes": [fieldbench.Axis.regular("x", 3)]}, r"the axes have \[3\] positions, the data \[12, 10\]"),
+        (GAPPY, {"valid": np.ones(3)}, r"valid has shape \(3,\), which does not fit"),
+        (pd.DataFrame({"x": [1.0]}), {}, "name the columns that say where a row is"),
+    ],
+)
+def test_a_wrong_request_is_one_clear_line(data: Any, how: dict[str, Any], message: str) -> None:
+    with pytest.raises(fieldbench.RequestError, match=message):
+        complete(data, **how)

@@ -1,0 +1,240 @@
+"""Every kind of NetCDF that people have: unwritten entries, filters, groups, CDF-5, curvilinear grids, and Zarr."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from fieldbench.errors import RequestError
+from fieldbench.files import Completion, Wanted, read, write
+
+xarray = pytest.importorskip("xarray")
+h5py = pytest.importorskip("h5py")
+pytest.importorskip("h5netcdf")
+
+PLAIN = {"_FillValue": None}
+
+
+def complete(file: Path, wanted: Wanted | None = None, number: float = 7.0) -> tuple[Path, np.ndarray]:
+    content = read(file, wanted)
+    made = np.nan_to_num(content.values, nan=number)
+    target = file.with_name(f"out{file.suffix}")
+    write(file, target, Completion(content, made, np.full(made.shape, 0.5), {"method": "tnn"}))
+    return target, made
+
+
+@pytest.mark.parametrize("engine", ["scipy", "h5netcdf"])
+@pytest.mark.parametrize(
+    ("dtype", "unwritten"),
+    [("f4", 9.969209968386869e36), ("f8", 9.969209968386869e36), ("i2", -32767), ("i4", -(2**31) + 1)],
+)
+def test_entries_that_were_never_written_are_missing(tmp_path: Path, engine: str, dtype: str, unwritten: float) -> None:
+    file = tmp_path / "a.nc"
+    values = np.arange(12.0).reshape(3, 4)
+    values[1, 1:] = unwritten
+    data = xarray.Dataset({"t": (("y", "x"), values.astype(dtype), {}, PLAIN)})
+    data.to_netcdf(file, engine=engine, format="NETCDF3_64BIT" if engine == "scipy" else None)
+    assert np.argwhere(np.isnan(read(file).values)).tolist() == [[1, 1], [1, 2], [1, 3]]
+    content = read(file, Wanted(at=("y=0",)))
+    target = tmp_path / "out.nc"
+    write(file, target, Completion(content, content.values))
+    with xarray.open_dataset(target, engine=engine) as other:  # what is still missing is said to be
+        assert np.argwhere(np.isnan(other["t"].values)).tolist() == [[1, 1], [1, 2], [1, 3]]
+
+
+def test_a_file_that_the_netcdf_library_left_unwritten(tmp_path: Path) -> None:
+    netcdf4 = pytest.importorskip("netCDF4")
+    with netcdf4.Dataset(tmp_path / "a.nc", "w") as data:
+        data.createDimension("x", 4)
+        data.createVariable("t", "f4", ("x",))[:2] = [1.0, 2.0]
+    np.testing.assert_array_equal(read(tmp_path / "a.nc").values, [1, 2, np.nan, np.nan])
+
+
+def test_cdf5_is_read_and_written(tmp_path: Path) -> None:
+    netcdf4 = pytest.importorskip("netCDF4")
+    with netcdf4.Dataset(tmp_path / "a.nc", "w", format="NETCDF3_64BIT_DATA") as data:
+        data.createDimension("x", 4)
+        variable = data.createVariable("t", "f4", ("x",), fill_value=-1.0)
+        variable.units = "K"
+        variable[:] = [1.0, -1.0, 3.0, 4.0]
+        data.createVariable("many", "i8", ("x",))[:] = 2**40
+    target, made = complete(tmp_path / "a.nc", Wanted(variable="t"))
+    assert target.read_bytes()[:4] == b"CDF\x05"
+    with netcdf4.Dataset(target) as data:
+        assert data["t"][:].tolist() == made.tolist() == [1, 7, 3, 4]
+        assert data["t"].units == "K"
+        assert (data["many"][:] == 2**40).all()
+        assert data["t"].ancillary_variables == "t_std t_filled"
+
+
+def test_a_format_whose_library_is_missing_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.nc").write_bytes(b"CDF\x05" + bytes(40))
+    monkeypatch.setitem(__import__("sys").modules, "netCDF4", None)
+    with pytest.raises(RequestError, match=r"need netCDF4; install the extra fieldbench\[files\]"):
+        read(tmp_path / "a.nc")
+
+
+@pytest.mark.parametrize("filters", ["zstd", "gzip", "scaleoffset"])
+@pytest.mark.parametrize("dtype", ["f4", "i2"])
+def test_filters_are_undone_and_kept(tmp_path: Path, filters: str, dtype: str) -> None:
+    """Filters made for whole numbers of some bits (scale-offset) do not go on to the floats that replace them."""
+    options: dict[str, Any] = {"gzip": {"compression": "gzip", "shuffle": True}, "scaleoffset": {"scaleoffset": 4}}.get(
+        filters, {}
+    )
+    if filters == "zstd":
+        options = dict(pytest.importorskip("hdf5plugin").Zstd(clevel=3))
+    if filters == "scaleoffset" and dtype == "i2":
+        options = {"scaleoffset": 0}
+    values = np.arange(64).reshape(8, 8).astype(dtype)
+    values[2, 3] = -1
+    with h5py.File(tmp_path / "a.nc", "w") as data:
+        item = data.create_dataset("t", data=values, chunks=(4, 4), fletcher32=filters != "scaleoffset", **options)
+        item.attrs["_FillValue"] = values[2, 3]
+        item.attrs["scale_factor"] = 0.5
+        for index, name in enumerate("yx"):
+            data[name] = np.arange(8.0)
+            data[name].make_scale(name)
+            item.dims[index].attach_scale(data[name])
+    content = read(tmp_path / "a.nc")
+    assert np.argwhere(np.isnan(content.values)).tolist() == [[2, 3]]
+    target, made = complete(tmp_path / "a.nc", number=1 / 3)
+    np.testing.assert_allclose(read(target, Wanted(variable="t")).values, made, rtol=1e-7)
+    with h5py.File(tmp_path / "a.nc") as before, h5py.File(target) as after:
+        assert after["t"].chunks == after["t_std"].chunks == (4, 4)
+        kinds = [
+            {plan.get_filter(index)[0] for index in range(plan.get_nfilters())}
+            for plan in (item.id.get_create_plist() for item in (before["t"], after["t"], after["t_std"]))
+        ]
+        assert kinds[1] == kinds[2] == kinds[0] - {6}
+
+
+def test_a_variable_in_a_group_sees_the_coordinates_around_it(tmp_path: Path) -> None:
+    file = tmp_path / "a.nc"
+    xarray.Dataset(coords={"lat": ("lat", [10.0, 20.0, 30.0], {"units": "degrees_north"})}).to_netcdf(
+        file, engine="h5netcdf"
+    )
+    with h5py.File(file, "r+") as data:
+        item = data.create_dataset("model/t", data=np.array([[1.0, np.nan], [3, 4], [5, 6]]))
+        item.attrs["units"] = "K"
+        data["model/depth"] = [0.0, 50.0]
+        data["model/depth"].make_scale("depth")
+        item.dims[0].attach_scale(data["lat"])
+        item.dims[1].attach_scale(data["model/depth"])
+        data["model/good"] = np.array([[1, 1], [0, 1], [1, 1]], dtype="i4")
+        for index in range(2):
+            data["model/good"].dims[index].attach_scale(item.dims[index][0])
+    for name in (None, "model/t"):
+        content = read(file, Wanted(variable=name, mask="good"))
+        assert content.name == "model/t"
+        assert [axis.coordinates.tolist() for axis in content.axes] == [[10, 20, 30], [0, 50]]
+        assert int(np.isnan(content.values).sum()) == 2
+    target, made = complete(file, Wanted(variable="model/t"))
+    with xarray.open_dataset(target, engine="h5netcdf", group="model") as group:
+        np.testing.assert_array_equal(group["t"].values, made)
+        assert set(group.data_vars) == {"t", "good", "t_std", "t_filled"}
+        assert group["t"].attrs["ancillary_variables"] == "t_std t_filled"
+    with pytest.raises(RequestError, match="no variable 'model/tt'; did you mean 'model/t'"):
+        read(file, Wanted(variable="model/tt"))
+
+
+def curvilinear(rotated: bool) -> Any:
+    eta, xi = np.meshgrid(np.arange(4), np.arange(6), indexing="ij")
+    lat, lon = 45 + 0.01 * eta, 5 + 0.02 * xi + 0.001 * eta
+    data = xarray.Dataset(
+        {"t": (("eta", "xi"), np.where(eta == xi, np.nan, 1.0 * eta), {"coordinates": "latitude longitude"})},
+        coords={
+            "latitude": (("eta", "xi"), lat, {"units": "degrees_north"}),
+            "longitude": (("eta", "xi"), lon, {"units": "degrees_east"}),
+        },
+    )
+    if rotated:
+        names = {"eta": "grid_latitude", "xi": "grid_longitude"}
+        data = data.assign_coords(
+            {key: (key, np.arange(data.sizes[key]), {"standard_name": name}) for key, name in names.items()}
+        )
+    return data
+
+
+def test_a_curvilinear_grid_says_which_distance_is_used(tmp_path: Path) -> None:
+    """A hundredth of a degree of latitude are 1.11 km, two of longitude at 45 degrees north 1.57 km."""
+    curvilinear(False).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    content = read(tmp_path / "a.nc")
+    assert [(axis.name, axis.unit) for axis in content.axes] == [("eta", "km"), ("xi", "km")]
+    assert content.axes[0].spacing == pytest.approx(1.115, abs=0.005)
+    assert content.axes[1].spacing == pytest.approx(1.572, abs=0.005)
+    assert content.remarks == (
+        "latitude and longitude are two-dimensional; distances are measured in steps of the grid, on average "
+        "1.11 km along eta and 1.57 km along xi",
+    )
+
+
+def test_a_rotated_pole_says_which_distance_is_used(tmp_path: Path) -> None:
+    curvilinear(True).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    content = read(tmp_path / "a.nc")
+    assert content.axes[1].coordinates.tolist() == [0, 1, 2, 3, 4, 5]
+    assert content.remarks == (
+        "latitude and longitude are two-dimensional; distances are measured along eta and xi, in their own units",
+    )
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_zarr_is_read_and_written(tmp_path: Path, ocean: Any, version: int) -> None:
+    zarr = pytest.importorskip("zarr")
+    if int(zarr.__version__.partition(".")[0]) < version:
+        pytest.skip("this zarr does not write it")
+    source, target = tmp_path / "a.zarr", tmp_path / "out.zarr"
+    data = xarray.Dataset(
+        {"t": (("z", "y", "x"), ocean.values, {"units": "K"}), "n": (("x",), np.arange(5))},
+        coords={"z": ("z", ocean.depth, {"units": "m"})},
+        attrs={"title": "an example"},
+    )
+    data["t"].encoding = {
+        "dtype": "i2",
+        "scale_factor": 0.001,
+        "add_offset": 15.0,
+        "_FillValue": -32768,
+        "chunks": (1, 4, 5),
+    }
+    data.to_zarr(source, zarr_format=version, consolidated=version == 2)
+    content = read(source, Wanted(variable="t"))
+    np.testing.assert_allclose(content.values, ocean.values, atol=0.0005)
+    assert content.axes[0].coordinates.tolist() == [0, 10, 30]
+    made = np.nan_to_num(content.values, nan=40.0)
+    for overwrite in (False, True):
+        written = write(source, target, Completion(content, made, made + 1, {"method": "tnn"}), overwrite=overwrite)
+        assert written == [target]
+    with pytest.raises(RequestError, match="exists; use --force"):
+        write(source, target, Completion(content, made))
+    with xarray.open_zarr(target) as after:
+        np.testing.assert_allclose(after["t"].values, made, rtol=1e-6)
+        np.testing.assert_allclose(after["t_std"].values, made + 1, rtol=1e-6)
+        assert after["t"].attrs["fieldbench_method"] == "tnn"
+        assert after.attrs["title"] == "an example"
+        assert "gaps filled in t by tnn" in after.attrs["history"]
+        assert after["n"].values.tolist() == [0, 1, 2, 3, 4]
+    assert (target / "zarr.json").exists() == (version == 3)
+    assert (source / ".zmetadata").exists() == (target / ".zmetadata").exists() == (version == 2)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.zarr", "out.zarr"]
+
+
+@pytest.mark.parametrize("version", [2, 3])
+def test_groups_of_zarr_are_kept(tmp_path: Path, ocean: Any, version: int) -> None:
+    pytest.importorskip("zarr")
+    source, target = tmp_path / "a.zarr", tmp_path / "out.zarr"
+    options = {"zarr_format": version, "consolidated": False}
+    xarray.Dataset({"n": (("k",), np.arange(5))}, coords={"z": ("z", ocean.depth)}).to_zarr(source, **options)
+    model = xarray.Dataset({"t": (("z", "y", "x"), ocean.values), "s": (("y",), np.arange(4.0))})
+    model.to_zarr(source, group="model", mode="a", **options)
+    content = read(source, Wanted(variable="model/t"))
+    assert content.axes[0].coordinates.tolist() == [0, 10, 30]
+    made = np.nan_to_num(content.values, nan=7.0)
+    write(source, target, Completion(content, made, made + 1))
+    with xarray.open_zarr(target, group="model", consolidated=False) as after:
+        np.testing.assert_array_equal(after["t"].values, made)
+        np.testing.assert_array_equal(after["t_std"].values, made + 1)
+        assert after["s"].values.tolist() == [0, 1, 2, 3]
+    with xarray.open_zarr(target, consolidated=False) as root:
+        assert root["n"].values.tolist() == [0, 1, 2, 3, 4]
