@@ -192,7 +192,7 @@ class Plan:
             noise=text_of(self._registry.noise(setting.noise)),
             rate=float(setting.rate),
         )
-        return text_of(self._registry.method(method)), observed
+        return text_of(self._registry.method(method), method), observed
 
     def _usual(self, text: str) -> tuple[str, list[float]]:
         """The sampler and rates that a dataset is usually observed with; the metric of its tables must be there, too.

@@ -447,8 +447,12 @@ def validated(cls: type[P], part: Part, text: str) -> P:
         raise RequestError(f"{text!r}: {part.name} cannot be made: {one_line(error)}") from error
 
 
-def text_of(plugin: Plugin) -> str:
+def text_of(plugin: Plugin, asked: str = "") -> str:
     """The canonical text form of a plugin, by which its trials are known.
+
+    Args:
+        plugin: the plugin.
+        asked: the spec that gave it; a wrapper is written as what it wraps.
 
     Raises:
         RequestError: if the class has a form of its own that cannot be had or names something else.
@@ -460,7 +464,8 @@ def text_of(plugin: Plugin) -> str:
         raise
     except BaseException as error:
         raise RequestError(f"{plugin.name} cannot be written as text: {one_line(error)}") from error
-    if parse(text)[0].name != plugin.name:
+    names = {plugin.name, *(part.name for part in parse(asked)[:1])} if asked else {plugin.name}
+    if parse(text)[0].name not in names:
         raise RequestError(f"{plugin.name} is written as {text!r}; its text form should begin with its name")
     return text
 

@@ -392,10 +392,20 @@ def _read_request(
     rest: dict[str, object] = {name: value for name, value in numbers.items() if value is not None}
     if isinstance(rates := rest.get("rates"), str):
         rest["rates"] = [_number(text) for text in split(rates)]
+    if isinstance(seed := rest.get("seed"), str):
+        rest["seed"] = _seed(seed)
     try:
         return Request.model_validate({**specs, **rest})
     except pydantic.ValidationError as error:
         raise RequestError(first_complaint(error, quoted=True)) from None
+
+
+def _seed(text: str) -> int:
+    from fieldbench.errors import RequestError
+
+    if re.fullmatch(r"\s*[+-]?\d{1,40}\s*", text):
+        return int(text)
+    raise RequestError(f"seed {text!r:.60} is no whole number; write --seed 7, or --seed secret")
 
 
 def _number(text: str) -> float:

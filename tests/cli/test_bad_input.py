@@ -55,6 +55,7 @@ WRONG = {
     "watch full --port 70000": ["--port", "65535"],
     "run --methods mean --datasets wave --trials 0": ["trials 0", "greater than or equal to 1"],
     "run --methods mean --datasets wave --trials many": ["--trials", "integer"],
+    "run --methods mean --datasets wave --seed seven": ["seed 'seven' is no whole number", "--seed secret"],
     "run --methods mean --datasets wave --seed=-1": ["seed -1", "greater than or equal to 0"],
     f"run --methods mean --datasets wave --seed {2**63}": [f"seed {2**63}", f"less than or equal to {2**63 - 1}"],
     f"run --methods mean --datasets wave --first-trial {2**63}": [f"first_trial {2**63}", f"equal to {2**62}"],

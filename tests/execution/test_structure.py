@@ -19,7 +19,7 @@ from fieldbench.plan import Plan, Request
 from fieldbench.records import Record
 from fieldbench.registry import Registry, Sources
 from fieldbench.session import Session
-from fieldbench.store import read_rows
+from fieldbench.store.run import read_rows
 
 SOURCES = Sources(files=(str(Path(__file__).with_name("spies.py")),))
 
