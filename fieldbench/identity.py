@@ -22,7 +22,7 @@ from fieldbench.sources import THIS_PROGRAM, travels_by_value
 
 __all__ = ["Unidentified", "cell_identity", "identified", "version"]
 
-#: Version of how seeds of methods follow from the base seed: 2 since they have 32 bits. Another one gives other numbers.
+#: Version of how a method's seed follows from the base seed. Another version gives other numbers; 2 has 32 bits.
 SEEDS = 2
 
 _LOG = logging.getLogger("fieldbench")

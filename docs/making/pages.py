@@ -24,6 +24,7 @@ ORDER: dict[str, list[str]] = {
     "Methods and data": ["methods.md", "baselines.md", "trained.md", "datasets.md", "own-data.md", "speed.md"],
     "Write your own": ["add-a-method.md", "add-a-dataset.md", "plugin-api.md", "plugins/*", "regression.md"],
     "The paper": ["reproduction.md"],
+    "How it is built": ["architecture.md", "security.md", "decisions/index.md", "decisions/*"],
     "Reference": ["reference/commands.md", "reference/python.md", "reference/plugins.md", "reference/built-in.md"],
 }
 
