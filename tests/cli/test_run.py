@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from fieldbench.execution import Stop
+from fieldbench.store.run import RunStore
 
 TOYS = Path(__file__).with_name("toys.py")
 
@@ -262,11 +263,14 @@ def test_ctrl_c_finishes_what_runs_and_says_how_to_go_on(tmp_path: Path) -> None
 def test_the_command_to_go_on_with_does_what_is_left_and_no_more(
     run, fieldbench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """The wish to stop comes when the run has begun and before its first trial."""
+    begin, begun = RunStore.begin, []
     with monkeypatch.context() as patch:
-        patch.setattr(Stop, "asked", True)
+        patch.setattr(Stop, "asked", property(lambda stop: bool(begun)))
+        patch.setattr(RunStore, "begin", lambda store, about: begun.append(begin(store, about)))
         outcome = run("flaky", "--trials", "8", "--fresh", "--retry-failed")
     assert outcome.code == 130
-    assert not Path("kept/trials.jsonl").exists()
+    assert rows() == []
     again = shlex.split(re.search(r"^Go on with: fieldbench (.*)$", outcome.out, re.MULTILINE)[1])
     assert "--fresh" not in again
     assert fieldbench(*again).code == 1
