@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -148,9 +148,8 @@ class Observation:
             raise ValueError("an entry is observed where the field does not exist (valid is False)")
         if not np.isnan(values[~mask]).all():
             values = _frozen_floats(np.where(mask, values, np.nan))
-        mask.setflags(write=False)
         object.__setattr__(self, "values", values)
-        object.__setattr__(self, "mask", mask)
+        object.__setattr__(self, "mask", unchangeable(mask))
         object.__setattr__(self, "valid", valid)
         object.__setattr__(self, "axes", _checked_axes(self.axes, values.shape))
 
@@ -207,8 +206,13 @@ def _frozen_floats(values: ArrayLike) -> FloatArray:
         if not (np.issubdtype(array.dtype, np.integer) or array.dtype == np.bool_):
             raise ValueError(f"a field holds real numbers; this array is {array.dtype}")
         array = array.astype(float)
-    array.setflags(write=False)
-    return array
+    return unchangeable(array)
+
+
+def unchangeable(array: NDArray[Any]) -> NDArray[Any]:
+    """A copy that nobody can write to, not even after asking numpy for it: it lies over bytes."""
+    whole = np.ascontiguousarray(array)
+    return np.frombuffer(whole.tobytes(), whole.dtype).reshape(whole.shape)
 
 
 def _checked_axes(axes: Sequence[Axis], shape: tuple[int, ...]) -> tuple[Axis, ...]:
@@ -227,5 +231,4 @@ def _checked_valid(valid: ArrayLike | None, shape: tuple[int, ...]) -> Mask | No
         raise ValueError(f"valid must be a boolean array of shape {shape}")
     if not array.any():
         raise ValueError("the field exists nowhere: no entry is valid")
-    array.setflags(write=False)
-    return array
+    return unchangeable(array)

@@ -16,7 +16,7 @@ import numpy as np
 
 from fieldbench.dataset import Dataset
 from fieldbench.errors import DataUnavailable, as_reason
-from fieldbench.field import Field, FloatArray, Mask, Observation
+from fieldbench.field import Field, FloatArray, Mask, Observation, unchangeable
 from fieldbench.method import as_field_array
 from fieldbench.metric import Metric, score_all
 from fieldbench.noise import Noise
@@ -126,6 +126,7 @@ def draw(trial: Trial, shelf: Shelf, note: Note = unnoted) -> Draw:
     pattern = (*place, cell.sampler, cell.rate)
     mask = draw_mask(shelf, cell.sampler, truth, cell.rate, stream("mask", *pattern), note)
     noise = draw_noise(shelf, cell.noise, truth, stream("noise", *pattern, cell.noise), note)
+    note(f"dataset {cell.dataset} by sampler {cell.sampler} with noise {cell.noise}")
     observation = observe(truth, mask, noise)
     return Draw(truth, mask, observation, np.asarray(observation.values, dtype=float))
 
@@ -136,7 +137,18 @@ def draw_field(shelf: Shelf, text: str, rng: np.random.Generator, note: Note = u
     found = shelf.dataset(text).draw(rng)
     if not isinstance(found, Field):
         raise ValueError(f"draw() returned {type(found).__name__}; it should return a Field")
-    return found
+    texts = [found.unit, found.quantity, *(text for axis in found.axes for text in (axis.name, axis.unit))]
+    odd = next((text for text in texts if type(text) is not str), None)
+    if odd is not None:
+        raise ValueError(f"draw() returned a field with a {type(odd).__name__} where a name or unit should be a text")
+    for name, value in found.known.items():
+        if not isinstance(name, str) or not isinstance(value, int | float | np.number):
+            raise ValueError(
+                f"draw() returned a field whose known has a {type(value).__name__}; it holds numbers by name"
+            )
+    # A class of the dataset's own could say something else of itself each time that it is asked.
+    about = (found.axes, found.unit, found.quantity, found.valid, found.log_floor, found.known)
+    return Field(found.values, *about)
 
 
 def draw_mask(
@@ -144,7 +156,8 @@ def draw_mask(
 ) -> Mask:
     """A sampler's mask, as far as the field exists."""
     note(f"sampler {text}")
-    return _mask_of(shelf.sampler(text).draw(truth.existing, truth.axes, rate, rng), truth.shape, text) & truth.existing
+    mask = _mask_of(shelf.sampler(text).draw(truth.existing, truth.axes, rate, rng), truth.shape, text)
+    return unchangeable(mask & truth.existing)
 
 
 def draw_noise(shelf: Shelf, text: str, truth: Field, rng: np.random.Generator, note: Note = unnoted) -> FloatArray:
@@ -197,13 +210,20 @@ def judge(
     Raises:
         Apart: if something went wrong with a group of several.
     """
+    stage = [""]
+
+    def noted(what: str) -> None:
+        stage[0] = what
+        note(what)
+
     try:
-        return _judged(trials, shelf, complete, left_out or {}, note)
+        return _judged(trials, shelf, complete, left_out or {}, noted)
     except Exception as error:
         if len(trials) > 1:
             raise Apart from error
         status, message, diagnostics = failure(error)
-        return [Judged(Record(trials[0], status, message, diagnostics=diagnostics))]
+        named = message if stage[0] == "method" or stage[0] in message else f"{stage[0]}: {message}"
+        return [Judged(Record(trials[0], status, named, diagnostics=diagnostics))]
 
 
 def _judged(

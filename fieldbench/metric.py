@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from fieldbench.errors import one_line
-from fieldbench.field import Field, FloatArray, Mask
+from fieldbench.field import Field, FloatArray, Mask, unchangeable
 from fieldbench.hookspecs import hookimpl
 from fieldbench.plugin import Plugin, parameter
 
@@ -131,8 +131,8 @@ def score_all(
         Scores by name, and of each metric without scores what it raised. Where everything is observed there is no
         unobserved score.
     """
-    existing = field.existing
-    scopes = {"": existing, ".unobserved": existing & ~mask}
+    existing = unchangeable(field.existing)
+    scopes = {"": existing, ".unobserved": unchangeable(existing & ~mask)}
     scores: dict[str, float] = {}
     errors: dict[str, str] = dict(left_out or {})
     for metric in metrics:

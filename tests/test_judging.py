@@ -419,7 +419,7 @@ def test_a_metric_that_raises_costs_a_trial_only_its_own_score_unless_it_is_the_
     assert record.diagnostics["not_scored"] == {"divides": "ZeroDivisionError: division by zero"}
     (failed,) = run([one(registry, datasets="divided")], registry)
     assert failed.status == "failed"
-    assert failed.error == "ValueError: metric divides: ZeroDivisionError: division by zero"
+    assert "metric divides: ZeroDivisionError: division by zero" in failed.error
 
 
 def test_what_was_withheld_does_not_count_as_hidden(registry) -> None:

@@ -117,7 +117,7 @@ class Pool:
         return found
 
     def _asked_fingerprint(self, plugin: Plugin) -> str | Lost:
-        seat, doing = self.questions, "fingerprint"
+        seat, doing = self.questions, f"fingerprint of {plugin}"
         try:
             if isinstance(plugin, Method):
                 frame = seat.ask_method(plugin, ({"ask": "fingerprint"}, []), doing)
@@ -133,13 +133,14 @@ class Pool:
             return Lost(FAILED, f"{doing}: {error}")
 
     def doom(self, kind: str, text: str, lost: Lost) -> None:
-        """No trial of this method or dataset is worth trying: its processes end before one begins."""
+        """No trial of this plugin is worth trying: its processes end before one begins."""
         self._hopeless[kind, text] = lost.status, lost.message
 
     def hopeless(self, trial: Trial) -> tuple[str, str] | None:
         """Status and reason, where a trial need not be tried."""
         cell = trial.cell
-        for key in (("method", cell.method), ("dataset", cell.dataset)):
+        for kind in ("method", "dataset", "sampler", "noise"):
+            key = kind, getattr(cell, kind)
             if key in self._hopeless:
                 return self._hopeless[key]
         if (cell, trial.identity) not in self._checked:

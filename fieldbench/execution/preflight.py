@@ -37,13 +37,25 @@ def examine(plan: Plan, pool: Pool) -> dict[str, str]:
         for text in dict.fromkeys(setting.dataset for setting in plan.settings):
             try:
                 units[text] = _examine_dataset(plan, pool, text)
-                for setting in plan.settings:
-                    if setting.dataset == text:
-                        _examine_setting(plan, pool, setting)
             except Lost as lost:
                 pool.doom("dataset", text, lost)
+                continue
+            for setting in plan.settings:
+                if setting.dataset == text:
+                    _examine_setting_of(plan, pool, setting)
         pool.questions.close()
     return units
+
+
+def _examine_setting_of(plan: Plan, pool: Pool, setting: Setting) -> None:
+    try:
+        _examine_setting(plan, pool, setting)
+    except Lost as lost:
+        kind, _, text = lost.stage.partition(" ")
+        if (kind, text) in (("sampler", setting.sampler), ("noise", setting.noise)):
+            pool.doom(kind, text, lost)
+        else:
+            pool.doom("dataset", setting.dataset, lost)
 
 
 @contextlib.contextmanager

@@ -17,6 +17,21 @@ from tests.hostile.plugins import Act
 
 Runner: TypeAlias = Callable[[Group], Ran]
 
+#: The groups that every test run tries. All of them take ten minutes: FIELDBENCH_HOSTILE=all, or ``tox -e hostile``.
+QUICK = frozenset({"leaks", "patches", "hangs", "returns", "metrics"})
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Leave out what takes long, unless it is asked for."""
+    if os.environ.get("FIELDBENCH_HOSTILE") == "all":
+        return
+    for item in items:
+        parameters = getattr(getattr(item, "callspec", None), "params", {})
+        group = parameters.get("group")
+        quick = group.name in QUICK if isinstance(group, Group) else item.path.name == "test_methods.py"
+        if item.path.parent == Path(__file__).parent and not quick:
+            item.add_marker(pytest.mark.skip(reason="takes long; FIELDBENCH_HOSTILE=all runs it"))
+
 
 @pytest.fixture(scope="session")
 def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Runner:

@@ -100,46 +100,6 @@ DATASETS = [
             "draw-forks": (EITHER, "os.fork()"),
             "draw-daemon": (PASSES, "daemon()"),
             "draw-prints": (PASSES, "print('\\x1b[2J' * 10**6, flush=True)"),
-            "draw-patches-rng": (
-                PASSES,
-                """
-                answer = wave(rng)
-                np.random.default_rng = lambda *_: np.random.Generator(np.random.PCG64(0))
-                return answer
-                """,
-            ),
-            "draw-patches-numpy": (
-                PASSES,
-                """
-                answer = wave(rng)
-                np.mean = np.sqrt = lambda *_, **__: np.float64(0)
-                return answer
-                """,
-            ),
-            "draw-patches-metric": (
-                PASSES,
-                """
-                import fieldbench.metric as m
-                m.RMSE.score = lambda *_: 0.0
-                """,
-            ),
-            "draw-patches-field": (
-                PASSES,
-                """
-                answer = wave(rng)
-                Field.existing = property(lambda self: self.values > 0)
-                return answer
-                """,
-            ),
-            "draw-patches-rivals": (
-                PASSES,
-                """
-                for module in list(sys.modules.values()):
-                    for value in list(getattr(module, '__dict__', {}).values()):
-                        if isinstance(value, type) and getattr(value, 'name', '') == 'calm':
-                            value.draw = lambda self, rng: Field(np.ones((8, 8)))
-                """,
-            ),
             "draw-warnings": (
                 PASSES,
                 """
@@ -149,7 +109,6 @@ DATASETS = [
                 return answer
                 """,
             ),
-            "draw-alarm": (PASSES, "signal.setitimer(signal.ITIMER_REAL, 0.02)"),
             "draw-recursion": (EITHER, "sys.setrecursionlimit(60)"),
         },
     ),
@@ -221,22 +180,6 @@ SAMPLERS = [
                     axis.coordinates[:] = 0.0
                 """,
             ),
-            "mask-patches-rng": (
-                PASSES,
-                """
-                answer = half(existing, rng)
-                np.random.default_rng = None
-                return answer
-                """,
-            ),
-            "mask-patches-rivals": (
-                PASSES,
-                """
-                import fieldbench.sensing as s
-                s.RandomEntries.draw = lambda self, existing, *_: existing
-                s.observe = None
-                """,
-            ),
         },
     ),
 ]
@@ -285,23 +228,6 @@ NOISES = [
             "noise-dates": (LATER, later("return np.zeros(shape, 'timedelta64[s]')")),
             "noise-objects": (LATER, later("return np.full(shape, Evil())")),
             "noise-masked": (LATER, later("return np.ma.masked_all(shape)")),
-            "noise-patches": (
-                PASSES,
-                """
-                answer = rng.normal(size=shape)
-                np.random.default_rng = np.where = None
-                return answer
-                """,
-            ),
-            "noise-patches-rivals": (
-                PASSES,
-                """
-                for module in list(sys.modules.values()):
-                    for value in list(getattr(module, '__dict__', {}).values()):
-                        if isinstance(value, type) and getattr(value, 'name', '') == 'none':
-                            value.draw = lambda self, shape, rng: np.ones(shape)
-                """,
-            ),
         },
     ),
 ]
@@ -386,15 +312,6 @@ METRICS = [
             ),
             "score-prints": (EITHER, "print('\\x1b[2J', flush=True)"),
             "score-closes-everything": (FAILS, "os.closerange(0, 256)"),
-            "score-patches-rng": (EITHER, "np.random.default_rng = None"),
-            "score-patches-rivals": (
-                EITHER,
-                """
-                import fieldbench.metric as m
-                m.RMSE.score = m.MAE.score = lambda *_: 0.0
-                """,
-            ),
-            "score-patches-numpy": (EITHER, "np.mean = np.sqrt = lambda *_, **__: np.float64(0)"),
         },
     ),
     *acts(
