@@ -54,12 +54,10 @@ def beats_no_white_noise(method: Method, registry: Registry, run: Run | None = N
         ConformanceFailure: if it is smaller than chance explains: the truth has reached the method.
         NotChecked: if the method does not work on such a field.
     """
-    classes: list[type[Plugin]] = [
-        *registry.sources.classes,
-        WhiteNoise,
-        *(type(part) for part in (method, *method.modifiers)),
-    ]
-    there = Registry(replace(registry.sources, classes=tuple(dict.fromkeys(classes))))
+    known = registry.entries("method")
+    new: list[type[Plugin]] = [type(part) for part in (method, *method.modifiers) if part.name not in known]
+    classes: tuple[type[Plugin], ...] = (*registry.sources.classes, WhiteNoise, *new)
+    there = Registry(replace(registry.sources, classes=classes))
     plan = Plan(Request(methods=str(method), datasets=WhiteNoise.name, trials=TRIALS), there)
     records = (run or _in_processes)(list(plan), there)
     if any(record.status == NOT_APPLICABLE for record in records):

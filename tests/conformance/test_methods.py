@@ -397,7 +397,7 @@ MISTAKES = [
     (UsesGlobalNumpy, "global-random-state", "numpy.random"),
     (SeedsGlobalPython, "global-random-state", "the state of random changed"),
     (Peeks, "hidden-entries-change-nothing", "hidden entries filled with"),
-    (WritesIntoTheMask, "inputs-unmodified", "mask was changed"),
+    (WritesIntoTheMask, "inputs-unmodified", "cannot set WRITEABLE flag"),
     (ReportsVectors, "reports", "the estimate has shape (202,)"),
     (ReportsBackwards, "reports", "[2, 1]"),
     (ReportsText, "reports", "state is a str"),
