@@ -85,6 +85,7 @@ class Method(Plugin, ABC):
         conformance_dataset: spec of a dataset whose fields the conformance checks use in place of small
             made-up ones, for a method that is made for particular fields.
         has_uncertainty: whether :meth:`predict` returns a standard deviation.
+        derived_from: the registered class, for one that a modifier made of it; None for others.
     """
 
     uses_gpu: ClassVar[bool] = False
@@ -95,6 +96,7 @@ class Method(Plugin, ABC):
     has_uncertainty: ClassVar[bool] = False
     scale_equivariant: ClassVar[bool] = True
     conformance_dataset: ClassVar[str | None] = None
+    derived_from: ClassVar[type[Method] | None] = None
 
     modifiers: tuple[SerializeAsAny[Modifier], ...] = _PydanticField((), repr=False)
 

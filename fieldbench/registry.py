@@ -206,6 +206,7 @@ class Registry:
 
     def version(self, cls: type[Plugin]) -> str:
         """The identity of a class's numbers: distribution, version, and its revision or source hash."""
+        cls = getattr(cls, "derived_from", None) or cls
         source = next(
             (entry.source for kind in self._entries.values() for entry in kind.values() if entry.cls is cls),
             THIS_PROGRAM,
