@@ -17,8 +17,8 @@ from fieldbench_methods.scattered import Scattered, irregular, positions, scatte
 
 AxisScale: TypeAlias = tuple[Annotated[float, Field(gt=0)], ...] | None
 
-#: A scale is used only if it lowers the held-out error by so much; less may be chance.
-_WORTH = 0.1
+#: A scale is used only if it lowers the held-out error by this over the root of the number of judges: less may be chance.
+_CHANCE = 3.0
 #: A step of the search goes on only if it lowers the error by so much: where the error is flat, scales stay moderate.
 _STEP_WORTH = 0.02
 #: Positions whose held-out error decides.
@@ -113,7 +113,8 @@ def _learned(choices: Sequence[Scattered], predict: Predict, rng: np.random.Gene
 
     by_index = int(np.argmin([judge(index, equal) for index in range(len(choices))]))
     scale = search(lambda some: judge(by_index, some), len(equal), _OCTAVES, _STEP_WORTH)
-    worth = judge(by_index, scale) < (1 - _WORTH) * judge(by_index, equal)
+    chance = _CHANCE / sum(len(trial.judges) for trial in trials) ** 0.5
+    worth = judge(by_index, scale) < (1 - chance) * judge(by_index, equal)
     return Geometry(scale if worth else equal, bool(by_index))
 
 
