@@ -23,6 +23,8 @@ _CHANCE = 3.0
 _STEP_WORTH = 0.02
 #: Positions whose held-out error decides.
 _JUDGES = 600
+#: Observed positions that settings are chosen on, at most; of more, those in a box of the field.
+MOST_POINTS = 150_000
 #: With fewer observed positions nothing is learned.
 _FEWEST = 30
 #: One axis may be scaled against another by 2 to the power of this, at most.
@@ -101,7 +103,7 @@ def _learned(choices: Sequence[Scattered], predict: Predict, rng: np.random.Gene
     equal = (1.0,) * data.points.shape[1]
     if len(data.points) < _FEWEST or not len(data.targets):
         return Geometry(equal)
-    place = box(data.observed, data.missing, rng)
+    place = box(data.observed, data.missing, MOST_POINTS / len(data.points), rng)
     inside = np.zeros(data.observed.shape, dtype=bool)
     inside[place] = True
     some = inside[data.observed]

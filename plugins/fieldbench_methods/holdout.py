@@ -21,8 +21,8 @@ _BOX = 5
 _SCATTERED = 0.1
 #: Moved copies of the gaps.
 _COPIES = 5
-#: Observed positions that settings are chosen on, at most; more are cut to a box of the field.
-_MOST_POINTS = 150_000
+#: Boxes of a field among which the likeliest is taken.
+_BOXES = 8
 
 
 def hold_out(mask: Mask, share: float, rng: np.random.Generator, valid: Mask | None = None) -> Mask | None:
@@ -55,7 +55,15 @@ class Imitation:
     weight: float
 
 
-def imitations(observed: Mask, missing: Mask, most: int, rng: np.random.Generator) -> list[Imitation]:
+def imitations(
+    observed: Mask,
+    missing: Mask,
+    most: int,
+    rng: np.random.Generator,
+    valid: Mask | None = None,
+    *,
+    copies: int = _COPIES,
+) -> list[Imitation]:
     """Hold-outs in the two ways that gaps come: one by one, and as copies of the gaps themselves, moved elsewhere.
 
     How much each counts is told by the share of observed entries around a hidden one, which is that of single
@@ -65,35 +73,28 @@ def imitations(observed: Mask, missing: Mask, most: int, rng: np.random.Generato
         observed, missing: positions of either kind, boolean arrays of one shape.
         most: judges, at most.
         rng: chooses the judges and where the gaps are moved to.
+        valid: where the field exists, for :func:`hold_out`.
+        copies: how often the gaps are moved.
 
     Returns:
         None at all where fewer than two positions are observed.
     """
-    number = np.cumsum(observed.ravel()) - 1
-    count = int(observed.sum())
-    if count < 2:
+    number, count = np.cumsum(observed.ravel()) - 1, int(observed.sum())
+    single = hold_out(observed, min(0.2, most / max(count, 1)), rng, valid)
+    if single is None:
         return []
 
     def imitation(held: Mask, weight: float, judges: int) -> Imitation:
-        chosen = rng.permutation(np.flatnonzero(held.ravel()))[:judges]
-        kept = np.flatnonzero((observed & ~held).ravel())
-        return Imitation(number[kept], number[np.sort(chosen)], weight)
+        at = np.flatnonzero(held)
+        chosen = at if len(at) <= judges else np.sort(rng.choice(at, judges, replace=False))
+        return Imitation(number[np.flatnonzero(observed & ~held)], number[chosen], weight)
 
-    single = np.zeros(observed.size, dtype=bool)
-    single[rng.choice(np.flatnonzero(observed.ravel()), max(1, min(most, count // 5)), replace=False)] = True
-    single = single.reshape(observed.shape)
-    copies = [held for held in _moved(observed, missing, rng) if held.any() and 2 * held.sum() < count]
-    if not copies:
-        return [imitation(single, 1.0, most)]
-    gaps = _surroundings(observed, missing)
-    shallow = _surroundings(observed & ~single, single)
-    deep = float(np.mean([_surroundings(observed & ~held, held) for held in copies]))
-    weight = 0.0 if deep >= shallow else float(np.clip((shallow - gaps) / (shallow - deep), 0, 1))
+    moved = [held for held in _moved(observed, missing, copies, rng) if held.any() and 2 * held.sum() < count]
+    weight = _weight_of_moved(observed, missing, single, moved) if moved else 0.0
     if weight < _SCATTERED:
         return [imitation(single, 1.0, most)]
-    each = max(1, most // (len(copies) + 1))
-    moved = [imitation(held, weight / len(copies), each) for held in copies]
-    return [imitation(single, 1 - weight, each), *moved]
+    each = max(1, most // (len(moved) + 1))
+    return [imitation(single, 1 - weight, each), *(imitation(held, weight / len(moved), each) for held in moved)]
 
 
 def error(trials: Sequence[Imitation], points: FloatArray, values: FloatArray, predict: Predict) -> float:
@@ -106,29 +107,33 @@ def error(trials: Sequence[Imitation], points: FloatArray, values: FloatArray, p
     return float(np.exp(logarithm))
 
 
-def box(observed: Mask, missing: Mask, rng: np.random.Generator) -> tuple[slice, ...]:
-    """A box of the field small enough to choose settings on; of several, that with the field's share of gaps."""
-    count = int(observed.sum())
-    if count <= _MOST_POINTS:
+def box(observed: Mask, missing: Mask, part: float, rng: np.random.Generator) -> tuple[slice, ...]:
+    """A box with about this part of the field's entries; of several, that with the likeliest share of either kind."""
+    if part >= 1:
         return (slice(None),) * observed.ndim
-    part = (_MOST_POINTS / count) ** (1 / observed.ndim)
-    edges = np.maximum(1, np.round(part * np.array(observed.shape)).astype(int))
+    edges = np.maximum(1, np.round(part ** (1 / observed.ndim) * np.array(observed.shape)).astype(int))
+    wanted = np.array([observed.sum(), missing.sum()]) * part
 
     def drawn() -> tuple[slice, ...]:
         corner = rng.integers(np.array(observed.shape) - edges + 1)
         return tuple(slice(start, start + edge) for start, edge in zip(corner, edges, strict=True))
 
     def unlike(place: tuple[slice, ...]) -> float:
-        return abs(float(observed[place].sum()) / count - part**observed.ndim) + abs(
-            float(missing[place].sum()) / max(1, int(missing.sum())) - part**observed.ndim
-        )
+        return float(np.abs(np.array([observed[place].sum(), missing[place].sum()]) - wanted).sum())
 
-    return min((drawn() for _ in range(8)), key=unlike)
+    return min((drawn() for _ in range(_BOXES)), key=unlike)
 
 
-def _moved(observed: Mask, missing: Mask, rng: np.random.Generator) -> list[Mask]:
+def _weight_of_moved(observed: Mask, missing: Mask, single: Mask, moved: Sequence[Mask]) -> float:
+    """From 0, gaps are as single entries are, to 1, they are as deep as their moved copies."""
+    gaps, shallow = _surroundings(observed, missing), _surroundings(observed & ~single, single)
+    deep = float(np.mean([_surroundings(observed & ~held, held) for held in moved]))
+    return 0.0 if deep >= shallow else float(np.clip((shallow - gaps) / (shallow - deep), 0, 1))
+
+
+def _moved(observed: Mask, missing: Mask, copies: int, rng: np.random.Generator) -> list[Mask]:
     """The observed entries under copies of the gaps, each moved by a random number of steps along every axis."""
-    shifts = [[int(rng.integers(size)) for size in observed.shape] for _ in range(_COPIES)]
+    shifts = [[int(rng.integers(size)) for size in observed.shape] for _ in range(copies)]
     axes = tuple(range(observed.ndim))
     return [observed & np.roll(missing, shift, axes) for shift in shifts]
 

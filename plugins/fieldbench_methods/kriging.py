@@ -108,12 +108,13 @@ class Kriging(fieldbench.Method):
         self, choices: list[Scattered], values: FloatArray, seed: int, *, spread: bool
     ) -> tuple[Covariance, FloatArray, FloatArray]:
         """The same from near neighbours, with a covariance chosen on held-out positions."""
+        from fieldbench_methods.axis_scale import MOST_POINTS
         from fieldbench_methods.gaussian_process import varying
         from fieldbench_methods.holdout import box, imitations
         from fieldbench_methods.local_kriging import JUDGES, KERNELS, choose, predict, propose
 
         rng, data, tied = np.random.default_rng(seed), choices[0], self.axis_scale is not None
-        place = box(data.observed, data.missing, rng)
+        place = box(data.observed, data.missing, MOST_POINTS / len(data.points), rng)
         inside = np.zeros(data.observed.shape, dtype=bool)
         inside[place] = True
         some = inside[data.observed]
