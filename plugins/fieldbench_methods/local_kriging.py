@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -20,6 +21,8 @@ from fieldbench_methods.neighbourhood import systems
 
 #: Kernels to choose from. The smoother ones make ill-conditioned systems and win on few fields.
 KERNELS = ("exponential", "matern-3/2", "matern-5/2")
+#: Nugget that the fit starts from.
+_NUGGET = 1e-3
 #: Neighbours of each factor of the likelihood.
 _GIVEN = 30
 #: Positions whose held-out error decides.
@@ -37,7 +40,7 @@ def propose(
     *,
     tied: bool = False,
 ) -> list[Covariance]:
-    """Covariances of large likelihood on the short scales, and on all of them, and wider ones.
+    """For each kernel the covariance of largest likelihood on short and long scales together, and a wider one.
 
     Args:
         kernels: names of the correlation functions to try.
@@ -48,18 +51,17 @@ def propose(
     """
     extents = np.maximum(np.ptp(points, axis=0), 1.0)
     bounds = search_bounds(extents.max(keepdims=True) if tied else extents)
-    proposals = []
-    for levels in (1, vecchia.LEVELS):
-        lengths = np.maximum(0.05 * extents, 1.0)
-        for kernel in kernels:
-            start = np.log([*(lengths.max(keepdims=True) if tied else lengths), 1e-3])
-            # Which neighbours are near is a matter of the length scales, so the first fit is a guess.
-            for _ in range(2):
-                factors = vecchia.sample(points, values, np.exp(start[:-1]), most, _GIVEN, levels, rng, tied=tied)
-                start, _ = most_likely(lambda at: vecchia.likelihood(at, kernel, factors), [start], bounds)
-            lengths = np.exp(start[:-1])
-            ones = np.ones(values.shape[1])
-            proposals += [Covariance(kernel, wide * lengths, float(np.exp(start[-1])), ones) for wide in _WIDER]
+    ones, proposals = np.ones(values.shape[1]), []
+    lengths = np.maximum(0.05 * extents, 1.0)
+    lengths = lengths.max(keepdims=True) if tied else lengths
+    for kernel in kernels:
+        start = np.log([*lengths, _NUGGET])
+        # Which neighbours are near is a matter of the length scales, so the first fit is a guess.
+        for _ in range(2):
+            factors = vecchia.sample(points, values, np.exp(start[:-1]), most, _GIVEN, rng, tied=tied)
+            start, _ = most_likely(partial(vecchia.likelihood, kernel=kernel, factors=factors), [start], bounds)
+        lengths, nugget = np.exp(start[:-1]), float(np.exp(start[-1]))
+        proposals += [Covariance(kernel, wide * lengths, nugget, ones) for wide in _WIDER]
     return proposals
 
 

@@ -17,7 +17,7 @@ from fieldbench_methods.correlation import CORRELATIONS
 from fieldbench_methods.neighbourhood import nearest_points, tree_of
 
 #: Subsets that neighbours are sought in, each with a quarter of the points of the one before.
-LEVELS = 4
+_LEVELS = 4
 _BATCH_BYTES = 2**20
 
 
@@ -56,7 +56,6 @@ def sample(
     lengths: FloatArray,
     count: int,
     neighbours: int,
-    levels: int,
     rng: np.random.Generator,
     *,
     tied: bool = False,
@@ -70,12 +69,11 @@ def sample(
         lengths: of the metric of nearness.
         count: number of factors, at most.
         neighbours: of each factor, at most.
-        levels: number of subsets, the first being all points.
         rng: chooses points and subsets.
         tied: whether all axes have one length scale in common.
     """
     order = rng.permutation(len(points))
-    sizes = [len(points) // 4**level for level in range(levels)]
+    sizes = [len(points) // 4**level for level in range(_LEVELS)]
     sizes = [size for size in sizes if size > 2 * neighbours] or sizes[:1]
     batch = max(1, _BATCH_BYTES // (8 * neighbours**2))
     made = []
