@@ -43,7 +43,9 @@ from fieldbench.files import Wanted, read
 from fieldbench.registry import Registry
 from fieldbench.spec import split
 
-METHODS = "kriging,harmonic,biharmonic,thin-plate,rbf,idw,nearest,linear+slices,biharmonic+slices,thin-plate+slices,dineof"
+METHODS = (
+    "kriging,harmonic,biharmonic,thin-plate,rbf,idw,nearest,linear+slices,biharmonic+slices,thin-plate+slices,dineof"
+)
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,9 @@ def spectral(shape: tuple[int, ...], power: float, seed: int = 0) -> FloatArray:
     squares = np.zeros(waves.shape)
     for axis, size in enumerate(shape):
         frequencies = np.fft.rfftfreq(size) if axis == len(shape) - 1 else np.fft.fftfreq(size)
-        squares += np.expand_dims((frequencies * max(shape)) ** 2, [other for other in range(len(shape)) if other != axis])
+        squares += np.expand_dims(
+            (frequencies * max(shape)) ** 2, [other for other in range(len(shape)) if other != axis]
+        )
     squares.flat[0] = np.inf
     waves *= squares ** (-power / 2)
     field = np.fft.irfftn(waves, s=shape, axes=range(len(shape)))
@@ -151,7 +155,8 @@ def measure(case: str, method: str) -> str:
     seconds = time.process_time() - start
     error = math.sqrt(np.mean((estimate - made.truth)[made.judged] ** 2))
     missing = int((~np.isfinite(estimate[made.observation.existing])).sum())
-    return f"{error:.4f} {seconds:8.1f} s {_gibibytes():6.1f} GiB ({held:.1f} before){f' {missing} not filled' if missing else ''}"
+    unfilled = f" {missing} not filled" if missing else ""
+    return f"{error:#.3g} {seconds:8.1f} s {_gibibytes():6.1f} GiB ({held:.1f} before){unfilled}"
 
 
 def _gibibytes() -> float:

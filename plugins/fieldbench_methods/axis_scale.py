@@ -17,7 +17,8 @@ from fieldbench_methods.scattered import Scattered, irregular, positions, scatte
 
 AxisScale: TypeAlias = tuple[Annotated[float, Field(gt=0)], ...] | None
 
-#: A scale is used only if it lowers the held-out error by this over the root of the number of judges: less may be chance.
+#: A scale is used only if it lowers the held-out error by this over the root of the number of judges; less may be
+#: chance.
 _CHANCE = 3.0
 #: A step of the search goes on only if it lowers the error by so much: where the error is flat, scales stay moderate.
 _STEP_WORTH = 0.02

@@ -15,7 +15,9 @@ from fieldbench.sensing import Fibers, RandomEntries, is_fiber_mask
 #: Predictions (m, c) at targets (m, d), from values (n, c) at points (n, d).
 Predict: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
-#: Width, in grid steps, of the box around an entry whose observed share says how deep in a gap it lies.
+#: Copies of the gaps that leave less than the rest of the observed entries say nothing of gaps like the field's.
+_MOST_HIDDEN = 0.75
+#: Width, in grid steps, of the square around an entry whose observed share says how deep in a gap it lies.
 _BOX = 5
 #: Gaps whose surroundings are no emptier than this, between scattered entries (0) and moved gaps (1), are scattered.
 _SCATTERED = 0.1
@@ -89,7 +91,9 @@ def imitations(
         chosen = at if len(at) <= judges else np.sort(rng.choice(at, judges, replace=False))
         return Imitation(number[np.flatnonzero(observed & ~held)], number[chosen], weight)
 
-    moved = [held for held in _moved(observed, missing, copies, rng) if held.any() and 2 * held.sum() < count]
+    moved = [
+        held for held in _moved(observed, missing, copies, rng) if held.any() and held.sum() <= _MOST_HIDDEN * count
+    ]
     weight = _weight_of_moved(observed, missing, single, moved) if moved else 0.0
     if weight < _SCATTERED:
         return [imitation(single, 1.0, most)]
@@ -139,7 +143,10 @@ def _moved(observed: Mask, missing: Mask, copies: int, rng: np.random.Generator)
 
 
 def _surroundings(observed: Mask, entries: Mask) -> float:
-    """The mean share of observed entries in the box around these entries."""
+    """The mean share of observed entries around these entries, within the plane across an axis that has fewest."""
     from scipy.ndimage import uniform_filter
 
-    return float(uniform_filter(observed.astype(np.float32), _BOX, mode="constant")[entries].mean())
+    present = observed.astype(np.float32)
+    across = np.eye(observed.ndim, dtype=bool) if observed.ndim > 1 else [[False]]
+    sizes = [np.where(axis, 1, _BOX) for axis in across]
+    return float(np.min([uniform_filter(present, size, mode="constant")[entries] for size in sizes], axis=0).mean())

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fieldbench_methods.scattered import Scattered
 
 
-#: Variance of the noise over that of the field below which observed values are kept, where neighbours are used.
+#: Variance of the noise over that of a prediction below which observed values are kept, where neighbours are used.
 _SILENT = 1e-2
 
 
@@ -126,10 +126,10 @@ class Kriging(fieldbench.Method):
             proposals = propose(kernels, one.points[some], values[some][:, telling], self.fit, rng, tied=tied)
             judged.append(choose(proposals, trials, one.points[some], values[some], self.neighbours))
         best = min(range(len(judged)), key=lambda index: judged[index][1])
-        covariance, data = judged[best][0], choices[best]
+        (covariance, _, unknown), data = judged[best], choices[best]
         nugget = covariance.nugget
         # So little noise leaves an observed value as it is, and predicting them all would take as long again.
-        silent = nugget < _SILENT
+        silent = nugget < _SILENT * unknown
         targets = data.targets if silent else np.concatenate([data.points, data.targets])
         found, unexplained = predict(covariance, data.points, values, targets, self.neighbours, spread=spread)
         if silent:

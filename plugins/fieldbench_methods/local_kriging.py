@@ -21,8 +21,8 @@ from fieldbench_methods.neighbourhood import systems
 
 #: Kernels to choose from. The smoother ones make ill-conditioned systems and win on few fields.
 KERNELS = ("exponential", "matern-3/2", "matern-5/2")
-#: Nugget that the fit starts from.
-_NUGGET = 1e-3
+#: Length scales, in extents of the positions, and nuggets that the fit starts from.
+_STARTS = ((0.05, 1e-3), (0.2, 1e-2), (0.05, 1e-1))
 #: Neighbours of each factor of the likelihood.
 _GIVEN = 30
 #: Positions whose held-out error decides.
@@ -50,17 +50,18 @@ def propose(
         tied: whether all axes have one length scale in common.
     """
     extents = np.maximum(np.ptp(points, axis=0), 1.0)
-    bounds = search_bounds(extents.max(keepdims=True) if tied else extents)
+    largest = extents.max(keepdims=True) if tied else extents
+    bounds = search_bounds(largest)
     ones, proposals = np.ones(values.shape[1]), []
-    lengths = np.maximum(0.05 * extents, 1.0)
-    lengths = lengths.max(keepdims=True) if tied else lengths
     for kernel in kernels:
-        start = np.log([*lengths, _NUGGET])
-        # Which neighbours are near is a matter of the length scales, so the first fit is a guess.
-        for _ in range(2):
-            factors = vecchia.sample(points, values, np.exp(start[:-1]), most, _GIVEN, rng, tied=tied)
-            start, _ = most_likely(partial(vecchia.likelihood, kernel=kernel, factors=factors), [start], bounds)
-        lengths, nugget = np.exp(start[:-1]), float(np.exp(start[-1]))
+        starts = [np.log([*(share * largest), nugget]) for share, nugget in _STARTS]
+        # Which neighbours are near is a matter of the length scales, so the first fits are guesses.
+        for count in (most // 4, most):
+            lengths = np.exp(starts[0][:-1])
+            factors = vecchia.sample(points, values, lengths, count, _GIVEN, rng, tied=tied)
+            found, _ = most_likely(partial(vecchia.likelihood, kernel=kernel, factors=factors), starts, bounds)
+            starts = [found]
+        lengths, nugget = np.exp(found[:-1]), float(np.exp(found[-1]))
         proposals += [Covariance(kernel, wide * lengths, nugget, ones) for wide in _WIDER]
     return proposals
 
@@ -71,26 +72,37 @@ def choose(
     points: FloatArray,
     values: FloatArray,
     neighbours: int,
-) -> tuple[Covariance, float]:
-    """The proposal of least error at held-out positions, with the variances that its errors there have; the error."""
+) -> tuple[Covariance, float, float]:
+    """The proposal of least error at held-out positions, with the variances that its errors there have.
+
+    Returns:
+        The covariance, its error, and the mean variance of its predictions in the first trial, over the field's.
+    """
 
     def judged(covariance: Covariance) -> float:
         return error(trials, points, values, lambda *scene: predict(covariance, *scene, neighbours, spread=False)[0])
 
     errors = [judged(covariance) for covariance in proposals]
     best = proposals[int(np.argmin(errors))]
-    variances = np.zeros(values.shape[1])
+    variances, unknown = np.zeros(values.shape[1]), []
     for trial in trials:
         estimate, unexplained = predict(
             best, points[trial.kept], values[trial.kept], points[trial.judges], neighbours, spread=True
         )
         squares = (estimate - values[trial.judges]) ** 2
+        unknown.append(float(unexplained.mean()))
         variances += trial.weight * (squares / (unexplained + best.nugget)[:, np.newaxis]).mean(axis=0)
-    return replace(best, variances=variances), min(errors)
+    return replace(best, variances=variances), min(errors), unknown[0]
 
 
 def predict(
-    covariance: Covariance, points: FloatArray, values: FloatArray, targets: FloatArray, neighbours: int, *, spread: bool
+    covariance: Covariance,
+    points: FloatArray,
+    values: FloatArray,
+    targets: FloatArray,
+    neighbours: int,
+    *,
+    spread: bool,
 ) -> tuple[FloatArray, FloatArray]:
     """Ordinary kriging of each target from its nearest points in length scales.
 

@@ -54,7 +54,9 @@ class Multigrid:
             long = np.array(shape) > 4
             strong = long & (strengths >= _STRONG * strengths[long].max(initial=0.0))
             for halved in (strong, long):
-                factors = [_spline(size, bends) if half else _same(size) for size, half in zip(shape, halved, strict=True)]
+                factors = [
+                    _spline(size, bends) if half else _same(size) for size, half in zip(shape, halved, strict=True)
+                ]
                 prolongation = reduce(_kron, factors)[at]
                 used = np.diff(prolongation.tocsc().indptr) > 0
                 if used.sum() < _WORTH * matrix.shape[0]:
@@ -131,7 +133,10 @@ def _spline(size: int, cubic: bool) -> Any:
     reach = len(stencil) // 2
     centres = np.arange(0 if not cubic else -2, size + reach, 2)
     rows = centres[:, np.newaxis] + np.arange(-reach, reach + 1)
-    columns, values = np.broadcast_to(np.arange(len(centres))[:, np.newaxis], rows.shape), np.broadcast_to(stencil, rows.shape)
+    columns, values = (
+        np.broadcast_to(np.arange(len(centres))[:, np.newaxis], rows.shape),
+        np.broadcast_to(stencil, rows.shape),
+    )
     inside = (rows >= 0) & (rows < size)
     made = sparse.csr_array((values[inside], (rows[inside], columns[inside])), shape=(size, len(centres)))
     return made[:, np.flatnonzero(np.asarray(made.sum(axis=0)).ravel())]

@@ -55,17 +55,13 @@ class Slices(Modifier):
 class _Sliced(Method):
     """What a method becomes; the class of the method itself comes second among the bases."""
 
-    def complete(
-        self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report
-    ) -> FloatArray:
+    def complete(self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report) -> FloatArray:
         method, axis = self._plain(), self._slices.of(observation)
         return _assembled(
             observation,
             axis,
             {
-                index: as_field_array(
-                    method.complete(part, seed=seed, device=device, report=fieldbench.Silent())
-                )
+                index: as_field_array(method.complete(part, seed=seed, device=device, report=fieldbench.Silent()))
                 for index, part in _slices_of(observation, axis)
             },
         )

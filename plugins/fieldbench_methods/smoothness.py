@@ -78,9 +78,7 @@ class Energy:
         return (plate + _TIE_BREAK * membrane).tocsr()
 
 
-def minimise(
-    energy: Energy, scale: Sequence[float], existing: Mask, observed: Mask, values: FloatArray
-) -> FloatArray:
+def minimise(energy: Energy, scale: Sequence[float], existing: Mask, observed: Mask, values: FloatArray) -> FloatArray:
     """The minimiser of an energy with the observed positions fixed.
 
     Small systems are factorised, once for all columns; elsewhere factors would fill the memory, and each column is
