@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import fieldbench
 from fieldbench.field import FloatArray, Observation
+from fieldbench.sensing import is_fiber_mask
 from fieldbench_methods.axis_scale import AxisScale, axis_scale_parameter, check_axis_scale
 
 #: GiB that are worth asking for.
@@ -24,7 +25,10 @@ class _Inpainting(fieldbench.Method):
         check_axis_scale(self.axis_scale, shape)
 
     def applicable(self, observation: Observation) -> str | None:
-        entries = int(observation.existing.sum())
+        # Whole fibers are one position each.
+        existing = observation.existing
+        in_fibers = observation.ndim > 1 and is_fiber_mask(observation.mask, observation.valid)
+        entries = int((existing.any(axis=-1) if in_fibers else existing).sum())
         memory = self.memory * entries / 2**30
         if memory > _MOST_MEMORY:
             return (

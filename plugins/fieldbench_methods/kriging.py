@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -47,7 +48,7 @@ class Kriging(fieldbench.Method):
     neighbours: int = fieldbench.parameter(64, "nearest observed positions used beyond that", ge=8)
     axis_scale: AxisScale = axis_scale_parameter("none = one length scale an axis, of largest likelihood")
 
-    def check_shape(self, shape: tuple[int, ...]) -> None:
+    def check_shape(self, shape: Sequence[int]) -> None:
         check_axis_scale(self.axis_scale, shape)
 
     def complete(self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report) -> FloatArray:

@@ -80,7 +80,9 @@ def choose(
     """
 
     def judged(covariance: Covariance) -> float:
-        return error(trials, points, values, lambda *scene: predict(covariance, *scene, neighbours, spread=False)[0])
+        return error(
+            trials, points, values, lambda near, at, to: predict(covariance, near, at, to, neighbours, spread=False)[0]
+        )
 
     errors = [judged(covariance) for covariance in proposals]
     best = proposals[int(np.argmin(errors))]

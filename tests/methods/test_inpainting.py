@@ -119,7 +119,7 @@ def test_a_field_too_large_for_the_memory_is_refused_before_it_begins():
     observation = Observation(np.zeros((1, 1, 1)), np.ones((1, 1, 1), dtype=bool))
     assert Biharmonic().applicable(observation) is None
     mask = np.zeros((300, 300, 300), dtype=bool)
-    mask[0] = True
+    mask[::2, ::3, ::5] = True
     reason = Biharmonic().applicable(Observation(np.zeros(mask.shape, dtype=np.float32), mask))
     assert "GiB for 27,000,000 entries" in reason
     assert "thin-plate" in reason

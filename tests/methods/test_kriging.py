@@ -193,6 +193,16 @@ def test_local_kriging_approaches_the_exact_one():
     assert np.sqrt(np.mean((exact - local) ** 2)) < 0.02 * np.std(exact)
 
 
+def test_near_neighbours_move_a_prediction_by_far_less_than_it_is_off():
+    rng, grid = np.random.default_rng(7), np.indices((11, 11, 11)).reshape(3, -1).T.astype(float)
+    covariance = Covariance("matern-3/2", np.array([3.0, 4.0, 5.0]), 1e-6, np.ones(1))
+    field = np.linalg.cholesky(covariance.correlate(grid, grid) + 1e-6 * np.eye(1331)) @ rng.normal(size=(1331, 1))
+    at = rng.random(1331) < 0.25
+    exact, _ = predict(covariance, grid[at], field[at], grid[~at], spread=False)
+    local, _ = local_kriging.predict(covariance, grid[at], field[at], grid[~at], 64, spread=False)
+    assert 0 < np.linalg.norm(exact - local) < np.linalg.norm(exact - field[~at]) / 4
+
+
 def test_fibers_share_geometry_in_the_log_domain():
     power = 10 ** (smooth((9, 8, 4)) - 4)
     mask = np.zeros(power.shape, dtype=bool)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tracemalloc
-from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from scipy.special import xlogy
 
 from fieldbench import Axis, Observation, Silent
 from fieldbench_methods import polyharmonic
-from fieldbench_methods.kriging import Kriging
 from fieldbench_methods.polyharmonic import choose, leave_one_out, predict
 from fieldbench_methods.splines import RadialBasis, ThinPlate
 
@@ -39,7 +37,8 @@ def test_thin_plate_is_scipys(shape, smoothing):
     observation = observe(smooth(shape))
     spline = RBFInterpolator(observation.indices, observation.observed, kernel="thin_plate_spline", smoothing=smoothing)
     expected = spline(np.indices(shape).reshape(len(shape), -1).T.astype(float)).reshape(shape)
-    np.testing.assert_allclose(complete(ThinPlate(smoothing=smoothing), observation), expected, atol=1e-8)
+    method = ThinPlate(smoothing=smoothing, axis_scale=(1.0,) * len(shape))
+    np.testing.assert_allclose(complete(method, observation), expected, atol=1e-8)
 
 
 @pytest.mark.parametrize("kernel", ["linear", "thin_plate_spline", "cubic"])
@@ -236,12 +235,11 @@ def test_a_local_spline_is_as_near_to_that_of_all_points_as_its_power_function_a
         assert 0 < difference <= power * seminorm
 
 
-@pytest.mark.parametrize("method", [ThinPlate, partial(Kriging, fit=200)])
-def test_the_local_approximation_moves_the_estimate_by_far_less_than_it_is_off(method):
+def test_the_local_approximation_moves_the_estimate_by_far_less_than_it_is_off():
     """An approximation does no harm if what it changes is small beside the distance to the truth."""
     shape = (11, 11, 11)
     field = rough(np.indices(shape).reshape(3, -1).T).reshape(shape)
     observation = observe(field, rate=0.25, seed=7)
-    exact, local = (complete(method(exact=most), observation) for most in (4000, 1))
+    exact, local = (complete(ThinPlate(exact=most), observation) for most in (4000, 1))
     moved, off = (np.linalg.norm(one[~observation.mask]) for one in (exact - local, exact - field))
     assert 0 < moved < off / 4
