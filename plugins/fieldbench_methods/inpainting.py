@@ -10,13 +10,15 @@ from fieldbench.field import FloatArray, Observation
 from fieldbench.sensing import is_fiber_mask
 from fieldbench_methods.axis_scale import AxisScale, axis_scale_parameter, check_axis_scale
 
+#: Of one entry of the grid, land included, in bytes.
+_GRID_MEMORY = 100
 #: GiB that are worth asking for.
 _MOST_MEMORY = 6.0
 
 
 class _Inpainting(fieldbench.Method):
     bends: ClassVar[bool]
-    #: Of one entry where the field exists, in bytes, measured on fields of three dimensions.
+    #: Of one entry where the field exists, in bytes, measured on cubes of 100 and 200 entries an edge.
     memory: ClassVar[int]
 
     axis_scale: AxisScale = axis_scale_parameter()
@@ -28,8 +30,9 @@ class _Inpainting(fieldbench.Method):
         # Whole fibers are one position each.
         existing = observation.existing
         in_fibers = observation.ndim > 1 and is_fiber_mask(observation.mask, observation.valid)
-        entries = int((existing.any(axis=-1) if in_fibers else existing).sum())
-        memory = self.memory * entries / 2**30
+        existing = existing.any(axis=-1) if in_fibers else existing
+        entries = int(existing.sum())
+        memory = (self.memory * entries + _GRID_MEMORY * existing.size) / 2**30
         if memory > _MOST_MEMORY:
             return (
                 f"{self.name} would need about {memory:.0f} GiB for {entries:,} entries; take {self.name}+slices, "
@@ -53,7 +56,7 @@ class Harmonic(_Inpainting):
     name = "harmonic"
     revision = "3"
     bends: ClassVar[bool] = False
-    memory: ClassVar[int] = 700
+    memory: ClassVar[int] = 750
 
 
 class Biharmonic(_Inpainting):
@@ -66,4 +69,4 @@ class Biharmonic(_Inpainting):
     name = "biharmonic"
     revision = "3"
     bends: ClassVar[bool] = True
-    memory: ClassVar[int] = 2800
+    memory: ClassVar[int] = 3500

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Variance of the noise over that of a prediction below which observed values are kept, where neighbours are used.
 _SILENT = 1e-2
+#: A nugget so small is there to make systems well-conditioned.
+_ROUNDING = 1e-7
 
 
 class Kriging(fieldbench.Method):
@@ -130,7 +132,7 @@ class Kriging(fieldbench.Method):
         (covariance, _, unknown), data = judged[best], choices[best]
         nugget = covariance.nugget
         # So little noise leaves an observed value as it is, and predicting them all would take as long again.
-        silent = nugget < _SILENT * unknown
+        silent = nugget < max(_SILENT * unknown, _ROUNDING)
         targets = data.targets if silent else np.concatenate([data.points, data.targets])
         found, unexplained = predict(covariance, data.points, values, targets, self.neighbours, spread=spread)
         if silent:
