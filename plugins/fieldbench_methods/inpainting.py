@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+import numpy as np
+
 import fieldbench
 from fieldbench.field import FloatArray, Observation
 from fieldbench.sensing import is_fiber_mask
@@ -30,9 +32,9 @@ class _Inpainting(fieldbench.Method):
         # Whole fibers are one position each.
         existing = observation.existing
         in_fibers = observation.ndim > 1 and is_fiber_mask(observation.mask, observation.valid)
-        existing = existing.any(axis=-1) if in_fibers else existing
-        entries = int(existing.sum())
-        memory = (self.memory * entries + _GRID_MEMORY * existing.size) / 2**30
+        positions = np.asarray(existing.any(axis=-1)) if in_fibers else existing
+        entries = int(positions.sum())
+        memory = (self.memory * entries + _GRID_MEMORY * positions.size) / 2**30
         if memory > _MOST_MEMORY:
             return (
                 f"{self.name} would need about {memory:.0f} GiB for {entries:,} entries; take {self.name}+slices, "
