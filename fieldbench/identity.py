@@ -16,7 +16,7 @@ from fieldbench.method import Method
 from fieldbench.modules import Unidentified
 from fieldbench.plugin import Plugin
 from fieldbench.records import Cell
-from fieldbench.registry import KINDS, Registry
+from fieldbench.registry import KINDS, Registry, asked_here
 from fieldbench.selection import Selection
 from fieldbench.sources import THIS_PROGRAM, travels_by_value
 
@@ -30,12 +30,7 @@ _said: set[str] = set()
 _codes: WeakKeyDictionary[Registry, Code] = WeakKeyDictionary()
 
 
-def _fingerprint(plugin: Any) -> str:
-    text: str = plugin.fingerprint()
-    return text
-
-
-def cell_identity(registry: Registry, cell: Cell, fingerprint: Callable[[Any], str] = _fingerprint) -> str:
+def cell_identity(registry: Registry, cell: Cell, fingerprint: Callable[[Any], str] = asked_here) -> str:
     """16 hex digits that are equal where all parameters, code and data behind a cell are.
 
     Args:
@@ -56,7 +51,7 @@ def cell_identity(registry: Registry, cell: Cell, fingerprint: Callable[[Any], s
         return ""
 
 
-def identified(registry: Registry, cell: Cell, fingerprint: Callable[[Any], str] = _fingerprint) -> str:
+def identified(registry: Registry, cell: Cell, fingerprint: Callable[[Any], str] = asked_here) -> str:
     """What :func:`cell_identity` gives.
 
     Raises:

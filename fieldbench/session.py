@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol, TypeAlias
 
 import pydantic
 
@@ -34,9 +34,6 @@ from fieldbench.store.merge import joined_facts
 from fieldbench.store.merge import reuse as take_from_others
 from fieldbench.store.run import RunStore, check_folder, read_rows
 from fieldbench.store.secret import forget, keep, label, new_seed, secrets_of
-
-if TYPE_CHECKING:
-    pass
 
 #: What a method, dataset, ... can be given as: a spec, an object, or a class (its default parameters).
 Named: TypeAlias = str | Plugin | type[Plugin]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -144,8 +145,6 @@ def copy_fields(run: Path, key: str, target: Path) -> None:
 
 
 def _is_plain(file: int) -> bool:
-    import stat
-
     return stat.S_ISREG(os.fstat(file).st_mode)
 
 

@@ -7,6 +7,7 @@ by a kill; it does not count either, and that is no damage.
 
 from __future__ import annotations
 
+import io
 import logging
 from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
@@ -164,8 +165,6 @@ def opened(file: Path) -> IO[bytes]:
             raise RequestError(f"{file} is no file; a run keeps its records there")
         return file.open("rb", buffering=1 << 20)
     except FileNotFoundError:
-        import io
-
         return io.BytesIO()
     except OSError as error:
         raise RequestError(f"{file} cannot be read: {error.strerror}") from None
