@@ -11,58 +11,86 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fieldbench.completion.data import CompletedData, complete
+    from fieldbench.datafile import DataPath, expanded, folder_files, located
     from fieldbench.dataset import Dataset
     from fieldbench.errors import DataUnavailable, FieldbenchError, RequestError
-    from fieldbench.field import Axis, Field, Observation
+    from fieldbench.field import Axis, Field, FloatArray, Mask, Observation
+    from fieldbench.files import SUFFIXES, Selector, read
+    from fieldbench.gap_holdout import withhold_like_gaps
     from fieldbench.hookspecs import API_VERSION, hookimpl
-    from fieldbench.method import Method, Modifier, Report, Silent
+    from fieldbench.method import Method, Modifier, NullReport, PriorTraining, Report, TrainingProgress
     from fieldbench.metric import Metric
     from fieldbench.noise import Noise
     from fieldbench.plugin import Plugin, parameter
+    from fieldbench.registry import make
     from fieldbench.results import Results
-    from fieldbench.sensing import Sampler
+    from fieldbench.sampler import Fibers, RandomEntries, Sampler, is_fiber_mask, observe
     from fieldbench.session import run
+    from fieldbench.spec import Value
 
     __version__: str
 
 __all__ = [
     "API_VERSION",
+    "SUFFIXES",
     "Axis",
     "CompletedData",
+    "DataPath",
     "DataUnavailable",
     "Dataset",
+    "Fibers",
     "Field",
     "FieldbenchError",
+    "FloatArray",
+    "Mask",
     "Method",
     "Metric",
     "Modifier",
     "Noise",
+    "NullReport",
     "Observation",
     "Plugin",
+    "PriorTraining",
+    "RandomEntries",
     "Report",
     "RequestError",
     "Results",
     "Sampler",
-    "Silent",
+    "Selector",
+    "TrainingProgress",
+    "Value",
     "complete",
+    "expanded",
+    "folder_files",
     "hookimpl",
+    "is_fiber_mask",
+    "located",
+    "make",
+    "observe",
     "parameter",
+    "read",
     "run",
+    "withhold_like_gaps",
 ]
 
 _HOMES = {
     "completion.data": ["CompletedData", "complete"],
+    "datafile": ["DataPath", "expanded", "folder_files", "located"],
     "dataset": ["Dataset"],
     "errors": ["DataUnavailable", "FieldbenchError", "RequestError"],
-    "field": ["Axis", "Field", "Observation"],
+    "field": ["Axis", "Field", "FloatArray", "Mask", "Observation"],
+    "files": ["SUFFIXES", "Selector", "read"],
+    "gap_holdout": ["withhold_like_gaps"],
     "hookspecs": ["API_VERSION", "hookimpl"],
-    "method": ["Method", "Modifier", "Report", "Silent"],
+    "method": ["Method", "Modifier", "NullReport", "PriorTraining", "Report", "TrainingProgress"],
     "metric": ["Metric"],
     "noise": ["Noise"],
     "plugin": ["Plugin", "parameter"],
-    "sensing": ["Sampler"],
+    "registry": ["make"],
+    "sampler": ["Fibers", "RandomEntries", "Sampler", "is_fiber_mask", "observe"],
     "results": ["Results"],
     "session": ["run"],
+    "spec": ["Value"],
 }
 
 
@@ -70,7 +98,7 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         from importlib.metadata import version
 
-        return version("fieldbench")
+        return version("fieldbench-completion")
     for home, names in _HOMES.items():
         if name in names:
             value = getattr(import_module(f"fieldbench.{home}"), name)

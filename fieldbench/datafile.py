@@ -18,10 +18,21 @@ from typing import Annotated, TypeAlias
 from pydantic import AfterValidator
 
 from fieldbench.errors import DataUnavailable, RequestError
-from fieldbench.paths import expanded
 
 _REFERENCE = re.compile(r"[\w.-]+#[0-9a-f]{12}\Z")
 _locations: dict[str, Path] = {}
+
+
+def expanded(text: str) -> Path:
+    """The path with the home folder in place of ``~`` or ``~user``.
+
+    Raises:
+        RequestError: if there is no such user, or this one has no home folder.
+    """
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise RequestError(f"{text!r}: {Path(text).parts[0]} is nobody's home folder; write the path in full") from None
 
 
 def reference(text: str) -> str:

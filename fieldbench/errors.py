@@ -48,9 +48,9 @@ def how_to_install(extra: str) -> str:
     """What to do about a library that is missing; fieldbench is installed from its checkout.
 
     >>> how_to_install("plots")
-    "install the extra fieldbench[plots]: pip install '.[plots]' in a checkout of fieldbench"
+    "install the extra fieldbench-completion[plots]: pip install '.[plots]' in a checkout of fieldbench"
     """
-    return f"install the extra fieldbench[{extra}]: pip install '.[{extra}]' in a checkout of fieldbench"
+    return f"install the extra fieldbench-completion[{extra}]: pip install '.[{extra}]' in a checkout of fieldbench"
 
 
 #: A line that says more than this says it no better, and it is printed and kept for every trial.

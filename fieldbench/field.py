@@ -69,11 +69,11 @@ class Field:
         axes: one :class:`Axis` for each dimension of ``values``.
         unit: unit of the values, such as ``"m/s"``.
         quantity: what is measured, such as ``"sound speed anomaly"``.
-        valid: boolean array, True where the field exists (False on land or inside buildings), or None
-            where it exists everywhere.
+        valid: boolean array, True where the field exists (False on land or inside buildings); where None is
+            given it exists everywhere.
         log_floor: for a positive quantity that varies over decades (radio power), the value added before
             taking logarithms; None for a quantity that is compared on its linear scale.
-        known: facts about the field that its dataset gives to methods, such as the number of emitters.
+        metadata: numbers about the field that its dataset gives to methods, such as the number of emitters.
 
     Raises:
         ValueError: if shapes disagree, the field exists nowhere, or a valid entry is NaN or infinite.
@@ -83,16 +83,16 @@ class Field:
     axes: tuple[Axis, ...] = ()
     unit: str = ""
     quantity: str = ""
-    valid: Mask | None = None
+    valid: Mask = None  # type: ignore[assignment]  # a boolean array of the field's shape once it is made
     log_floor: float | None = None
-    known: Mapping[str, float] = field(default_factory=dict)
+    metadata: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         values = _frozen_floats(self.values)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "axes", _checked_axes(self.axes, values.shape))
         object.__setattr__(self, "valid", _checked_valid(self.valid, values.shape))
-        present = values if self.valid is None else values[self.valid]
+        present = values[self.valid]
         if not np.isfinite(present).all():
             count = int((~np.isfinite(present)).sum())
             raise ValueError(
@@ -103,21 +103,16 @@ class Field:
     def shape(self) -> tuple[int, ...]:
         return self.values.shape
 
-    @property
-    def existing(self) -> Mask:
-        """Boolean array, True where the field exists."""
-        return np.ones(self.shape, dtype=bool) if self.valid is None else self.valid
-
 
 @dataclass(frozen=True, eq=False)
 class Observation:
     """What a method may see: values at observed entries, and where they are.
 
     Attributes:
-        values: array of the field's shape; hidden entries are NaN, so that using them is noticed. Whatever
+        values: array of the field's shape; unobserved entries are NaN, so that using them is noticed. Whatever
             is given there is replaced by NaN.
         mask: boolean array of the same shape, True = observed.
-        axes, unit, quantity, valid, log_floor, known: as in :class:`Field`.
+        axes, unit, quantity, valid, log_floor, metadata: as in :class:`Field`.
 
     Raises:
         ValueError: if shapes disagree, the mask is not boolean, nothing is observed, or an observed
@@ -129,9 +124,9 @@ class Observation:
     axes: tuple[Axis, ...] = ()
     unit: str = ""
     quantity: str = ""
-    valid: Mask | None = None
+    valid: Mask = None  # type: ignore[assignment]  # a boolean array of the field's shape once it is made
     log_floor: float | None = None
-    known: Mapping[str, float] = field(default_factory=dict)
+    metadata: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         values, mask = _frozen_floats(self.values), np.array(self.mask)
@@ -142,9 +137,9 @@ class Observation:
         if not mask.any():
             raise ValueError("no entry is observed; a method needs at least one")
         if not np.isfinite(values[mask]).all():
-            raise ValueError("an observed entry is NaN or infinite; mark it as hidden instead")
+            raise ValueError("an observed entry is NaN or infinite; mark it as unobserved instead")
         valid = _checked_valid(self.valid, values.shape)
-        if valid is not None and (mask & ~valid).any():
+        if (mask & ~valid).any():
             raise ValueError("an entry is observed where the field does not exist (valid is False)")
         if not np.isnan(values[~mask]).all():
             values = _frozen_floats(np.where(mask, values, np.nan))
@@ -161,11 +156,6 @@ class Observation:
     def ndim(self) -> int:
         return self.values.ndim
 
-    @property
-    def existing(self) -> Mask:
-        """Boolean array, True where the field exists."""
-        return np.ones(self.shape, dtype=bool) if self.valid is None else self.valid
-
     @cached_property
     def observed(self) -> FloatArray:
         """The observed values as a vector of length n, in C order of their indices."""
@@ -178,16 +168,15 @@ class Observation:
 
     @property
     def rate(self) -> float:
-        """The share of existing entries that is observed."""
-        total = self.mask.size if self.valid is None else int(self.valid.sum())
-        return float(self.mask.sum() / total)
+        """The share of valid entries that is observed."""
+        return float(self.mask.sum() / self.valid.sum())
 
     def filled(self, fill: float = 0.0) -> FloatArray:
-        """A writable copy of the values with ``fill`` at every hidden entry."""
+        """A writable copy of the values with ``fill`` at every unobserved entry."""
         return np.where(self.mask, self.values, fill)
 
     def without(self, withheld: Mask) -> Observation:
-        """The same observation with the entries of ``withheld`` (True = withheld) hidden as well."""
+        """The same observation with the entries of ``withheld`` (True = withheld) unobserved as well."""
         return self.replaced(self.values, self.mask & ~withheld)
 
     def replaced(self, values: ArrayLike, mask: Mask | None = None) -> Observation:
@@ -223,10 +212,8 @@ def _checked_axes(axes: Sequence[Axis], shape: tuple[int, ...]) -> tuple[Axis, .
     return axes
 
 
-def _checked_valid(valid: ArrayLike | None, shape: tuple[int, ...]) -> Mask | None:
-    if valid is None:
-        return None
-    array = np.array(valid)
+def _checked_valid(valid: ArrayLike | None, shape: tuple[int, ...]) -> Mask:
+    array = np.ones(shape, dtype=bool) if valid is None else np.array(valid)
     if array.dtype != np.bool_ or array.shape != shape:
         raise ValueError(f"valid must be a boolean array of shape {shape}")
     if not array.any():

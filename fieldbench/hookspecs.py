@@ -16,11 +16,14 @@ if TYPE_CHECKING:
     from fieldbench.method import Method, Modifier
     from fieldbench.metric import Metric
     from fieldbench.noise import Noise
-    from fieldbench.sensing import Sampler
+    from fieldbench.sampler import Sampler
 
 #: Version of the plugin interface. A plugin module may say which it was written for with
 #: ``FIELDBENCH_API = 1``; another number than this one is reported as a broken plugin.
 API_VERSION = 1
+
+#: The distribution; the package that is imported, the command and the hooks are called fieldbench.
+DISTRIBUTION = "fieldbench-completion"
 
 PROJECT = "fieldbench"
 

@@ -22,14 +22,14 @@ import pydantic
 from fieldbench import datafile, hookspecs
 from fieldbench.dataset import Dataset
 from fieldbench.errors import FieldbenchError, RequestError, as_reason, complaint, nearest, one_line
-from fieldbench.foreign import CtrlC, foreign_code
 from fieldbench.method import Method, Modifier
 from fieldbench.metric import Metric
 from fieldbench.noise import Noise
 from fieldbench.plugin import Plugin
+from fieldbench.plugin_code import CtrlC, plugin_code
 from fieldbench.records import NAMES as RESERVED
+from fieldbench.sampler import Sampler
 from fieldbench.selection import RULES, Selection
-from fieldbench.sensing import Sampler
 from fieldbench.sources import (
     ENTRY_POINT_GROUP,
     FILE_MODULE,
@@ -55,6 +55,32 @@ KINDS: dict[str, tuple[type[Plugin], ...]] = {
 }
 
 P = TypeVar("P", bound=Plugin)
+
+
+def make(text: str, kind: str | None = None) -> Plugin:
+    """The plugin that a spec describes, of whatever kind has its name.
+
+    >>> str(make("thin-plate")), str(make("gaussian[sigma=0.3]"))
+    ('thin-plate', 'gaussian[sigma=0.3]')
+
+    Args:
+        text: a spec, as on the command line; methods with their modifiers.
+        kind: ``method``, ``dataset``, ``noise``, ``sampler`` or ``metric``, where several have the name.
+
+    Raises:
+        RequestError: if there is no plugin of that name, several kinds have one, or a parameter is wrong.
+    """
+    registry, name = Registry(), parse(text)[0].name
+    found = [key for key in KINDS if name in registry.entries(key)] if kind is None else [kind]
+    if kind is not None and kind not in KINDS:
+        raise RequestError(f"unknown kind {kind!r}{nearest(kind, KINDS)}")
+    if len(found) > 1:
+        raise RequestError(f"{name!r} is a {' and a '.join(found)}; say which by kind={found[0]!r}")
+    if not found:
+        names = [key for item in KINDS for key in registry.entries(item)]
+        raise RequestError(f"there is no plugin {name!r}{nearest(name, names)}")
+    plugin: Plugin = getattr(registry, found[0])(text)
+    return plugin
 
 
 def asked_here(plugin: Plugin) -> str:
@@ -111,8 +137,6 @@ class Registry:
         self._duplicates: dict[tuple[str, str], tuple[Entry, Entry]] = {}
         self._left_out: set[str] = set()
         self._files: dict[Path, tuple[str, str, str]] = {}
-        self._manager = pluggy.PluginManager(hookspecs.PROJECT)
-        self._manager.add_hookspecs(hookspecs)
         self._load_entry_points()
         for path in self.sources.files:
             self._load_path(Path(path))
@@ -245,7 +269,7 @@ class Registry:
             (_distribution_source(point), point) for point in importlib.metadata.entry_points(group=ENTRY_POINT_GROUP)
         ]
         # The project's own come first, so that no other package can take their place.
-        for source, point in sorted(points, key=lambda pair: pair[0].label != hookspecs.PROJECT):
+        for source, point in sorted(points, key=lambda pair: pair[0].label != hookspecs.DISTRIBUTION):
             if self._is_blocked(point.name, source.label):
                 continue
             if point.name in seen:
@@ -257,7 +281,7 @@ class Registry:
                 continue
             seen[point.name] = source
             try:
-                with foreign_code():
+                with plugin_code():
                     self._register(point.load(), point.name, source)
             except CtrlC:
                 raise
@@ -284,7 +308,7 @@ class Registry:
         name = f"{FILE_MODULE}{stem}_{hashlib.sha256(os.fsencode(file)).hexdigest()[:8]}"
         self._files[file.resolve()] = (name, str(file), source.version)
         try:
-            with foreign_code():
+            with plugin_code():
                 self._register(_import_file(name, file), file.stem, source)
         except CtrlC:
             raise
@@ -318,25 +342,23 @@ class Registry:
             reason = f"it has no hook; define one of {', '.join(hooks)} and mark it with @fieldbench.hookimpl"
             self._break(name, source, reason)
             return
-        for key, function in marked.items():
-            wanted = _required_arguments(function)
-            if wanted:
-                self._break(name, source, f"{key} asks for {', '.join(wanted)}; the hook has no arguments")
-                return
         plugin = ModuleType(name)
         vars(plugin).update(marked)
+        # A manager of its own for each plugin: one that raises in a hook takes no other's classes along.
+        manager = pluggy.PluginManager(hookspecs.PROJECT)
+        manager.add_hookspecs(hookspecs)
         try:
-            self._manager.register(plugin, name=f"{name} ({source.label})")
-        except Exception:
-            if self._manager.is_registered(plugin):
-                self._manager.unregister(plugin)
-            raise
-        for key, function in marked.items():
-            self._collect(function, key, hooks[key], source, name)
+            manager.register(plugin, name)
+        except pluggy.PluginValidationError as error:
+            about, *_, reason = str(error).strip().splitlines()
+            self._break(name, source, f"{about}: {reason}", traceback.format_exc())
+            return
+        for key in marked:
+            self._collect(getattr(manager.hook, key), key, hooks[key], source, name)
 
-    def _collect(self, implementation: Callable[[], Any], hook: str, kind: str, source: Source, plugin: str) -> None:
+    def _collect(self, call: Callable[[], list[Any]], hook: str, kind: str, source: Source, plugin: str) -> None:
         try:
-            returned = implementation()
+            returned = next(iter(call()), None)  # pluggy leaves None out
         except CtrlC:
             raise
         except BaseException as error:
@@ -430,7 +452,7 @@ def validated(cls: type[P], part: Part, text: str) -> P:
         RequestError: if a parameter is unknown or its value not allowed, or the class cannot be made.
     """
     try:
-        with foreign_code():
+        with plugin_code():
             names = cls.parameter_names()
             for key in part.parameters:
                 if key not in names and key not in {field.alias for field in cls.model_fields.values()}:
@@ -458,7 +480,7 @@ def text_of(plugin: Plugin, asked: str = "") -> str:
         RequestError: if the class has a form of its own that cannot be had or names something else.
     """
     try:
-        with foreign_code():
+        with plugin_code():
             text = str(plugin)
     except CtrlC:
         raise
@@ -472,7 +494,7 @@ def text_of(plugin: Plugin, asked: str = "") -> str:
 
 def _modified(method: Method, modifier: Modifier, text: str) -> Method:
     try:
-        with foreign_code():
+        with plugin_code():
             modified = modifier.modify(method)
             if not isinstance(modified, Method):
                 returned = _shown(modified)
@@ -512,8 +534,3 @@ def _distribution_source(point: importlib.metadata.EntryPoint) -> Source:
 
 def _shown(value: Any) -> str:
     return value.__name__ if isinstance(value, type) else f"{value!r:.60}"
-
-
-def _required_arguments(function: Any) -> list[str]:
-    parameters = inspect.signature(function).parameters.values()
-    return [item.name for item in parameters if item.default is item.empty and item.kind is not item.VAR_KEYWORD]

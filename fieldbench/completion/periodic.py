@@ -32,7 +32,7 @@ def around(observation: Observation) -> tuple[Observation, tuple[slice, ...]]:
     for dimension, axis in enumerate(observation.axes):
         taken, continued, start = _continued(axis)
         values, mask = np.take(values, taken, dimension), np.take(mask, taken, dimension)
-        valid = None if valid is None else np.take(valid, taken, dimension)
+        valid = np.take(valid, taken, dimension)
         axes.append(continued)
         inside.append(slice(start, start + len(axis)))
     return replace(observation, values=values, mask=mask, valid=valid, axes=tuple(axes)), tuple(inside)

@@ -191,26 +191,24 @@ def wait_for(channels: Sequence[Channel], wait: float | None = None) -> list[Cha
 def pack(field: Field | Observation) -> tuple[dict[str, Any], list[Any]]:
     """A field or an observation as header and arrays."""
     mask = [field.mask] if isinstance(field, Observation) else []
-    valid = [] if field.valid is None else [field.valid]
     header = {
         "axes": [(axis.name, axis.unit, axis.period) for axis in field.axes],
         "unit": field.unit,
         "quantity": field.quantity,
         "log_floor": field.log_floor,
-        "known": {name: float(value) for name, value in field.known.items()},
+        "metadata": {name: float(value) for name, value in field.metadata.items()},
         "mask": len(mask),
-        "valid": len(valid),
     }
-    return header, [field.values, *mask, *valid, *(axis.coordinates for axis in field.axes)]
+    return header, [field.values, *mask, field.valid, *(axis.coordinates for axis in field.axes)]
 
 
 def unpack(header: Mapping[str, Any], arrays: deque[Any]) -> Any:
     """What :func:`pack` packed; its arrays are taken from the front of ``arrays``."""
     values = arrays.popleft()
     mask = arrays.popleft() if header["mask"] else None
-    valid = arrays.popleft() if header["valid"] else None
+    valid = arrays.popleft()
     axes = tuple(Axis(name, arrays.popleft(), unit, period) for name, unit, period in header["axes"])
-    about = (axes, header["unit"], header["quantity"], valid, header["log_floor"], header["known"])
+    about = (axes, header["unit"], header["quantity"], valid, header["log_floor"], header["metadata"])
     return Field(values, *about) if mask is None else Observation(values, mask, *about)
 
 

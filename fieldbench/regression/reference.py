@@ -56,7 +56,7 @@ class Scores:
 
     Attributes:
         frame: one row a trial, in order, with :data:`COLUMNS`: ``score`` and ``unobserved`` are the dataset's
-            metric over all entries and over the hidden ones, ``rtol`` is the relative difference that
+            metric over all entries and over the unobserved ones, ``rtol`` is the relative difference that
             arithmetic may make (NaN where only statistics can tell), ``cost`` is the time in multiples of the
             calibration job (NaN without one).
         origin: what made it, by name, as text.
@@ -87,7 +87,7 @@ def from_run(path: Path, exact: Mapping[str, float] | None = None) -> Scores:
         RequestError: if there is no run, or it is unfinished.
     """
     stored = StoredRun(Path(path))
-    frame, facts = stored.frame, stored.facts
+    frame, facts = stored.frame, stored.metadata
     status = run_status(path)
     if status.done < status.planned:
         raise RequestError(

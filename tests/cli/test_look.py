@@ -34,7 +34,7 @@ assert not loaded, loaded
 
 def test_the_package_starts_like_the_script() -> None:
     done = subprocess.run([sys.executable, "-m", "fieldbench", "--version"], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["fieldbench", version("fieldbench")]
+    assert done.stdout.split() == ["fieldbench", version("fieldbench-completion")]
 
 
 def commands() -> dict[str, object]:

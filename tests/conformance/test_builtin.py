@@ -21,7 +21,7 @@ CHECKS = [
     check
     for kind in KINDS
     for name, entry in REGISTRY.entries(kind).items()
-    if entry.source.label == "fieldbench" and (kind, name) not in NEED_AN_ARGUMENT
+    if entry.source.label == "fieldbench-completion" and (kind, name) not in NEED_AN_ARGUMENT
     for check in conformance.checks(name, kind=kind, registry=REGISTRY)
 ]
 

@@ -114,7 +114,7 @@ def test_a_map_is_the_sum_of_its_unit_norm_factors() -> None:
 def test_the_maps_of_the_paper() -> None:
     first, second = RadioMap1().draw(rng()), RadioMap2().draw(rng())
     assert first.shape == second.shape == (51, 51, 64)
-    assert (first.known["emitters"], second.known["emitters"]) == (7, 10)
+    assert (first.metadata["emitters"], second.metadata["emitters"]) == (7, 10)
     assert first.log_floor == 1e-6
     assert [axis.name for axis in first.axes] == ["x", "y", "frequency"]
     assert first.axes[2].coordinates[0] == 1

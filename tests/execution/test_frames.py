@@ -138,7 +138,12 @@ def test_a_field_and_its_observation_survive_the_way() -> None:
             ("x", "km", 0.0, 5.0),
             ("t", "", 0.0, 1.0, 2.0),
         ]
-        assert (again.unit, again.quantity, again.log_floor, again.known) == ("m/s", "speed", 1e-6, {"emitters": 2.0})
+        assert (again.unit, again.quantity, again.log_floor, again.metadata) == (
+            "m/s",
+            "speed",
+            1e-6,
+            {"emitters": 2.0},
+        )
 
 
 class Reporter(Method):

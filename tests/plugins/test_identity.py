@@ -704,5 +704,5 @@ def test_the_built_in_methods_have_revisions() -> None:
     registry = Registry(Sources())
     for kind in ("method", "noise", "sampler", "metric"):
         for name, entry in registry.entries(kind).items():
-            if entry.source.label == "fieldbench":
+            if entry.source.label == "fieldbench-completion":
                 assert vars(entry.cls).get("revision"), f"{kind} {name}"

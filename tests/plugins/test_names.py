@@ -45,7 +45,7 @@ def test_three_of_one_name(install, working) -> None:
 def test_a_stranger_cannot_take_the_place_of_a_built_in_plugin(install, working) -> None:
     install("stranger", working("strange"), entry_point="methods")
     registry = Registry(Sources())
-    assert registry.find("method", "nearest").source.label == "fieldbench"
+    assert registry.find("method", "nearest").source.label == "fieldbench-completion"
     (broken,) = registry.broken
     assert broken.name == "methods"
     assert "stranger 1.0" in broken.reason

@@ -262,7 +262,7 @@ def test_a_check_computes_anew_even_if_the_revision_is_the_old_one(capfd) -> Non
 
 def built_in(kind: str) -> set[str]:
     entries = Registry(Sources()).entries(kind)
-    return {name for name, entry in entries.items() if entry.source.label == "fieldbench"}
+    return {name for name, entry in entries.items() if entry.source.label == "fieldbench-completion"}
 
 
 def parts(texts: list[str]) -> set[str]:

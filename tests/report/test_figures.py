@@ -331,7 +331,7 @@ def test_only_chooses_and_refuses(run_folder: Path) -> None:
 
 def test_without_matplotlib_the_extra_is_named(stored: StoredRun, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(RequestError, match=r"extra fieldbench\[plots\]: pip install '\.\[plots\]'"):
+    with pytest.raises(RequestError, match=r"extra fieldbench-completion\[plots\]: pip install '\.\[plots\]'"):
         draw(stored, "rate")
 
 

@@ -58,7 +58,7 @@ def write(tmp_path: Path) -> Callable[..., StoredRun]:
 
 
 def seconds(run: StoredRun, **arrangement: Any) -> Table:
-    return make_table(run.frame, run.facts, metric="seconds", **arrangement)
+    return make_table(run.frame, run.metadata, metric="seconds", **arrangement)
 
 
 def cell(table: Table, method: str) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def test_the_frame_says_where_and_how_seconds_were_taken(write: Callable[..., St
 def test_what_is_said_of_seconds_is_no_metric(write: Callable[..., StoredRun], column: str) -> None:
     run = write(took("tap", [1.0], ALONE))
     with pytest.raises(RequestError, match=f"unknown metric '{column}'"):
-        make_table(run.frame, run.facts, metric=column)
+        make_table(run.frame, run.metadata, metric=column)
 
 
 def test_the_start_up_of_a_process_is_not_in_a_method_s_seconds(write: Callable[..., StoredRun]) -> None:
@@ -127,7 +127,7 @@ def test_seconds_that_were_not_taken_alone_are_marked_and_not_ranked(
     assert re.search(r"^tap +1\.10 ± 0\.14 \*$", str(table), re.MULTILINE)
     (note,) = notes_of(table, "*")
     assert "--timing" in note
-    places = {head.text: table.blocks[0].cells[i, 0].place for i, head in enumerate(table.blocks[0].rows)}
+    places = {head.text: table.blocks[0].cells[i, 0].rank for i, head in enumerate(table.blocks[0].rows)}
     assert places == {"tap": 0, "tnn": 2, "rbf": 1}
 
 
@@ -164,7 +164,7 @@ def test_a_cell_of_several_machines_is_split_by_a_column_of_machines(write: Call
 
 def test_methods_of_different_machines_are_not_ranked(write: Callable[..., StoredRun]) -> None:
     table = seconds(write(took("tap", [1.0], ALONE), took("tnn", [2.0], {**ALONE, "machine": "m2"})))
-    assert {found.place for found in table.blocks[0].cells.values()} == {0}
+    assert {found.rank for found in table.blocks[0].cells.values()} == {0}
     assert any("several machines" in note for note in table.notes)
 
 
@@ -186,7 +186,7 @@ def test_a_spread_of_means_is_refused_for_medians(write: Callable[..., StoredRun
 
 def test_other_metrics_are_means_of_all_trials_without_marks(write: Callable[..., StoredRun]) -> None:
     run = write(took("tap", [4.0, 1.0, 1.0, 1.0], [FIRST, SHARED, {**SHARED, "machine": "m2"}, OLD]))
-    table = make_table(run.frame, run.facts)
+    table = make_table(run.frame, run.metadata)
     assert (cell(table, "tap")["mean"], cell(table, "tap")["count"]) == (2.5, 4)
     assert not re.search("[§¶*]", str(table))
 

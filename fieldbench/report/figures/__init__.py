@@ -12,16 +12,16 @@ import importlib
 import re
 from collections.abc import Callable, Container
 from dataclasses import dataclass
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldbench.errors import RequestError, how_to_install, nearest
-from fieldbench.names import unused
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from fieldbench.report.stored import Setting, StoredRun
+    from fieldbench.report.stored import Panel, StoredRun
 
 FORMATS = ("png", "pdf", "svg")
 
@@ -107,7 +107,7 @@ def save(figure: Figure, path: str | Path) -> Path:
 
 
 def of_settings(
-    kind: str, run: StoredRun, view: View, drawn: Callable[[Setting], Figure | None], nothing: str
+    kind: str, run: StoredRun, view: View, drawn: Callable[[Panel], Figure | None], nothing: str
 ) -> dict[str, Figure]:
     """A figure for each setting that has something to show, by file name, as far as the view goes.
 
@@ -134,7 +134,8 @@ def of_settings(
 def file_name(kind: str, title: str, taken: Container[str]) -> str:
     """A file name for a figure that no other has: ``rate-ssf-noise-gaussian-sigma-0.3``."""
     slug = re.sub(r"[^a-z0-9.]+", "-", f"{kind}-{title}".lower()).strip("-.")
-    return unused(slug, taken, "-")
+    numbered = (f"{slug}-{number}" for number in count(2))
+    return next(name for name in chain([slug], numbered) if name not in taken)
 
 
 def _need(module: str, extra: str) -> None:

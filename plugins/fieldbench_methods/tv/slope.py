@@ -14,7 +14,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench_methods.fieldformer.kernels import hyperbolic_tangent
+from fieldbench_methods.exponentials import hyperbolic_tangent
 from fieldbench_methods.tv.penalty import Smoothness, variation_gradient
 
 Floats = NDArray[np.float32]

@@ -1,13 +1,28 @@
-"""Which observed entries to withhold when a weight is chosen."""
+"""Withholding observed entries, to choose between settings without the truth."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from fieldbench.field import Mask, Observation
+from fieldbench import Fibers, Mask, Observation, RandomEntries, is_fiber_mask
 
 
-def withheld(observation: Observation, share: float, seed: int) -> Mask:
+def withhold(mask: Mask, share: float, rng: np.random.Generator, valid: Mask | None = None) -> Mask | None:
+    """About ``share`` of the observed entries, in the pattern of the unobserved ones.
+
+    Whole fibers along the last axis where whole fibers are observed (as far as they exist, which ``valid``
+    says), single entries elsewhere: what is withheld must be as hard to predict as what is unobserved.
+
+    Returns:
+        A boolean array, True = withheld, or None where only one entry or fiber is observed.
+    """
+    fibers = mask.ndim > 1 and is_fiber_mask(mask, valid)
+    if int((mask.any(axis=-1) if fibers else mask).sum()) < 2:
+        return None
+    return (Fibers() if fibers else RandomEntries()).withhold(mask, share, rng)
+
+
+def withhold_lines(observation: Observation, share: float, seed: int) -> Mask:
     """A random ``share`` of the observed entries, at least one and never all, as a boolean array (True = withheld).
 
     Where everything that exists is observed along some axes or nothing, whole fibers along them are withheld:
@@ -17,7 +32,7 @@ def withheld(observation: Observation, share: float, seed: int) -> Mask:
         ValueError: if fewer than two entries (or fibers) are observed.
     """
     mask = observation.mask
-    lines = _lines(mask, np.True_ if observation.valid is None else observation.valid)
+    lines = _lines(mask, observation.valid)
     if lines.size == 1:  # everything that exists is observed
         lines = mask
     observed = np.flatnonzero(lines)
