@@ -2,9 +2,9 @@
 
     python benchmarks/auto_choice.py --datasets ssf,radiomap1 --trials 10 --budget 90 --jobs 16
 
-For every trial, `complete` chooses as it does for a user: all installed methods, held-out observed entries
+For every trial, `complete` chooses as it does for a user: all installed methods, withheld observed entries
 alone, the time that `--budget` gives. Then every candidate, those that auto found no time for included,
-completes the same observation and is scored against the truth at the entries that were hidden. The regret is
+completes the same observation and is scored against the truth at the entries that were unobserved. The regret is
 the error of auto's completion over that of the best candidate, less 1. A candidate that needs longer than
 `--patience` for its one completion has no score; the row says so.
 
@@ -17,7 +17,7 @@ datasets, and a folder that says what pyproject.toml does:
     mkdir -p /tmp/points/fieldbench-0.1.0.dist-info && cd /tmp/points/fieldbench-0.1.0.dist-info
     printf 'Metadata-Version: 2.1\\nName: fieldbench\\nVersion: 0.1.0\\n' > METADATA
     printf '[fieldbench]\\nmethods = fieldbench_methods\\ndatasets = fieldbench_datasets\\n' > entry_points.txt
-    printf 'samplers = fieldbench.sensing\\nmetrics = fieldbench.metric\\n' >> entry_points.txt
+    printf 'samplers = fieldbench.sampler\\nmetrics = fieldbench.metric\\n' >> entry_points.txt
 """
 
 from __future__ import annotations
@@ -193,11 +193,11 @@ def _score(trial: Trial, method: str, patience: float) -> Score:
 
 
 def _error(item: Draw, estimate: FloatArray, trial: Trial) -> float:
-    """The error at the entries that exist and were hidden, in the dataset's metric."""
+    """The error at the entries that exist and were unobserved, in the dataset's metric."""
     registry = _registry()
     metric = registry.metric(registry.dataset(trial.cell.dataset).metric).for_field(item.field)
-    hidden = item.field.existing & ~item.mask
-    return float(metric.score(estimate[hidden], item.field.values[hidden]))
+    unobserved = item.field.valid & ~item.mask
+    return float(metric.score(estimate[unobserved], item.field.values[unobserved]))
 
 
 def _row(trial: Trial, wanted: argparse.Namespace, registry: Registry, choice: Choice, scores: Sequence[Score]) -> Row:

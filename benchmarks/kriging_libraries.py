@@ -6,7 +6,7 @@
 All krige with a Matern-3/2 covariance, one length scale an axis and a nugget, on one thread and in double precision.
 Length scales are sought on at most 1500 observed positions, as `kriging` does, and the field is predicted from all of
 them; gstools, whose variogram is cheap, uses all for both. What a library leaves open is set as its own documentation
-has it; the numbers below are the only choices. Printed are the RMSE at hidden entries, the share of them that lie
+has it; the numbers below are the only choices. Printed are the RMSE at unobserved entries, the share of them that lie
 within two predicted standard deviations, and the processor time.
 """
 
@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench import Silent
+from fieldbench import NullReport
 from fieldbench.field import FloatArray, Observation
 from fieldbench.judging import draw
 from fieldbench.plan import Plan, Request
@@ -43,15 +43,15 @@ STEPS, RATE = (50, 200), 0.1
 #: Directions of gstools's variograms take in pairs within this angle.
 ANGLE = math.pi / 8
 
-#: Mean and standard deviation at hidden entries.
+#: Mean and standard deviation at unobserved entries.
 Prediction = tuple[FloatArray, FloatArray]
 
 
 def ours(observation: Observation, seed: int) -> Prediction:
-    mean, deviation = Registry().method("kriging").predict(observation, seed=seed, device="cpu", report=Silent())
+    mean, deviation = Registry().method("kriging").predict(observation, seed=seed, device="cpu", report=NullReport())
     assert deviation is not None
-    hidden = ~observation.mask
-    return np.asarray(mean)[hidden], np.asarray(deviation)[hidden]
+    unobserved = ~observation.mask
+    return np.asarray(mean)[unobserved], np.asarray(deviation)[unobserved]
 
 
 def scikit_learn(observation: Observation, seed: int) -> Prediction:
@@ -123,7 +123,7 @@ def gpytorch(steps: int) -> Callable[[Observation, int], Prediction]:
 
 
 def _scattered(observation: Observation, seed: int) -> tuple[FloatArray, FloatArray, FloatArray, NDArray[np.intp]]:
-    """Observed positions in grid steps, values there, hidden positions, and which of the first to fit on."""
+    """Observed positions in grid steps, values there, unobserved positions, and which of the first to fit on."""
     values = np.asarray(observation.observed, dtype=float)
     some = np.random.default_rng(seed).permutation(len(values))[:MOST]
     return observation.indices.astype(float), values, np.argwhere(~observation.mask).astype(float), some

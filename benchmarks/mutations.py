@@ -26,7 +26,7 @@ from tabulate import tabulate
 ROOT = Path(__file__).resolve().parents[1]
 PARTS = ("fieldbench", "plugins", "datasets", "tests", "results", "pyproject.toml")
 
-TRIAL, SENSING, METRIC = "fieldbench/judging.py", "fieldbench/sensing.py", "fieldbench/metric.py"
+TRIAL, SENSING, METRIC = "fieldbench/judging.py", "fieldbench/sampler.py", "fieldbench/metric.py"
 FIELDFORMER = "plugins/fieldbench_methods/fieldformer"
 
 
@@ -74,7 +74,7 @@ FAULTS = (
     ),
     Fault(
         "metric over the wrong entries", METRIC,
-        '".unobserved": existing & ~mask', '".unobserved": existing & mask',
+        '".unobserved": valid & ~mask', '".unobserved": valid & mask',
         ("test_metric.py", "test_judging.py"), "nearest",
     ),
     Fault(

@@ -60,7 +60,7 @@ def loss(path: Path | None) -> float:
 
     fields = Fields(training.population(LossFieldPrior()), torch.device("cpu"))
     network = weight_files.load(path or weight_files.SHIPPED)
-    return training.Exam(*fields.examples(1024, np.random.default_rng(20260101))).loss(network)
+    return training.ValidationSet(*fields.examples(1024, np.random.default_rng(20260101))).loss(network)
 
 
 def scores(

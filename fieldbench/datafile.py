@@ -17,8 +17,8 @@ from typing import Annotated, TypeAlias
 
 from pydantic import AfterValidator
 
+from fieldbench.datafile import expanded
 from fieldbench.errors import DataUnavailable, RequestError
-from fieldbench.paths import expanded
 
 _REFERENCE = re.compile(r"[\w.-]+#[0-9a-f]{12}\Z")
 _locations: dict[str, Path] = {}

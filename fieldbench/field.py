@@ -73,7 +73,7 @@ class Field:
             where it exists everywhere.
         log_floor: for a positive quantity that varies over decades (radio power), the value added before
             taking logarithms; None for a quantity that is compared on its linear scale.
-        known: facts about the field that its dataset gives to methods, such as the number of emitters.
+        metadata: numbers about the field that its dataset gives to methods, such as the number of emitters.
 
     Raises:
         ValueError: if shapes disagree, the field exists nowhere, or a valid entry is NaN or infinite.
@@ -85,7 +85,7 @@ class Field:
     quantity: str = ""
     valid: Mask | None = None
     log_floor: float | None = None
-    known: Mapping[str, float] = field(default_factory=dict)
+    metadata: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         values = _frozen_floats(self.values)
@@ -104,7 +104,7 @@ class Field:
         return self.values.shape
 
     @property
-    def existing(self) -> Mask:
+    def valid(self) -> Mask:
         """Boolean array, True where the field exists."""
         return np.ones(self.shape, dtype=bool) if self.valid is None else self.valid
 
@@ -114,10 +114,10 @@ class Observation:
     """What a method may see: values at observed entries, and where they are.
 
     Attributes:
-        values: array of the field's shape; hidden entries are NaN, so that using them is noticed. Whatever
+        values: array of the field's shape; unobserved entries are NaN, so that using them is noticed. Whatever
             is given there is replaced by NaN.
         mask: boolean array of the same shape, True = observed.
-        axes, unit, quantity, valid, log_floor, known: as in :class:`Field`.
+        axes, unit, quantity, valid, log_floor, metadata: as in :class:`Field`.
 
     Raises:
         ValueError: if shapes disagree, the mask is not boolean, nothing is observed, or an observed
@@ -131,7 +131,7 @@ class Observation:
     quantity: str = ""
     valid: Mask | None = None
     log_floor: float | None = None
-    known: Mapping[str, float] = field(default_factory=dict)
+    metadata: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         values, mask = _frozen_floats(self.values), np.array(self.mask)
@@ -142,7 +142,7 @@ class Observation:
         if not mask.any():
             raise ValueError("no entry is observed; a method needs at least one")
         if not np.isfinite(values[mask]).all():
-            raise ValueError("an observed entry is NaN or infinite; mark it as hidden instead")
+            raise ValueError("an observed entry is NaN or infinite; mark it as unobserved instead")
         valid = _checked_valid(self.valid, values.shape)
         if valid is not None and (mask & ~valid).any():
             raise ValueError("an entry is observed where the field does not exist (valid is False)")
@@ -162,7 +162,7 @@ class Observation:
         return self.values.ndim
 
     @property
-    def existing(self) -> Mask:
+    def valid(self) -> Mask:
         """Boolean array, True where the field exists."""
         return np.ones(self.shape, dtype=bool) if self.valid is None else self.valid
 
@@ -178,16 +178,16 @@ class Observation:
 
     @property
     def rate(self) -> float:
-        """The share of existing entries that is observed."""
+        """The share of valid entries that is observed."""
         total = self.mask.size if self.valid is None else int(self.valid.sum())
         return float(self.mask.sum() / total)
 
     def filled(self, fill: float = 0.0) -> FloatArray:
-        """A writable copy of the values with ``fill`` at every hidden entry."""
+        """A writable copy of the values with ``fill`` at every unobserved entry."""
         return np.where(self.mask, self.values, fill)
 
     def without(self, withheld: Mask) -> Observation:
-        """The same observation with the entries of ``withheld`` (True = withheld) hidden as well."""
+        """The same observation with the entries of ``withheld`` (True = withheld) unobserved as well."""
         return self.replaced(self.values, self.mask & ~withheld)
 
     def replaced(self, values: ArrayLike, mask: Mask | None = None) -> Observation:

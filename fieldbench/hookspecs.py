@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fieldbench.method import Method, Modifier
     from fieldbench.metric import Metric
     from fieldbench.noise import Noise
-    from fieldbench.sensing import Sampler
+    from fieldbench.sampler import Sampler
 
 #: Version of the plugin interface. A plugin module may say which it was written for with
 #: ``FIELDBENCH_API = 1``; another number than this one is reported as a broken plugin.

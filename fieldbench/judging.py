@@ -21,8 +21,8 @@ from fieldbench.method import as_field_array
 from fieldbench.metric import Metric, score_all
 from fieldbench.noise import Noise
 from fieldbench.records import FAILED, OK, OUT_OF_MEMORY, Record, Trial, canonical
+from fieldbench.sampler import Sampler, observe
 from fieldbench.selection import Recorder, Selection
-from fieldbench.sensing import Sampler, observe
 
 #: Characters of a traceback that are kept: its end, which says where and why.
 LONGEST_TRACEBACK = 20_000
@@ -141,13 +141,13 @@ def draw_field(shelf: Shelf, text: str, rng: np.random.Generator, note: Note = u
     odd = next((text for text in texts if type(text) is not str), None)
     if odd is not None:
         raise ValueError(f"draw() returned a field with a {type(odd).__name__} where a name or unit should be a text")
-    for name, value in found.known.items():
+    for name, value in found.metadata.items():
         if not isinstance(name, str) or not isinstance(value, int | float | np.number):
             raise ValueError(
-                f"draw() returned a field whose known has a {type(value).__name__}; it holds numbers by name"
+                f"draw() returned a field whose metadata has a {type(value).__name__}; it holds numbers by name"
             )
     # A class of the dataset's own could say something else of itself each time that it is asked.
-    about = (found.axes, found.unit, found.quantity, found.valid, found.log_floor, found.known)
+    about = (found.axes, found.unit, found.quantity, found.valid, found.log_floor, found.metadata)
     return Field(found.values, *about)
 
 
@@ -156,8 +156,8 @@ def draw_mask(
 ) -> Mask:
     """A sampler's mask, as far as the field exists."""
     note(f"sampler {text}")
-    mask = _mask_of(shelf.sampler(text).draw(truth.existing, truth.axes, rate, rng), truth.shape, text)
-    return unchangeable(mask & truth.existing)
+    mask = _mask_of(shelf.sampler(text).draw(truth.valid, truth.axes, rate, rng), truth.shape, text)
+    return unchangeable(mask & truth.valid)
 
 
 def draw_noise(shelf: Shelf, text: str, truth: Field, rng: np.random.Generator, note: Note = unnoted) -> FloatArray:
@@ -298,7 +298,7 @@ def checked(estimate: Any, truth: Field | Observation) -> FloatArray:
     array = as_field_array(estimate)
     if array.shape != truth.shape:
         raise ValueError(f"the method returned shape {array.shape}; the field has {truth.shape}")
-    if not np.isfinite(array[truth.existing]).all():
+    if not np.isfinite(array[truth.valid]).all():
         raise ValueError("the method returned NaN or infinite entries")
     return array
 

@@ -35,7 +35,7 @@ class Report(Protocol):
         """Hand over the estimate at ``step`` (a copy is taken) and any named numbers worth a curve."""
 
 
-class Silent:
+class NullReport:
     """A report that wants nothing, and allows one thread."""
 
     threads = 1
@@ -47,7 +47,7 @@ class Silent:
         return None
 
 
-class Progress(Protocol):
+class TrainingProgress(Protocol):
     """Told how far a training has come; ``numbers`` are worth showing beside it."""
 
     def __call__(self, step: int, steps: int, **numbers: float) -> None: ...
@@ -57,7 +57,7 @@ class PriorTraining(Plugin, ABC):
     """How the prior of a trained method is made; its parameters are the settings of the training."""
 
     @abstractmethod
-    def run(self, out: Path, *, seed: int, device: str, progress: Progress, resume: bool) -> None:
+    def run(self, out: Path, *, seed: int, device: str, progress: TrainingProgress, resume: bool) -> None:
         """Train, and write the weights to ``out`` and a card beside it.
 
         Args:

@@ -115,7 +115,7 @@ def score_all(
     left_out: Mapping[str, str] | None = None,
     note: Callable[[str], None] = lambda what: None,
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """Every applicable metric over all existing entries, and (``name.unobserved``) over the hidden ones.
+    """Every applicable metric over all valid entries, and (``name.unobserved``) over the unobserved ones.
 
     Each metric is given copies, so that it can change nothing but its own score.
 
@@ -123,7 +123,7 @@ def score_all(
         metrics: the metrics to compute.
         estimate: array of the field's shape.
         field: the truth.
-        mask: True = observed by the method or held out from it; the rest is unobserved.
+        mask: True = observed by the method or withheld from it; the rest is unobserved.
         left_out: metrics that are not to be asked, by name, with the reason.
         note: told which metric is about to be asked.
 
@@ -131,8 +131,8 @@ def score_all(
         Scores by name, and of each metric without scores what it raised. Where everything is observed there is no
         unobserved score.
     """
-    existing = unchangeable(field.existing)
-    scopes = {"": existing, ".unobserved": unchangeable(existing & ~mask)}
+    valid = unchangeable(field.valid)
+    scopes = {"": valid, ".unobserved": unchangeable(valid & ~mask)}
     scores: dict[str, float] = {}
     errors: dict[str, str] = dict(left_out or {})
     for metric in metrics:

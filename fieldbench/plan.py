@@ -12,10 +12,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic import Field as Limited
 
 from fieldbench.errors import RequestError, as_reason
-from fieldbench.foreign import CtrlC, foreign_code
 from fieldbench.identity import cell_identity
 from fieldbench.metric import Metric
 from fieldbench.plugin import Plugin
+from fieldbench.plugin_code import CtrlC, plugin_code
 from fieldbench.records import LARGEST, Cell, Trial, canonical
 from fieldbench.registry import Registry, asked_here, text_of
 
@@ -203,7 +203,7 @@ class Plan:
         if text not in self._usuals:
             dataset = self._registry.dataset(text)
             try:
-                with foreign_code():
+                with plugin_code():
                     sampler, rates = str(dataset.default_sampler), [float(rate) for rate in dataset.default_rates]
                     self._registry.sampler(sampler)
                     self._registry.metric(str(dataset.metric))

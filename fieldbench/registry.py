@@ -22,14 +22,14 @@ import pydantic
 from fieldbench import datafile, hookspecs
 from fieldbench.dataset import Dataset
 from fieldbench.errors import FieldbenchError, RequestError, as_reason, complaint, nearest, one_line
-from fieldbench.foreign import CtrlC, foreign_code
 from fieldbench.method import Method, Modifier
 from fieldbench.metric import Metric
 from fieldbench.noise import Noise
 from fieldbench.plugin import Plugin
+from fieldbench.plugin_code import CtrlC, plugin_code
 from fieldbench.records import NAMES as RESERVED
+from fieldbench.sampler import Sampler
 from fieldbench.selection import RULES, Selection
-from fieldbench.sensing import Sampler
 from fieldbench.sources import (
     ENTRY_POINT_GROUP,
     FILE_MODULE,
@@ -257,7 +257,7 @@ class Registry:
                 continue
             seen[point.name] = source
             try:
-                with foreign_code():
+                with plugin_code():
                     self._register(point.load(), point.name, source)
             except CtrlC:
                 raise
@@ -284,7 +284,7 @@ class Registry:
         name = f"{FILE_MODULE}{stem}_{hashlib.sha256(os.fsencode(file)).hexdigest()[:8]}"
         self._files[file.resolve()] = (name, str(file), source.version)
         try:
-            with foreign_code():
+            with plugin_code():
                 self._register(_import_file(name, file), file.stem, source)
         except CtrlC:
             raise
@@ -430,7 +430,7 @@ def validated(cls: type[P], part: Part, text: str) -> P:
         RequestError: if a parameter is unknown or its value not allowed, or the class cannot be made.
     """
     try:
-        with foreign_code():
+        with plugin_code():
             names = cls.parameter_names()
             for key in part.parameters:
                 if key not in names and key not in {field.alias for field in cls.model_fields.values()}:
@@ -458,7 +458,7 @@ def text_of(plugin: Plugin, asked: str = "") -> str:
         RequestError: if the class has a form of its own that cannot be had or names something else.
     """
     try:
-        with foreign_code():
+        with plugin_code():
             text = str(plugin)
     except CtrlC:
         raise
@@ -472,7 +472,7 @@ def text_of(plugin: Plugin, asked: str = "") -> str:
 
 def _modified(method: Method, modifier: Modifier, text: str) -> Method:
     try:
-        with foreign_code():
+        with plugin_code():
             modified = modifier.modify(method)
             if not isinstance(modified, Method):
                 returned = _shown(modified)

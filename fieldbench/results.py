@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldbench.registry import Sources
-from fieldbench.report.facts import Facts
+from fieldbench.report.metadata import RunMetadata
 from fieldbench.store.manifest import read_manifest
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Results:
             RequestError: if there is no run at ``path``.
         """
         self.path = Path(path)
-        self._facts = Facts.of_run(read_manifest(self.path))
+        self._metadata = RunMetadata.of_run(read_manifest(self.path))
         self._sources = sources
         self._keep = keep
 
@@ -66,8 +66,8 @@ class Results:
 
         rows = [rows] if isinstance(rows, str) else rows
         columns = [columns] if isinstance(columns, str) else columns
-        table = make_table(self._frame, self._facts, rows=rows, columns=columns, metric=metric, spread=spread)
-        here, asked = len(self._frame), self._facts.size
+        table = make_table(self._frame, self._metadata, rows=rows, columns=columns, metric=metric, spread=spread)
+        here, asked = len(self._frame), self._metadata.size
         return replace(table, unfinished=f"unfinished: {here} of {asked} trials are here" if here < asked else "")
 
     def compare(
@@ -91,7 +91,7 @@ class Results:
 
         stored = self._stored(only)
         average = [average] if isinstance(average, str) else average
-        return compare(stored.frame, stored.facts, metric=metric, average=average)
+        return compare(stored.frame, stored.metadata, metric=metric, average=average)
 
     def plot(
         self,

@@ -24,7 +24,7 @@ MOST_REPORTS = 20_000
 class Selection(Plugin):
     """Base of the three selection rules."""
 
-    peeks: ClassVar[bool] = False
+    uses_truth: ClassVar[bool] = False
     withholds: ClassVar[bool] = False
 
     every: int = parameter(100, "steps between the estimates that a method is asked to report", ge=1)
@@ -53,7 +53,7 @@ class Oracle(Selection):
 
     name = "oracle"
     revision = "1"
-    peeks = True
+    uses_truth = True
 
     every: int = parameter(25, "steps between the estimates that a method is asked to report", ge=1)
 
@@ -89,16 +89,16 @@ class Recorder:
         """Take note of a reported estimate, of the field's shape."""
         if len(self._curve.get("step", ())) == MOST_REPORTS:
             raise ValueError(f"it reported more than {MOST_REPORTS} estimates; ask report.due(step) before each")
-        error = self._error(array, self._truth.values, self._truth.existing)
+        error = self._error(array, self._truth.values, self._truth.valid)
         row = {**diagnostics, "step": step, self._metric.name: error}
         judged = error
         if self._withheld is not None:
             judged = self._error(array, self._measured, self._withheld)
             row["withheld"] = judged
-        if (self._rule.peeks or self._rule.withholds) and np.isfinite(judged):
+        if (self._rule.uses_truth or self._rule.withholds) and np.isfinite(judged):
             rank = judged if self._metric.lower_is_better else -judged
             better = self._best is None or rank < self._best[0]
-            if better and np.isfinite(array[self._truth.existing]).all():
+            if better and np.isfinite(array[self._truth.valid]).all():
                 self._best = (rank, step, array.copy())
         # What is reported at some steps only has NaN at the others: entries of all curves belong together.
         before = len(self._curve.get("step", ()))
@@ -112,9 +112,9 @@ class Recorder:
         judged on its final estimate too.
         """
         diagnostics: dict[str, Any] = {"curve": self._curve} if self._curve else {}
-        if not (self._rule.peeks or self._rule.withholds):
+        if not (self._rule.uses_truth or self._rule.withholds):
             return final, diagnostics
-        entries = self._truth.existing if self._withheld is None else self._withheld
+        entries = self._truth.valid if self._withheld is None else self._withheld
         target = self._truth.values if self._withheld is None else self._measured
         judged = self._error(final, target, entries)
         rank = judged if self._metric.lower_is_better else -judged

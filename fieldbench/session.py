@@ -25,12 +25,12 @@ from fieldbench.plugin import Plugin
 from fieldbench.progress import Progress, in_words
 from fieldbench.records import FAILURES, Record, Trial, cell_of
 from fieldbench.registry import Registry, Sources
-from fieldbench.report.facts import Facts, gather
+from fieldbench.report.metadata import RunMetadata, collect
 from fieldbench.results import Results
 from fieldbench.spec import parse
 from fieldbench.store.files import MANIFEST
 from fieldbench.store.manifest import existing_run, read_manifest
-from fieldbench.store.merge import joined_facts
+from fieldbench.store.merge import joined_metadata
 from fieldbench.store.merge import reuse as take_from_others
 from fieldbench.store.run import RunStore, check_folder, read_rows
 from fieldbench.store.secret import forget, keep, label, new_seed, secrets_of
@@ -58,7 +58,7 @@ class Watch(Protocol):
         """The run has ended, whatever the reason."""
 
 
-class Unwatched:
+class NullListener:
     """Shows nothing."""
 
     def start(self, progress: Progress) -> None:
@@ -132,11 +132,11 @@ class Session:
         return seed
 
     @property
-    def facts(self) -> Facts:
+    def metadata(self) -> RunMetadata:
         """What tables must know of the plan; units as far as its data has been looked at, now or before."""
-        facts = gather(self.plan, self.registry, self._units)
-        known = Facts.of_run(read_manifest(self.path)).units if (self.path / MANIFEST).is_file() else {}
-        return replace(facts, units={**known, **facts.units})
+        metadata = collect(self.plan, self.registry, self._units)
+        known = RunMetadata.of_run(read_manifest(self.path)).units if (self.path / MANIFEST).is_file() else {}
+        return replace(metadata, units={**known, **metadata.units})
 
     def progress(self, *, fresh: bool = False, retry_failed: bool = False) -> Progress:
         """How much of the plan its folder holds.
@@ -156,7 +156,7 @@ class Session:
         return pool
 
     def _nothing_yet(self) -> Progress:
-        return Progress(self.plan, gather(self.plan, self.registry).headline, len(self.slots))
+        return Progress(self.plan, collect(self.plan, self.registry).headline, len(self.slots))
 
     def _stored_progress(self, retry_failed: bool) -> Progress:
         progress = self._nothing_yet()
@@ -190,7 +190,7 @@ class Session:
                 impossible on it.
             StorageError: if a record cannot be written; what is written stays.
         """
-        watch, stop = watch or Unwatched(), stop or Stop()
+        watch, stop = watch or NullListener(), stop or Stop()
         if self._pool.closed:  # this session has run before
             self._pool = self._new_pool()
         self._pool.stop = stop
@@ -201,7 +201,7 @@ class Session:
             raise
         with RunStore.open(self.path, self.plan, fresh=fresh) as store:
             taken = self._take_from_others(store, retry_failed)
-            store.manifest.facts = joined_facts([store.manifest.facts, self.facts.as_dict()])
+            store.manifest.metadata = joined_metadata([store.manifest.metadata, self.metadata.as_dict()])
             store.begin(self._provenance())
             progress = self._stored_progress(retry_failed)
             if said := _growth(self.path, progress, taken, store.superseded):
@@ -349,7 +349,7 @@ def run(
     for kind, given in (("method", methods), ("dataset", datasets), ("noise", noises), ("sampler", samplers)):
         _must_read_back(kind, given, session.registry)
     stop = Stop()
-    watch = Line() if progress else Unwatched()
+    watch = Line() if progress else NullListener()
     with interruptible(stop, watch):
         session.run(fresh=fresh, retry_failed=retry_failed, stop=stop, watch=watch)
     return Results(session.path, sources=session.sources, keep=folder)

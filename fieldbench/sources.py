@@ -23,7 +23,7 @@ from typing import Any
 import cloudpickle
 
 from fieldbench import datafile
-from fieldbench.paths import expanded
+from fieldbench.datafile import expanded
 from fieldbench.plugin import Plugin
 
 ENTRY_POINT_GROUP = "fieldbench"

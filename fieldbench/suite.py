@@ -134,7 +134,7 @@ class Suite(BaseModel):
         return self.select[0].partition("[")[0]
 
     @property
-    def peeks(self) -> bool:
+    def uses_truth(self) -> bool:
         """Whether the rule looks at the truth."""
         return self.rule == Oracle.name
 

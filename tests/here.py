@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldbench import fields
+from fieldbench import reconstructions
 from fieldbench.execution import Options, Pool, slots
 from fieldbench.execution.frames import Frame
 from fieldbench.execution.preflight import examine
@@ -66,7 +66,7 @@ def keeping(folder: Path) -> Callable[[Judged], None]:
 
     def keep(item: Judged) -> None:
         assert item.draw is not None
-        kept = fields.Reconstruction(item.draw.field, item.draw.observation, item.estimate)
-        fields.save(folder / FIELDS, item.record.trial.key, kept)
+        kept = reconstructions.Reconstruction(item.draw.field, item.draw.observation, item.estimate)
+        reconstructions.save(folder / FIELDS, item.record.trial.key, kept)
 
     return keep

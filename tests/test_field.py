@@ -86,8 +86,8 @@ def test_a_field_refuses(arguments: dict[str, Any], message: str) -> None:
 
 def test_a_field_need_not_exist_everywhere() -> None:
     field = Field(np.where(MASK, np.nan, VALUES), valid=~MASK)
-    np.testing.assert_array_equal(field.existing, ~MASK)
-    assert Field(VALUES).existing.all()
+    np.testing.assert_array_equal(field.valid, ~MASK)
+    assert Field(VALUES).valid.all()
 
 
 def test_an_observation_lists_what_was_observed_in_index_order() -> None:
@@ -173,8 +173,8 @@ def test_an_observation_does_not_share_its_mask() -> None:
 
 
 def test_fields_and_observations_travel_to_other_processes() -> None:
-    field = pickle.loads(pickle.dumps(Field(VALUES, unit="K", known={"emitters": 3})))
+    field = pickle.loads(pickle.dumps(Field(VALUES, unit="K", metadata={"emitters": 3})))
     np.testing.assert_array_equal(field.values, VALUES)
-    assert (field.unit, field.known) == ("K", {"emitters": 3})
+    assert (field.unit, field.metadata) == ("K", {"emitters": 3})
     observation = pickle.loads(pickle.dumps(Observation(VALUES, MASK)))
     assert observation.observed.tolist() == [1, 7, 8]

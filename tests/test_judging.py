@@ -85,7 +85,7 @@ class Traveller(fieldbench.Method):
 
 
 class Quarrel(fieldbench.Method):
-    """Reports the field at hidden entries alone, then what was measured at withheld entries alone."""
+    """Reports the field at unobserved entries alone, then what was measured at withheld entries alone."""
 
     name = "quarrel"
     draw: ClassVar[Any] = None
@@ -333,7 +333,7 @@ def test_holdout_withholds_whole_moorings_over_a_sea_floor(registry, tmp_path) -
     withheld = draw.mask & ~observation.mask
     at = withheld.any(axis=-1)
     assert at.any()
-    np.testing.assert_array_equal(withheld[at], draw.field.existing[at])
+    np.testing.assert_array_equal(withheld[at], draw.field.valid[at])
 
 
 def test_all_methods_have_the_same_entries_withheld(registry) -> None:

@@ -139,5 +139,5 @@ def test_entries_that_do_not_exist_do_not_count() -> None:
 
 
 def test_only_the_oracle_peeks() -> None:
-    assert {name for name, rule in RULES.items() if rule.peeks} == {"oracle"}
+    assert {name for name, rule in RULES.items() if rule.uses_truth} == {"oracle"}
     assert {name for name, rule in RULES.items() if rule.withholds} == {"holdout"}

@@ -12,8 +12,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from fieldbench.errors import DataUnavailable
-from fieldbench.paths import expanded
+from fieldbench import DataUnavailable, expanded
 
 
 @dataclass(frozen=True)

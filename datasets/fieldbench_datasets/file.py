@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, ConfigDict, model_validator
 
 import fieldbench
-from fieldbench import parameter
-from fieldbench.datafile import DataPath, folder_files, located
-from fieldbench.files import SUFFIXES, Wanted, read
+from fieldbench import SUFFIXES, DataPath, Selector, folder_files, located, parameter, read
 
 
 def _several(value: object) -> object:
@@ -33,7 +31,7 @@ class FileDataset(fieldbench.Dataset):
     NetCDF, Zarr, .npy, .npz, MATLAB .mat, HDF5, GeoTIFF, and CSV or Parquet tables of points. Entries that are
     missing in the file (NaN, fill values) are taken as places where the field does not exist: they are neither
     observed nor scored. A folder holds one field a file, and every trial draws one of them; with draw=time it draws
-    a position along that dimension, so that trials are of other fields. Results are kept by the content of the
+    a position along that dimension, so that trials are of other fields. Results are kept by the gridded of the
     file, so it may be moved.
     """
 
@@ -95,10 +93,10 @@ class FileDataset(fieldbench.Dataset):
         if len(names) == 1 and self.window == 1:
             raise fieldbench.RequestError(f"draw={self.draw_along} leaves no dimension; give a window")
         others = tuple(other for other in range(len(names)) if other != dimension)
-        existing = np.atleast_1d(field.existing.any(axis=others))
-        if self.window > len(existing):
-            raise fieldbench.RequestError(f"window={self.window}: {self.draw_along} has {len(existing)} positions")
-        return np.flatnonzero(np.lib.stride_tricks.sliding_window_view(existing, self.window).any(axis=1))
+        valid = np.atleast_1d(field.valid.any(axis=others))
+        if self.window > len(valid):
+            raise fieldbench.RequestError(f"window={self.window}: {self.draw_along} has {len(valid)} positions")
+        return np.flatnonzero(np.lib.stride_tricks.sliding_window_view(valid, self.window).any(axis=1))
 
     def _part(self, field: fieldbench.Field, start: int) -> fieldbench.Field:
         """The window of the field from a position on, without the dimension where it has but one."""
@@ -121,7 +119,7 @@ class FileDataset(fieldbench.Dataset):
         return files
 
     def _field(self, file: Path) -> fieldbench.Field:
-        wanted = Wanted(
+        selector = Selector(
             variable=self.variable,
             coordinates=self.coordinates,
             grid=self.grid,
@@ -129,9 +127,9 @@ class FileDataset(fieldbench.Dataset):
             at=self.at,
             missing=self.missing,
         )
-        return _read(file, file.stat().st_mtime_ns, wanted, self.log_floor)
+        return _read(file, file.stat().st_mtime_ns, selector, self.log_floor)
 
 
 @lru_cache(maxsize=8)
-def _read(file: Path, modified: int, wanted: Wanted, log_floor: float | None) -> fieldbench.Field:
-    return read(file, wanted).field(log_floor)
+def _read(file: Path, modified: int, selector: Selector, log_floor: float | None) -> fieldbench.Field:
+    return read(file, selector).field(log_floor)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import fieldbench
-from fieldbench.field import FloatArray
+from fieldbench import FloatArray
 
 
 class NoNoise(fieldbench.Noise):

@@ -10,11 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fieldbench
-from fieldbench import parameter
-from fieldbench.datafile import DataPath, located
-from fieldbench.field import Axis, FloatArray, Mask, Observation
-from fieldbench.holes import holes_like_the_gaps
-from fieldbench.sensing import Fibers, is_fiber_mask
+from fieldbench import (
+    Axis,
+    DataPath,
+    Fibers,
+    FloatArray,
+    Mask,
+    Observation,
+    is_fiber_mask,
+    located,
+    parameter,
+    withhold_like_gaps,
+)
 
 
 class Points(fieldbench.Sampler):
@@ -32,14 +39,14 @@ class Points(fieldbench.Sampler):
 
     path: DataPath = parameter(meaning="file with the sensors' positions")
 
-    def draw(self, existing: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
+    def draw(self, valid: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
         named, positions = _positions(located(self.path), axes)
         where = np.unique(_nearest(positions, [axes[index] for index in named]), axis=0)
-        sensors = [self._observed(existing, named, index) for index in where]
+        sensors = [self._observed(valid, named, index) for index in where]
         sensors = [sensor for sensor in sensors if sensor.size]
         if not sensors:
             raise fieldbench.RequestError(f"{self}: no sensor lies where the field exists")
-        total, reached = int(existing.sum()), sum(sensor.size for sensor in sensors)
+        total, reached = int(valid.sum()), sum(sensor.size for sensor in sensors)
         count = round(rate * total * len(sensors) / reached)
         if count > len(sensors):
             raise fieldbench.RequestError(
@@ -49,7 +56,7 @@ class Points(fieldbench.Sampler):
         if count < 1:
             least = -(-reached // len(sensors)) / total
             raise fieldbench.RequestError(f"{self}: rate {rate:g} observes none; use at least {least:.2g}")
-        mask = np.zeros(existing.shape, dtype=bool)
+        mask = np.zeros(valid.shape, dtype=bool)
         for index in rng.choice(len(sensors), size=count, replace=False):
             mask.flat[sensors[index]] = True
         return mask
@@ -67,13 +74,13 @@ class Points(fieldbench.Sampler):
         return self.withhold(observation.mask, share, rng)
 
     @staticmethod
-    def _observed(existing: Mask, named: list[int], index: NDArray[np.intp]) -> NDArray[np.intp]:
-        """Flat indices of the existing entries that a sensor at ``index`` along the named axes observes."""
-        place: list[int | slice] = [slice(None)] * existing.ndim
+    def _observed(valid: Mask, named: list[int], index: NDArray[np.intp]) -> NDArray[np.intp]:
+        """Flat indices of the valid entries that a sensor at ``index`` along the named axes observes."""
+        position: list[int | slice] = [slice(None)] * valid.ndim
         for dimension, position in zip(named, index, strict=True):
-            place[dimension] = int(position)
-        entries = np.arange(existing.size).reshape(existing.shape)[tuple(place)]
-        return np.asarray(entries[existing[tuple(place)]]).ravel()
+            position[dimension] = int(position)
+        entries = np.arange(valid.size).reshape(valid.shape)[tuple(position)]
+        return np.asarray(entries[valid[tuple(position)]]).ravel()
 
 
 class Tracks(fieldbench.Sampler):
@@ -94,53 +101,53 @@ class Tracks(fieldbench.Sampler):
     slope: float = parameter(1.0, "steps along the third axis for each step along the track (glide)", gt=0)
     measure: Literal["glide", "fiber"] = parameter("glide", "one entry a step, or all along the other axes")
 
-    def draw(self, existing: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
-        if existing.ndim < 2:
+    def draw(self, valid: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
+        if valid.ndim < 2:
             raise fieldbench.RequestError("tracks need a field of at least two dimensions; use the sampler random")
-        levels = self._levels(existing.ndim)
-        places: Mask = np.asarray(existing.reshape(*existing.shape[:levels], -1).any(axis=-1))
-        wanted = round(rate * places.sum())
+        levels = self._levels(valid.ndim)
+        positions: Mask = np.asarray(valid.reshape(*valid.shape[:levels], -1).any(axis=-1))
+        wanted = round(rate * positions.sum())
         if wanted < 1:
-            raise fieldbench.RequestError(f"rate {rate:g} of {places.sum()} places observes none; raise it")
-        visited = self._travel(places, int(wanted), rng)
-        return np.asarray(visited.reshape(visited.shape + (1,) * (existing.ndim - levels)) & existing)
+            raise fieldbench.RequestError(f"rate {rate:g} of {positions.sum()} positions observes none; raise it")
+        visited = self._travel(positions, int(wanted), rng)
+        return np.asarray(visited.reshape(visited.shape + (1,) * (valid.ndim - levels)) & valid)
 
     def withhold(self, mask: Mask, share: float, rng: np.random.Generator) -> Mask:
         """Entries in holes as deep as the gaps between the tracks; whole fibers where fibers were measured."""
         # Of a field that is measured everywhere fibers are withheld too: there are no gaps to imitate.
         if self._levels(mask.ndim) < mask.ndim or is_fiber_mask(mask):
             return Fibers().withhold(mask, share, rng)
-        return holes_like_the_gaps(mask, ~mask, share, rng)
+        return withhold_like_gaps(mask, ~mask, share, rng)
 
     def _levels(self, order: int) -> int:
         """How many axes the tracks run through; along the others everything is measured."""
         return min(order, 3) if self.measure == "glide" else 2
 
-    def _travel(self, places: Mask, wanted: int, rng: np.random.Generator) -> Mask:
-        """A mask of exactly ``wanted`` of the places, visited one after the other by the vehicles in turn."""
-        visited = np.zeros(places.shape, dtype=bool)
-        patience = max(places.shape)
-        tracks = [self._track(places, visited, rng) for _ in range(self.vehicles)]
+    def _travel(self, positions: Mask, wanted: int, rng: np.random.Generator) -> Mask:
+        """A mask of exactly ``wanted`` of the positions, visited one after the other by the vehicles in turn."""
+        visited = np.zeros(positions.shape, dtype=bool)
+        patience = max(positions.shape)
+        tracks = [self._track(positions, visited, rng) for _ in range(self.vehicles)]
         idle = [0] * self.vehicles
         count, turn = 0, 0
         while count < wanted:
-            place = next(tracks[turn])
-            if places[place] and not visited[place]:
-                visited[place] = True
+            position = next(tracks[turn])
+            if positions[position] and not visited[position]:
+                visited[position] = True
                 count, idle[turn] = count + 1, 0
             else:
                 idle[turn] += 1
                 if idle[turn] > patience:
-                    tracks[turn], idle[turn] = self._track(places, visited, rng), 0
+                    tracks[turn], idle[turn] = self._track(positions, visited, rng), 0
             turn = (turn + 1) % self.vehicles
         return visited
 
-    def _track(self, places: Mask, visited: Mask, rng: np.random.Generator) -> Iterator[tuple[int, ...]]:
-        """The places of one vehicle, without end, from a random one that exists and is not yet visited."""
-        size = np.array(places.shape)
-        new = np.flatnonzero(places & ~visited)
+    def _track(self, positions: Mask, visited: Mask, rng: np.random.Generator) -> Iterator[tuple[int, ...]]:
+        """The positions of one vehicle, without end, from a random one that exists and is not yet visited."""
+        size = np.array(positions.shape)
+        new = np.flatnonzero(positions & ~visited)
         start = new[rng.integers(len(new))] if len(new) else 0
-        position = np.array(np.unravel_index(start, places.shape), dtype=float)
+        position = np.array(np.unravel_index(start, positions.shape), dtype=float)
         course, dive = rng.uniform(0, 2 * np.pi), rng.choice([-self.slope, self.slope])
         while True:
             yield tuple(int(index) for index in np.clip(np.rint(position), 0, size - 1))

@@ -19,7 +19,7 @@ class RadioMap(fieldbench.Dataset):
 
     The field is the sum over emitters of (spatial loss function) outer (power spectrum), both of unit norm,
     in linear power; typically its maximum is about 0.1 and its median about 1e-3. The number of emitters
-    is given to methods (``observation.known["emitters"]``), as the paper gives it to Nasdac and DowJons.
+    is given to methods (``observation.metadata["emitters"]``), as the paper gives it to Nasdac and DowJons.
     """
 
     name = "radiomap"
@@ -139,7 +139,7 @@ class RadioMap(fieldbench.Dataset):
             axes,
             quantity="power",
             log_floor=self.log_floor,
-            known={"emitters": self.emitters},
+            metadata={"emitters": self.emitters},
         )
 
 

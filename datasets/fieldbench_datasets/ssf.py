@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import fieldbench
-from fieldbench import parameter
-from fieldbench.field import FloatArray
+from fieldbench import FloatArray, parameter
 from fieldbench_datasets.download import PublishedFile
 
 _FOLDER = (

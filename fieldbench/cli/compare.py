@@ -56,7 +56,7 @@ def compare(
     if format not in ("text", "csv"):
         raise RequestError(f"unknown format {format!r}{nearest(format, ['text', 'csv'])}")
     stored = StoredRun(run, only=levels(only))
-    made = compare(stored.frame, stored.facts, metric=metric, average=split(average) if average else ())
+    made = compare(stored.frame, stored.metadata, metric=metric, average=split(average) if average else ())
     if format == "text":
         print(made)
         return

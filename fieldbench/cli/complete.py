@@ -15,7 +15,7 @@ from fieldbench.cli.terminal import plain_console
 if TYPE_CHECKING:
     from fieldbench.completion import Completed
     from fieldbench.completion.filling import Filled
-    from fieldbench.files import Content
+    from fieldbench.files import GriddedVariable
 
 WHAT, HOW, WHERE = "What to read", "How to complete it", "Where to write it"
 
@@ -81,7 +81,7 @@ def complete(
         typer.Option(
             metavar="DIMENSION=INDEX|FILE",
             help="Complete one position along a dimension only: time=0 (may be repeated). For a table, a table of "
-            "the points where the field is wanted.",
+            "the points where the field is selector.",
             rich_help_panel=WHAT,
             show_default=False,
         ),
@@ -124,7 +124,7 @@ def complete(
     ] = [],  # noqa: B006
     method: Annotated[
         str,
-        typer.Option(help="A method, or auto: the one that does best at held-out entries.", rich_help_panel=HOW),
+        typer.Option(help="A method, or auto: the one that does best at withheld entries.", rich_help_panel=HOW),
     ] = "auto",
     among: Annotated[
         str | None,
@@ -139,14 +139,14 @@ def complete(
         float,
         typer.Option(
             metavar="SECONDS",
-            help="Time for comparing methods at held-out entries; completing the field comes on top. With a "
+            help="Time for comparing methods at withheld entries; completing the field comes on top. With a "
             "method named, 0 skips the estimate of its error.",
             rich_help_panel=HOW,
         ),
     ] = 300.0,
-    folds: Annotated[int, typer.Option(help="How many times entries are held out.", rich_help_panel=HOW)] = 3,
+    folds: Annotated[int, typer.Option(help="How many times entries are withheld.", rich_help_panel=HOW)] = 3,
     share: Annotated[
-        float, typer.Option(help="Share of the observed entries held out each time.", rich_help_panel=HOW)
+        float, typer.Option(help="Share of the observed entries withheld each time.", rich_help_panel=HOW)
     ] = 0.1,
     by_area: Annotated[
         bool,
@@ -200,12 +200,12 @@ def complete(
     plugin: PluginFiles = [],  # noqa: B006
     no_plugin: Blocked = [],  # noqa: B006
 ) -> None:
-    """Fill the gaps of a field in a file, by the method that does best at entries held out on purpose.
+    """Fill the gaps of a field in a file, by the method that does best at entries withheld on purpose.
 
     The result is a file of the same format, with coordinates, attributes and all other variables kept. Of a table on
     a grid it is one row for each grid point, of scattered rows these rows, or the points that --at names. Beside the
     values it says which method made them, with the error to expect, holds their standard deviation if the method
-    knows it, and marks what was filled. Observed entries stay as they are. The held-out entries make holes as deep as
+    knows it, and marks what was filled. Observed entries stay as they are. The withheld entries make holes as deep as
     the gaps, so that the error is that of the gaps; deep inside the widest of them it may be larger.
 
     **Examples**
@@ -218,18 +218,18 @@ def complete(
     """
     from fieldbench.completion.filling import fill, fillable
     from fieldbench.completion.limits import Limits
-    from fieldbench.files import Wanted, read, write
+    from fieldbench.files import Selector, read, write
     from fieldbench.files.writing import check_target
     from fieldbench.spec import split
 
     target = file.parent / f"{file.stem}_completed{file.suffix}" if out is None else out
     limits = Limits(tuple(max_gap), within, positive)
-    facts = _facts(known)
+    metadata = _metadata(known)
     points, fixed = _points(at)
-    contents = [
+    several = [
         read(
             file,
-            Wanted(
+            Selector(
                 variable=name,
                 coordinates=tuple(split(coordinates)) if coordinates else (),
                 mask=mask,
@@ -246,17 +246,17 @@ def complete(
     check_target(file, target, overwrite=force)
     candidates = split(among) if among else []
     chosen_freely = method == "auto" and not candidates
-    seen = [fillable(content, chosen_freely, log_floor, facts, limits)[0] for content in contents]
+    seen = [fillable(gridded, chosen_freely, log_floor, metadata, limits)[0] for gridded in several]
     completions = []
-    for content, observation in zip(contents, seen, strict=True):
+    for gridded, observation in zip(several, seen, strict=True):
         observed = int(observation.mask.sum())
-        print(_description(content, observed, int(content.missing.sum())), *content.remarks, sep="\n")
+        print(_description(gridded, observed, int(gridded.missing.sum())), *gridded.remarks, sep="\n")
         with _progress() as (watch, busy):
             filled = fill(
-                content,
+                gridded,
                 method,
                 log_floor=log_floor,
-                known=facts,
+                metadata=metadata,
                 limits=limits,
                 by_area=by_area,
                 denoise=denoise,
@@ -296,9 +296,9 @@ def _grid(text: str | None) -> dict[str, tuple[Any, ...]]:
 
 def _points(texts: list[str]) -> tuple[Path | None, list[str]]:
     """The file of points among what --at names, and the fixed positions."""
+    from fieldbench.datafile import expanded
     from fieldbench.errors import RequestError
     from fieldbench.files.format import TABLES
-    from fieldbench.paths import expanded
 
     files = [text for text in texts if Path(text).suffix.lower() in TABLES]
     if len(files) > 1:
@@ -310,7 +310,7 @@ def _points(texts: list[str]) -> tuple[Path | None, list[str]]:
 
 def _tell(filled: Filled, by_area: bool) -> None:
     """Print the comparison, what was filled, and what the user should know of it."""
-    made, variable = filled.made, filled.completion.content.variable
+    made, variable = filled.made, filled.completion.gridded.variable
     unit = variable.unit if made.metric == "rmse" else ""
     print()
     on_a_grid = variable.rows is None  # elsewhere a step from one coordinate to the next is no distance
@@ -348,10 +348,10 @@ def _progress() -> Iterator[tuple[Callable[[str], None], Callable[[str], None]]]
         yield lambda line: console.print(line, soft_wrap=True), busy
 
 
-def _facts(texts: list[str]) -> dict[str, float]:
+def _metadata(texts: list[str]) -> dict[str, float]:
     from fieldbench.errors import RequestError
 
-    facts = {}
+    metadata = {}
     for text in texts:
         name, equals, value = text.partition("=")
         try:
@@ -360,16 +360,16 @@ def _facts(texts: list[str]) -> dict[str, float]:
             number = float("nan")
         if not equals or not name.strip() or number != number:
             raise RequestError(f"--known {text!r}: write NAME=NUMBER, such as emitters=7")
-        facts[name.strip()] = int(number) if number.is_integer() else number
-    return facts
+        metadata[name.strip()] = int(number) if number.is_integer() else number
+    return metadata
 
 
-def _description(content: Content, observed: int, gaps: int) -> str:
-    axes = " x ".join(f"{axis.name} {len(axis)}" for axis in content.axes)
-    unit = f" in {content.variable.unit}" if content.variable.unit else ""
-    absent = content.values.size - observed - gaps
+def _description(gridded: GriddedVariable, observed: int, gaps: int) -> str:
+    axes = " x ".join(f"{axis.name} {len(axis)}" for axis in gridded.axes)
+    unit = f" in {gridded.variable.unit}" if gridded.variable.unit else ""
+    absent = gridded.values.size - observed - gaps
     land = f", {absent} not valid" if absent else " and to be filled (--valid says what must stay missing)"
-    return f"{content.name}{unit}: {axes}; {observed} entries observed, {gaps} missing{land}"
+    return f"{gridded.name}{unit}: {axes}; {observed} entries observed, {gaps} missing{land}"
 
 
 def _comparison(made: Completed, unit: str, by_area: bool, by_distance: bool) -> str:
@@ -395,7 +395,7 @@ def _comparison(made: Completed, unit: str, by_area: bool, by_distance: bool) ->
     rest = [f"{item.method}: {item.note}" for item in made.comparison if math.isnan(item.expected)]
     if not rows:
         return "\n".join(["No error was estimated.", *rest])
-    title = f"Error at {made.withheld} held-out entries a fold{', weighted by area' if by_area else ''}"
+    title = f"Error at {made.withheld} withheld entries a fold{', weighted by area' if by_area else ''}"
     table = tabulate(rows, head, tablefmt="simple", disable_numparse=True, colalign=("left", *["right"] * 4, "left"))
     lines = [title, *(line.rstrip() for line in table.splitlines())]
     distances = ["", *_distances(made)] if by_distance else []
@@ -406,12 +406,12 @@ def _distances(made: Completed) -> list[str]:
     """The chosen method's errors by distance to the nearest observation, beside how many gaps are so far from one."""
     from tabulate import tabulate
 
-    head = ["grid steps to an observation", made.metric, "held out", "gaps"]
+    head = ["grid steps to an observation", made.metric, "withheld", "gaps"]
     rows = [
         [
             f"{item.nearest:g} to {item.farthest:g}" if item.farthest < float("inf") else f"over {item.nearest:g}",
-            f"{item.error:.4g}" if item.held_out else "not known",
-            item.held_out,
+            f"{item.error:.4g}" if item.withheld else "not known",
+            item.withheld,
             item.gaps,
         ]
         for item in made.by_distance

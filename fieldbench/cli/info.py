@@ -22,9 +22,9 @@ def info(
     """
     import os
 
+    from fieldbench.datafile import expanded
     from fieldbench.execution import Options, slots
     from fieldbench.execution.provenance import provenance
-    from fieldbench.paths import expanded
     from fieldbench.registry import Registry
 
     facts = provenance(slots(Options(device=device)))

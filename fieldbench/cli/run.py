@@ -339,7 +339,7 @@ def _table(session: Session, suite: Suite | None, format: str) -> str:
 
     if suite is None:
         return Results(session.path).table().to(format, styled=styled(sys.stdout.isatty()))
-    lower_is_better = session.facts.lower_is_better(suite.metric)
+    lower_is_better = session.metadata.lower_is_better(suite.metric)
     cells = reproduction.compare(suite, session.plan, read_rows(session.path), lower_is_better=lower_is_better)
     return reproduction.written(suite, cells, format)
 

@@ -1,7 +1,7 @@
 """Completing an observation without a truth: which method to trust, and how far off it will be.
 
-Observed entries are held out in holes like the gaps (:mod:`fieldbench.completion.gaps`), every candidate
-completes what is left, and the errors at the held-out entries decide.
+Observed entries are withheld in holes like the gaps (:mod:`fieldbench.completion.gaps`), every candidate
+completes what is left, and the errors at the withheld entries decide.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _IMPORTS = 10.0
 
 @dataclass(frozen=True)
 class Candidate:
-    """One method and how it did at held-out entries.
+    """One method and how it did at withheld entries.
 
     Attributes:
         method: its spec.
@@ -68,9 +68,9 @@ class Completed:
         deviation: standard deviation of each entry, or None if the method reports none.
         comparison: the candidates, best first.
         metric: name of the metric of their errors.
-        withheld: how many observed entries were held out in each fold; 0 without a comparison.
+        withheld: how many observed entries were withheld in each fold; 0 without a comparison.
         seconds: of the final fit, to all that was observed.
-        by_distance: the chosen method's errors at held-out entries by distance to the nearest observation.
+        by_distance: the chosen method's errors at withheld entries by distance to the nearest observation.
     """
 
     method: str
@@ -84,7 +84,7 @@ class Completed:
 
     @property
     def expected_error(self) -> float:
-        """The error to expect at entries like the held-out ones, in the metric (NaN if it was not measured)."""
+        """The error to expect at entries like the withheld ones, in the metric (NaN if it was not measured)."""
         return next((item.expected for item in self.comparison if item.method == self.method), math.nan)
 
     def frame(self) -> pd.DataFrame:
@@ -114,12 +114,12 @@ def complete(
 
     Args:
         observation: values with gaps.
-        method: a method's spec, or ``auto`` to choose by held-out entries.
+        method: a method's spec, or ``auto`` to choose by withheld entries.
         candidates: specs to choose among; all installed methods with default parameters if none are given.
         budget: seconds of fitting that the comparison may take. The final fit comes on top, and a second or two
             for each method that had to be stopped. 0 skips the comparison, for one method.
-        folds: how many times entries are held out.
-        share: share of the observed entries held out each time.
+        folds: how many times entries are withheld.
+        share: share of the observed entries withheld each time.
         seed: of everything random.
         device: as in :class:`fieldbench.execution.Options`.
         sources: plugins besides the installed ones.
@@ -133,7 +133,7 @@ def complete(
     """
     if folds < 1 or not 0 < share < 1 or not 0 <= budget < math.inf:
         raise RequestError(
-            "folds must be at least 1, the share held out between 0 and 1, the budget 0 or more seconds, but finite"
+            "folds must be at least 1, the share withheld between 0 and 1, the budget 0 or more seconds, but finite"
         )
     if candidates and method != AUTO:
         raise RequestError(f"there is nothing to choose among where a method is named; leave out {method} or --among")
@@ -260,11 +260,11 @@ class _Comparison:
         self._notes.setdefault(method, "")
         if limit <= 0:
             return False
-        held = self._withheld[number]
+        withheld = self._withheld[number]
         place = f"fold {number + 1} of {len(self._withheld)}"
         self._busy(f"measuring {method}, {place}")
         own = keyed_seed(self._seed, "complete", method)
-        fit = fitted(lambda seen: self._bench.fit(method, seen, own, limit=limit), self._observation.without(held))
+        fit = fitted(lambda seen: self._bench.fit(method, seen, own, limit=limit), self._observation.without(withheld))
         self._left -= fit.seconds
         if fit.estimate is None:
             if fit.late:
@@ -274,8 +274,8 @@ class _Comparison:
                 self._notes[method] = fit.error
                 self._watch(f"{method}: {fit.error}")
             return False
-        self._estimates.setdefault(method, []).append(fit.estimate[held])
-        error = self._score(fit.estimate[held], held)
+        self._estimates.setdefault(method, []).append(fit.estimate[withheld])
+        error = self._score(fit.estimate[withheld], withheld)
         self._errors.setdefault(method, []).append(error)
         self._seconds.setdefault(method, []).append(fit.seconds)
         self._watch(f"{method}: {place}, {self._metric.name} {error:.4g}, {fit.seconds:.1f} s")
@@ -303,11 +303,11 @@ def _rivals(
 ) -> tuple[list[str], list[Candidate]]:
     """The methods to compare, and those that cannot work on such an observation, with the reason."""
     if method != AUTO:
-        wanted = registry.method(method)
-        reason = bench.unsuited(str(wanted), observation)
+        selector = registry.method(method)
+        reason = bench.unsuited(str(selector), observation)
         if reason:
             raise RequestError(reason)
-        return [str(wanted)], []
+        return [str(selector)], []
     reasons: dict[str, str | None] = {}
     for text in candidates or registry.entries("method"):
         try:

@@ -13,8 +13,8 @@ from fieldbench.completion.filling import Filled, fill
 from fieldbench.completion.limits import Limits
 from fieldbench.errors import RequestError
 from fieldbench.field import Axis, grid_axes
-from fieldbench.files import Completion, Wanted, cf
-from fieldbench.files.content import Variable, assemble, matched
+from fieldbench.files import Completion, Selector, cf
+from fieldbench.files.gridded import Variable, assemble, matched
 from fieldbench.files.numpy_files import completed, filled_in, floats, is_whole, spread_out
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def complete(
     missing: Sequence[float] = (),
     cyclic: Sequence[str] = (),
     log_floor: float | None = None,
-    known: Mapping[str, float] | None = None,
+    metadata: Mapping[str, float] | None = None,
     max_gap: Sequence[str] = (),
     within: tuple[float, float] | None = None,
     positive: bool = False,
@@ -85,17 +85,17 @@ def complete(
     Args:
         data: what has gaps: entries that are NaN or masked; of a table, rows without a value, or the grid points
             between its rows.
-        method: a method's spec, or ``auto``: the one that does best at entries held out on purpose.
+        method: a method's spec, or ``auto``: the one that does best at entries withheld on purpose.
         variable: of a table, the column of the field.
         coordinates: of a table, the columns (numbers or dates) that say where a row is.
-        points: of a table, another one with the points where the field is wanted.
+        points: of a table, another one with the points where the field is selector.
         axes: of an array, one :class:`Axis` for each dimension; a DataArray has its own.
         mask: True where the field was observed: an array that fits, or of a table the name of a column.
         valid: True where the field exists; the rest stays missing. As ``mask``.
         missing: numbers that stand for a missing value.
         cyclic: axes that are closed, such as ``hour=24``; longitudes around the earth are found to be.
         log_floor: for positive values that vary over decades, what is added before logarithms are taken.
-        known: facts that some methods need, by name.
+        metadata: numbers that some methods need, by name.
         max_gap: fill only what lies so near to an observation, such as ``["25km", "2d"]``
             (:class:`fieldbench.completion.limits.Limits`).
         within: lowest and highest possible value.
@@ -108,7 +108,7 @@ def complete(
         RequestError: if the data is of another kind, has no gap, or the request is wrong.
     """
     options = {"log_floor": log_floor, "known": known, "limits": Limits(tuple(max_gap), within, positive), **how}
-    asked = Wanted(variable, tuple(coordinates), missing=tuple(missing), cyclic=tuple(cyclic))
+    asked = Selector(variable, tuple(coordinates), missing=tuple(missing), cyclic=tuple(cyclic))
     kind = f"{type(data).__module__.partition('.')[0]}.{type(data).__name__}"
     if kind == "pandas.DataFrame":
         return _of_table(data, points, replace(asked, mask=mask, valid=valid), method, options)
@@ -126,23 +126,23 @@ def complete(
         raise RequestError(f"{kind} has no gaps to fill; give a numpy array, a masked array, a DataArray or a table")
     if [len(axis) for axis in read.axes] != list(data.shape):
         raise RequestError(f"the axes have {[len(axis) for axis in read.axes]} positions, the data {list(data.shape)}")
-    observed, existing = (
+    observed, valid = (
         None if part is None else matched(np.asarray(part), data.shape, name)
         for part, name in ((mask, "mask"), (valid, "valid"))
     )
-    filled = fill(assemble(read, observed, existing, replace(asked, valid="valid")), method, **options)
+    filled = fill(assemble(read, observed, valid, replace(asked, valid="valid")), method, **options)
     return _result(filled, *_like_data(data, filled.completion))
 
 
 def _of_table(
-    frame: pd.DataFrame, points: pd.DataFrame | None, wanted: Wanted, method: str, options: dict[str, Any]
+    frame: pd.DataFrame, points: pd.DataFrame | None, selector: Selector, method: str, options: dict[str, Any]
 ) -> CompletedData:
     from fieldbench.files.tables import completed_rows, mask_of, variable_of
 
-    read = variable_of(frame, wanted, "the table", points)
+    read = variable_of(frame, selector, "the table", points)
     # The column of a mask is part of what was read.
-    valid = None if wanted.valid is None else mask_of(frame, wanted.valid, read, "the table")
-    filled = fill(assemble(read, None, valid, wanted), method, **options)
+    valid = None if selector.valid is None else mask_of(frame, selector.valid, read, "the table")
+    filled = fill(assemble(read, None, valid, selector), method, **options)
     made = completed_rows([filled.completion])
     added = [name for name in made.columns if name not in frame.columns or name == read.name]
     observed = made[next(name for name in added if str(name).startswith("observed"))]
@@ -184,7 +184,7 @@ def _like_data(data: Any, completion: Completion) -> tuple[Any, Any, Any]:
     floats_below = isinstance(data, np.ma.MaskedArray) and data.dtype.kind == "f"
     original = np.asarray(data.filled(np.nan) if floats_below else data)
     deviation = completion.deviation
-    spread = None if deviation is None else spread_out(shape, completion.content, deviation)
+    spread = None if deviation is None else spread_out(shape, completion.gridded, deviation)
     return (
         _like_one(data, completed(original, completion), "", completion),
         None if spread is None else _like_one(data, spread, "_std", completion),
@@ -212,9 +212,9 @@ def _result(filled: Filled, values: Any, deviation: Any, gaps: Any) -> Completed
 
     made = filled.made
     # Between scattered rows a step from one coordinate to the next is no distance.
-    on_a_grid = filled.completion.content.variable.rows is None
+    on_a_grid = filled.completion.gridded.variable.rows is None
     distances = pd.DataFrame([vars(item) for item in made.by_distance if on_a_grid])
-    remarks = (*filled.completion.content.remarks, *filled.remarks)
+    remarks = (*filled.completion.gridded.remarks, *filled.remarks)
     return CompletedData(
         values, deviation, gaps, made.frame(), distances, made.method, made.expected_error, made.metric, remarks
     )

@@ -1,4 +1,4 @@
-"""From what was read to what is to be written: complete a content, within limits."""
+"""From what was read to what is to be written: complete a gridded, within limits."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from fieldbench.completion import AUTO, Completed, complete
 from fieldbench.completion.limits import Limits
 from fieldbench.errors import RequestError
 from fieldbench.field import Axis, FloatArray, Mask, Observation
-from fieldbench.files import Completion, Content
+from fieldbench.files import Completion, GriddedVariable
 from fieldbench.files.axes import is_latitude
 
 
 @dataclass(frozen=True, eq=False)
 class Filled:
-    """A content with its gaps filled.
+    """A gridded with its gaps filled.
 
     Attributes:
         completion: what is to be written.
@@ -35,11 +35,11 @@ class Filled:
 
 
 def fill(
-    content: Content,
+    gridded: GriddedVariable,
     method: str = AUTO,
     *,
     log_floor: float | None = None,
-    known: Mapping[str, float] | None = None,
+    metadata: Mapping[str, float] | None = None,
     limits: Limits = Limits(),  # noqa: B008 - frozen
     by_area: bool = False,
     denoise: bool = False,
@@ -52,9 +52,9 @@ def fill(
     """Fill the gaps of what was read from a file.
 
     Args:
-        content: what was read.
+        gridded: what was read.
         method: a method's spec, or ``auto``.
-        log_floor, known: as in :meth:`fieldbench.files.Content.observation`.
+        log_floor, metadata: as in :meth:`fieldbench.files.GriddedVariable.observation`.
         limits: what may be filled.
         by_area: weight errors and the mean by the area of a grid cell, for a field on latitudes.
         denoise: replace observed entries by the method's estimate as well.
@@ -64,20 +64,20 @@ def fill(
     Raises:
         RequestError: if there is nothing to fill, or the request is wrong.
     """
-    missing = content.missing
+    missing = gridded.missing
     chosen_freely = method == AUTO and not candidates
-    observation, near = fillable(content, chosen_freely, log_floor, known, limits)
-    weights = areas(content.axes) if by_area else None
+    observation, near = fillable(gridded, chosen_freely, log_floor, metadata, limits)
+    weights = areas(gridded.axes) if by_area else None
     made = complete(
         observation, method, candidates=candidates, weights=weights, budget=budget, share=share, seed=seed, **how
     )
-    outside = observation.existing & ~near
+    outside = observation.valid & ~near
     values = np.where(outside, np.nan, limits.possible(made.values, observation.observed))
     changed = missing & near & (values != made.values)
     if not denoise:
         values[observation.mask] = observation.observed
-    if content.classes and content.variable.flags and not np.isin(values[missing & near], content.classes).all():
-        raise RequestError(f"{made.method} made values between the classes; {_classes(content)}")
+    if gridded.classes and gridded.variable.flags and not np.isin(values[missing & near], gridded.classes).all():
+        raise RequestError(f"{made.method} made values between the classes; {_classes(gridded)}")
     remarks = []
     if outside.any():
         remarks.append(f"{int(outside.sum())} gaps are farther from an observation than max-gap says, and stay missing")
@@ -88,32 +88,36 @@ def fill(
         remarks.append(f"{int(beyond.sum())} observed values are not possible by what was said of the range")
     if weights is not None:
         mean = float(np.average(values[~np.isnan(values)], weights=weights[~np.isnan(values)]))
-        remarks.append(f"mean of {content.name}, weighted by area: {mean:.6g} {content.variable.unit}".rstrip())
+        remarks.append(f"mean of {gridded.name}, weighted by area: {mean:.6g} {gridded.variable.unit}".rstrip())
     deviation = None if made.deviation is None else np.where(outside, np.nan, made.deviation)
-    completion = Completion(content, values, deviation, _notes(made, seed, share, budget, by_area))
+    completion = Completion(gridded, values, deviation, _notes(made, seed, share, budget, by_area))
     return Filled(completion, made, int((missing & near).sum()), tuple(remarks))
 
 
 def fillable(
-    content: Content, chosen_freely: bool, log_floor: float | None, known: Mapping[str, float] | None, limits: Limits
+    gridded: GriddedVariable,
+    chosen_freely: bool,
+    log_floor: float | None,
+    metadata: Mapping[str, float] | None,
+    limits: Limits,
 ) -> tuple[Observation, Mask]:
     """What a method may see, and where gaps may be filled (observed entries are True as well).
 
     Args:
-        content, log_floor, known, limits: as in :func:`fill`.
+        gridded, log_floor, metadata, limits: as in :func:`fill`.
         chosen_freely: whether the method is chosen among all; then classes are refused, as most would average them.
 
     Raises:
-        RequestError: if there is nothing to fill, or the request does not fit the content.
+        RequestError: if there is nothing to fill, or the request does not fit the gridded.
     """
-    if not content.missing.any():
-        raise RequestError(f"{content.name} has no gap to fill")
-    if content.classes and chosen_freely:
-        raise RequestError(_classes(content))
-    observation = content.observation(log_floor, known)
+    if not gridded.missing.any():
+        raise RequestError(f"{gridded.name} has no gap to fill")
+    if gridded.classes and chosen_freely:
+        raise RequestError(_classes(gridded))
+    observation = gridded.observation(log_floor, metadata)
     near = limits.near(observation)
-    if not (content.missing & near).any():
-        raise RequestError(f"no gap of {content.name} lies as near to an observation as max-gap asks")
+    if not (gridded.missing & near).any():
+        raise RequestError(f"no gap of {gridded.name} lies as near to an observation as max-gap asks")
     return observation, near
 
 
@@ -133,11 +137,11 @@ def areas(axes: tuple[Axis, ...]) -> FloatArray:
     raise RequestError(f"by-area needs an axis of latitudes in degrees_north; there are {names}")
 
 
-def _classes(content: Content) -> str:
-    listed = ", ".join(f"{number:g}" for number in content.classes[:8]) + (", ..." if len(content.classes) > 8 else "")
-    amounts = "" if content.variable.flags else "; if its numbers are amounts, name methods: --among kriging,thin-plate"
+def _classes(gridded: GriddedVariable) -> str:
+    listed = ", ".join(f"{number:g}" for number in gridded.classes[:8]) + (", ..." if len(gridded.classes) > 8 else "")
+    amounts = "" if gridded.variable.flags else "; if its numbers are amounts, name methods: --among kriging,thin-plate"
     return (
-        f"{content.name} holds {len(content.classes)} classes ({listed}), and nothing lies between two classes; "
+        f"{gridded.name} holds {len(gridded.classes)} classes ({listed}), and nothing lies between two classes; "
         f"--method nearest fills gaps with the nearest class{amounts}"
     )
 
@@ -153,7 +157,7 @@ def _notes(made: Completed, seed: int, share: float, budget: float, by_area: boo
         folds = next(len(item.errors) for item in ranked if item.method == made.method)
         times = "in 1 fold" if folds == 1 else f"in each of {folds} folds"
         weighted = ", weighted by area" if by_area else ""
-        notes["estimated_by"] = f"{made.withheld} observed entries held out {times} (share {share:g}){weighted}"
+        notes["estimated_by"] = f"{made.withheld} observed entries withheld {times} (share {share:g}){weighted}"
         if len(ranked) > 1:
             notes["chosen_among"] = "; ".join(f"{item.method} {item.expected:.4g}" for item in ranked)
             notes["budget_seconds"] = budget

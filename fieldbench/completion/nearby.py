@@ -1,4 +1,4 @@
-"""Errors at held-out entries by how far the nearest observation was."""
+"""Errors at withheld entries by how far the nearest observation was."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ class AtDistance:
     Attributes:
         nearest: the distance is more than this ...
         farthest: ... and at most this (infinite for all that is farther).
-        held_out: how many held-out entries of all folds were so far from what was left of the observation.
+        withheld: how many withheld entries of all folds were so far from what was left of the observation.
         error: the method's error at them, the mean of the folds that have any; NaN where none has.
         gaps: how many gaps are so far from an observation.
     """
 
     nearest: float
     farthest: float
-    held_out: int
+    withheld: int
     error: float
     gaps: int
 
@@ -45,24 +45,22 @@ def by_distance(
     estimates: Sequence[FloatArray],
     score: Callable[[FloatArray, Mask], float],
 ) -> tuple[AtDistance, ...]:
-    """Errors of a method by distance; distances that neither a gap nor a held-out entry has are left out.
+    """Errors of a method by distance; distances that neither a gap nor a withheld entry has are left out.
 
     Args:
         observation: all that was observed.
-        withheld: for each fold, True = held out.
-        estimates: for each fold, the estimate at the held-out entries.
+        withheld: for each fold, True = withheld.
+        estimates: for each fold, the estimate at the withheld entries.
         score: the error of such an estimate at some entries of the field.
     """
-    gaps = np.bincount(
-        distance_bins(observation.mask, observation.existing & ~observation.mask), minlength=len(EDGES) + 1
-    )
+    gaps = np.bincount(distance_bins(observation.mask, observation.valid & ~observation.mask), minlength=len(EDGES) + 1)
     errors: list[list[float]] = [[] for _ in gaps]
     counts = np.zeros(len(gaps), dtype=int)
-    for held, estimate in zip(withheld, estimates, strict=False):
-        bins = distance_bins(observation.mask & ~held, held)
+    for withheld, estimate in zip(withheld, estimates, strict=False):
+        bins = distance_bins(observation.mask & ~withheld, withheld)
         for index in np.unique(bins):
-            some = np.zeros(held.shape, dtype=bool)
-            some[held] = bins == index
+            some = np.zeros(withheld.shape, dtype=bool)
+            some[withheld] = bins == index
             errors[index].append(score(estimate[bins == index], some))
             counts[index] += int((bins == index).sum())
     edges = (0.0, *EDGES, np.inf)

@@ -15,7 +15,7 @@ right plugin does. A check that a plugin cannot pass is declared, with the reaso
 
 from __future__ import annotations
 
-from fieldbench.conformance.check import Check, ConformanceFailure, Outcome
+from fieldbench.conformance.check import Check, CheckResult, ConformanceFailure
 from fieldbench.conformance.choice import checks
 
-__all__ = ["Check", "ConformanceFailure", "Outcome", "checks"]
+__all__ = ["Check", "CheckResult", "ConformanceFailure", "checks"]

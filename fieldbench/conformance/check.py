@@ -26,7 +26,7 @@ def fail(done: str, found: str, right: str) -> NoReturn:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CheckResult:
     """What came of a check.
 
     Attributes:
@@ -47,7 +47,7 @@ class Check:
 
     Attributes:
         subject: text form of the plugin.
-        name: what is checked, such as ``hidden-entries-change-nothing``.
+        name: what is checked, such as ``unobserved-entries-change-nothing``.
         body: raises :class:`ConformanceFailure` or :class:`NotChecked`.
         expected: why this plugin cannot pass, or None.
     """
@@ -57,12 +57,12 @@ class Check:
     body: Callable[[], None]
     expected: str | None = None
 
-    def outcome(self) -> Outcome:
+    def outcome(self) -> CheckResult:
         """Do the check and tell what came of it; nothing is raised but by the keyboard."""
         try:
             self.body()
         except NotChecked as reason:
-            return Outcome("skipped", str(reason), reason)
+            return CheckResult("skipped", str(reason), reason)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # a plugin may raise anything anywhere, and even call sys.exit
@@ -70,15 +70,15 @@ class Check:
             if not isinstance(error, ConformanceFailure):
                 failure = f"doing this check of {self.subject}: {one_line(error)}. A right plugin raises nothing here."
             if self.expected is not None:
-                return Outcome("expected", f"{self.expected} ({failure})", error)
-            return Outcome("failed", failure, error)
+                return CheckResult("expected", f"{self.expected} ({failure})", error)
+            return CheckResult("failed", failure, error)
         if self.expected is not None:
-            return Outcome(
+            return CheckResult(
                 "failed",
                 f"{self.subject}: the check passes, but expected_failures says that it cannot ({self.expected}). "
                 f"A right plugin lists only what fails; remove {self.name!r} from expected_failures.",
             )
-        return Outcome("passed")
+        return CheckResult("passed")
 
     def __call__(self) -> None:
         """Do the check as a test.

@@ -26,7 +26,7 @@ from fieldbench.metric import Metric
 from fieldbench.noise import Noise
 from fieldbench.plugin import Plugin
 from fieldbench.registry import KINDS, Registry, validated
-from fieldbench.sensing import Sampler, observe
+from fieldbench.sampler import Sampler, observe
 from fieldbench.spec import Part, parse
 
 P = TypeVar("P", bound=Plugin)
@@ -148,8 +148,8 @@ def _observed(dataset: Dataset, registry: Registry) -> Observation:
     dataset.prepare()
     field = dataset.draw(np.random.default_rng(1))
     sampler = registry.sampler(dataset.default_sampler)
-    mask = sampler.draw(field.existing, field.axes, dataset.default_rates[0], np.random.default_rng(2))
-    return observe(field, mask & field.existing, np.zeros(field.shape))
+    mask = sampler.draw(field.valid, field.axes, dataset.default_rates[0], np.random.default_rng(2))
+    return observe(field, mask & field.valid, np.zeros(field.shape))
 
 
 def _installed_methods(registry: Registry) -> Iterator[Method]:

@@ -46,7 +46,7 @@ def _draws_a_field(dataset: Dataset) -> None:
     field = _draw(dataset)
     if not field.quantity:
         fail(f"drawing a field of {dataset}", "its quantity is empty", "says what is measured: Field(quantity=...)")
-    if field.existing.sum() < 2:
+    if field.valid.sum() < 2:
         fail(f"drawing a field of {dataset}", "it has fewer than two valid entries", "draws a field worth completing")
 
 
@@ -90,7 +90,7 @@ def _observable(dataset: Dataset, registry: Registry) -> None:
         done = f"observing a field of {dataset} by {dataset.default_sampler} sampling at rate {rate:g}"
         right = "has default rates that observe something"
         try:
-            mask = sampler.draw(field.existing, field.axes, rate, np.random.default_rng(1)) & field.existing
+            mask = sampler.draw(field.valid, field.axes, rate, np.random.default_rng(1)) & field.valid
         except RequestError as error:
             fail(done, str(error), right)
         if not mask.any():
@@ -119,13 +119,13 @@ def _same(first: Field, second: Field, done: str) -> None:
     right = "draws from the given generator alone and keeps nothing from one draw to the next"
     if first.shape != second.shape:
         fail(done, f"the shapes are {first.shape} and {second.shape}", right)
-    elsewhere = int((first.existing != second.existing).sum())
+    elsewhere = int((first.valid != second.valid).sum())
     if elsewhere:
         fail(done, f"{elsewhere} of {first.values.size} entries exist in one alone (valid)", right)
-    for name in ("axes", "unit", "quantity", "log_floor", "known"):
+    for name in ("axes", "unit", "quantity", "log_floor", "metadata"):
         if not _equal(getattr(first, name), getattr(second, name)):
             fail(done, f"{name} is {getattr(first, name)!r:.80} and {getattr(second, name)!r:.80}", right)
-    different = int((first.values[first.existing] != second.values[first.existing]).sum())
+    different = int((first.values[first.valid] != second.values[first.valid]).sum())
     if different:
         fail(done, f"{different} of {first.values.size} entries differ", right)
 

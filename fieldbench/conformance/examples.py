@@ -73,15 +73,15 @@ def ordinary(orders: Sequence[int]) -> Iterator[Example]:
 def masked(observation: Observation, mask: Mask) -> Observation:
     """The same geometry with another mask, where the field exists; the values are those of a smooth field.
 
-    Where none of it exists, one existing entry is observed.
+    Where none of it exists, one valid entry is observed.
     """
     values = smooth_field(observation.shape)
     if observation.log_floor is not None:
         values = np.exp(values - 4)
-    existing = observation.existing
-    mask = mask & existing
+    valid = observation.valid
+    mask = mask & valid
     if not mask.any():
-        mask.flat[np.flatnonzero(existing)[0]] = True
+        mask.flat[np.flatnonzero(valid)[0]] = True
     return observation.replaced(values, mask)
 
 
@@ -97,7 +97,7 @@ def with_gaps(observation: Observation) -> Observation:
     positions = observation.shape[:-1] or observation.shape
     gaps = random_mask(positions, 0.2, seed=2)
     gaps[tuple(observation.indices[0][: len(positions)])] = False
-    valid = observation.existing & ~gaps.reshape(positions + (1,) * (observation.ndim - len(positions)))
+    valid = observation.valid & ~gaps.reshape(positions + (1,) * (observation.ndim - len(positions)))
     mask = observation.mask & valid
     return replace(observation, values=np.where(mask, observation.values, np.nan), mask=mask, valid=valid)
 

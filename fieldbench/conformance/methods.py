@@ -17,7 +17,7 @@ from fieldbench.conformance.examples import Example
 from fieldbench.conformance.general import Named
 from fieldbench.errors import one_line
 from fieldbench.field import FloatArray, Observation
-from fieldbench.method import Method, Report, Silent, as_field_array
+from fieldbench.method import Method, NullReport, Report, as_field_array
 
 #: As large as the seeds of real trials can be: 32 bits.
 SEED = 2**32 - 12345
@@ -49,7 +49,7 @@ class Everything:
         self.received.append((step, as_field_array(estimate).copy(), diagnostics))
 
 
-class Bench:
+class MethodUnderCheck:
     """A method with the observations that it is tried on."""
 
     def __init__(self, method: Method, observation: Observation | None) -> None:
@@ -121,7 +121,7 @@ class Bench:
         """Complete a copy of one observation and see that the result is a field."""
         copy = copied(example.observation)
         try:
-            estimate = self.method.complete(copy, seed=seed, device=device, report=report or Silent())
+            estimate = self.method.complete(copy, seed=seed, device=device, report=report or NullReport())
         except Exception as error:
             fail(
                 f"completing {example.words}",
@@ -145,14 +145,14 @@ class Bench:
                 f"complete() returned shape {array.shape} for an observation of shape {observation.shape}",
                 "returns the whole field, in the shape of the observation",
             )
-        exists = observation.existing
+        exists = observation.valid
         bad = ~np.isfinite(array) & exists
         if bad.any():
             first = tuple(int(index) for index in np.argwhere(bad)[0])
             fail(
                 done,
                 f"{int(bad.sum())} of {array.size} entries are NaN or infinite, the first at {first}",
-                "returns finite numbers everywhere; hidden entries of observation.values are NaN and must not be used",
+                "returns finite numbers everywhere; unobserved entries of observation.values are NaN and must not be used",
             )
         return np.where(exists, array, 0.0).astype(float)  # whatever is said of land, it is no part of the estimate
 
@@ -166,11 +166,11 @@ class Bench:
 
 def of_method(method: Method, observation: Observation | None = None) -> Iterator[Named]:
     """The checks that suit what a method declares about itself, each with its name."""
-    bench = Bench(method, observation)
+    bench = MethodUnderCheck(method, observation)
     yield "shape-and-finiteness", partial(_shape_and_finiteness, bench)
     yield "deterministic", partial(_deterministic, bench)
     yield "global-random-state", partial(_global_random_state, bench)
-    yield "hidden-entries-change-nothing", partial(_hidden_entries, bench)
+    yield "unobserved-entries-change-nothing", partial(_hidden_entries, bench)
     yield "inputs-unmodified", partial(_inputs_unmodified, bench)
     yield "reports", partial(_reports, bench)
     yield "applicable-gives-reasons", partial(_applicable, bench)
@@ -198,11 +198,11 @@ def of_method(method: Method, observation: Observation | None = None) -> Iterato
         yield "cpu-and-gpu-agree", partial(_gpu, bench)
 
 
-def _shape_and_finiteness(bench: Bench) -> None:
+def _shape_and_finiteness(bench: MethodUnderCheck) -> None:
     assert bench.estimate.shape == bench.example.observation.shape
 
 
-def _deterministic(bench: Bench) -> None:
+def _deterministic(bench: MethodUnderCheck) -> None:
     first = bench.estimate
     bench.complete(_others(bench)[0], seed=SEED + 1)
     _same(
@@ -213,7 +213,7 @@ def _deterministic(bench: Bench) -> None:
     )
 
 
-def _others(bench: Bench) -> list[Example]:
+def _others(bench: MethodUnderCheck) -> list[Example]:
     """Two observations of the example's shape: other fields, observed elsewhere."""
     observation, last = bench.example.observation, min(1, bench.example.observation.ndim - 1)
     others = []
@@ -224,7 +224,7 @@ def _others(bench: Bench) -> list[Example]:
     return others
 
 
-def _global_random_state(bench: Bench) -> None:
+def _global_random_state(bench: MethodUnderCheck) -> None:
     expected = bench.estimate  # loads what the method loads, so that torch's generator is watched too
     for seed in (1, 2):
         with randomness.seeded(seed):
@@ -246,25 +246,25 @@ def _global_random_state(bench: Bench) -> None:
         )
 
 
-def _hidden_entries(bench: Bench) -> None:
+def _hidden_entries(bench: MethodUnderCheck) -> None:
     for garbage in (1e6, -np.inf, 0.0):
-        words = f"{bench.example.words}, hidden entries filled with {garbage:g}"
-        filled = Example(words, copied(bench.example.observation, hidden=garbage))
+        words = f"{bench.example.words}, unobserved entries filled with {garbage:g}"
+        filled = Example(words, copied(bench.example.observation, unobserved=garbage))
         _same(
             bench.estimate,
             bench.complete(filled),
             f"completing {filled.words} instead of NaN",
-            "uses observation.observed, or observation.filled(), and nothing that is hidden",
+            "uses observation.observed, or observation.filled(), and nothing that is unobserved",
         )
 
 
-def _inputs_unmodified(bench: Bench) -> None:
+def _inputs_unmodified(bench: MethodUnderCheck) -> None:
     observation = copied(bench.example.observation)
     arrays = {"values": observation.values, "mask": observation.mask, "observed": observation.observed}
     arrays |= {f"axis {axis.name}": axis.coordinates for axis in observation.axes}
     before = {name: array.copy() for name, array in arrays.items()}
     bench.estimate  # noqa: B018 - what fails without any array being changed is no matter of this check
-    bench.method.complete(observation, seed=SEED, device="cpu", report=Silent())
+    bench.method.complete(observation, seed=SEED, device="cpu", report=NullReport())
     for name, array in arrays.items():
         if not np.array_equal(before[name], array, equal_nan=array.dtype.kind == "f"):
             fail(
@@ -274,7 +274,7 @@ def _inputs_unmodified(bench: Bench) -> None:
             )
 
 
-def _reports(bench: Bench) -> None:
+def _reports(bench: MethodUnderCheck) -> None:
     report, example = Everything(), bench.example
     found = bench.complete(example, report=report)
     for step, estimate, diagnostics in report.received:
@@ -300,7 +300,7 @@ def _reports(bench: Bench) -> None:
     )
 
 
-def _applicable(bench: Bench) -> None:
+def _applicable(bench: MethodUnderCheck) -> None:
     for order, shape in examples.SHAPES.items():
         for pattern, mask in {"random-mask": examples.random_mask(shape), **examples.masks(shape)}.items():
             words = f"a {order}-D field with {pattern.replace('-', ' ')}"
@@ -308,7 +308,7 @@ def _applicable(bench: Bench) -> None:
             bench.contradiction(shape)
 
 
-def _elongated(bench: Bench) -> None:
+def _elongated(bench: MethodUnderCheck) -> None:
     shape = examples.ELONGATED.get(bench.example.observation.ndim, bench.example.observation.shape)
     mask = examples.fiber_mask(shape) if "fibers" in bench.example.words else examples.random_mask(shape)
     field = examples.observed(examples.smooth_field(shape), mask)
@@ -316,7 +316,7 @@ def _elongated(bench: Bench) -> None:
     bench.try_on(Example(f"a field of shape {shape}", examples.masked(observation, mask)))
 
 
-def _works_in(bench: Bench, order: int) -> None:
+def _works_in(bench: MethodUnderCheck, order: int) -> None:
     reasons = []
     for example in examples.ordinary([order]):
         reason = bench.refusal(example)
@@ -333,7 +333,7 @@ def _works_in(bench: Bench, order: int) -> None:
     )
 
 
-def _refuses(bench: Bench, order: int) -> None:
+def _refuses(bench: MethodUnderCheck, order: int) -> None:
     for example in examples.ordinary([order]):
         if bench.inapplicable(example) is None:
             fail(
@@ -343,7 +343,7 @@ def _refuses(bench: Bench, order: int) -> None:
             )
 
 
-def _mask(bench: Bench, name: str) -> None:
+def _mask(bench: MethodUnderCheck, name: str) -> None:
     observation = bench.example.observation
     example = Example(
         f"a {observation.ndim}-D field with {name.replace('-', ' ')}",
@@ -352,34 +352,34 @@ def _mask(bench: Bench, name: str) -> None:
     bench.try_on(example)
 
 
-def _constant_field(bench: Bench) -> None:
+def _constant_field(bench: MethodUnderCheck) -> None:
     observation = bench.example.observation
     constant = replace(observation, values=np.where(observation.mask, 2.5, np.nan))
     bench.try_on(Example("a constant field", constant))
 
 
-def _zero_field(bench: Bench) -> None:
+def _zero_field(bench: MethodUnderCheck) -> None:
     observation = bench.example.observation
     bench.try_on(Example("a field of zeros", replace(observation, values=np.where(observation.mask, 0.0, np.nan))))
 
 
-def _scale(bench: Bench, factor: float) -> None:
+def _scale(bench: MethodUnderCheck, factor: float) -> None:
     observation = examples.rescaled(bench.example.observation, factor)
     bench.try_on(Example(f"{bench.example.words}, values times {factor:g}", observation))
 
 
-def _single_precision(bench: Bench) -> None:
+def _single_precision(bench: MethodUnderCheck) -> None:
     observation = bench.example.observation
     single = replace(observation, values=observation.values.astype(np.float32))
     bench.try_on(Example(f"{bench.example.words} in single precision", single))
 
 
-def _field_with_gaps(bench: Bench) -> None:
+def _field_with_gaps(bench: MethodUnderCheck) -> None:
     gappy = examples.with_gaps(bench.example.observation)
-    bench.try_on(Example(f"{bench.example.words}, not existing at some positions (valid)", gappy))
+    bench.try_on(Example(f"{bench.example.words}, not valid at some positions (valid)", gappy))
 
 
-def _scale_equivariant(bench: Bench) -> None:
+def _scale_equivariant(bench: MethodUnderCheck) -> None:
     factor = 1024.0
     observation = examples.rescaled(bench.example.observation, factor)
     found = bench.complete(Example(f"{bench.example.words}, values times {factor:g}", observation)) / factor
@@ -393,7 +393,7 @@ def _scale_equivariant(bench: Bench) -> None:
         )
 
 
-def _batch(bench: Bench) -> None:
+def _batch(bench: MethodUnderCheck) -> None:
     shape = bench.example.observation.shape
     done, right = f"calling batch_size({shape}, 'cpu')", "returns a whole number of at least 1"
     try:
@@ -435,12 +435,12 @@ def _batch(bench: Bench) -> None:
                 fail(f"{done}, comparing the estimates reported at step {step}", "they differ", right)
 
 
-def _uncertainty(bench: Bench) -> None:
+def _uncertainty(bench: MethodUnderCheck) -> None:
     example, right = bench.example, "returns the estimate of complete() and a standard deviation of every entry"
     done = f"calling predict() for {example.words}"
     try:
         estimate, deviation = bench.method.predict(
-            copied(example.observation), seed=SEED, device="cpu", report=Silent()
+            copied(example.observation), seed=SEED, device="cpu", report=NullReport()
         )
     except Exception as error:
         fail(done, one_line(error), right)
@@ -456,7 +456,7 @@ def _uncertainty(bench: Bench) -> None:
         fail(done, "a standard deviation is negative, NaN or infinite", right)
 
 
-def _gpu(bench: Bench) -> None:
+def _gpu(bench: MethodUnderCheck) -> None:
     import torch
 
     if not torch.cuda.is_available():
@@ -472,10 +472,10 @@ def _gpu(bench: Bench) -> None:
         )
 
 
-def copied(observation: Observation, hidden: float | None = None) -> Observation:
-    """A copy that shares no array, with another number in place of NaN at hidden entries where one is given."""
+def copied(observation: Observation, unobserved: float | None = None) -> Observation:
+    """A copy that shares no array, with another number in place of NaN at unobserved entries where one is given."""
     copy = replace(observation, axes=deepcopy(observation.axes))
-    before = observation.values if hidden is None else np.where(observation.mask, observation.values, hidden)
+    before = observation.values if unobserved is None else np.where(observation.mask, observation.values, unobserved)
     # An observation hides what is not observed; a method that peeks is found only if there is something to see.
     values = before.copy()
     values.setflags(write=False)

@@ -7,7 +7,7 @@ from functools import partial
 
 from fieldbench.conformance.check import NotChecked, fail
 from fieldbench.conformance.general import Named
-from fieldbench.conformance.methods import Bench, of_method
+from fieldbench.conformance.methods import MethodUnderCheck, of_method
 from fieldbench.errors import RequestError, one_line
 from fieldbench.field import Observation
 from fieldbench.method import Method, Modifier
@@ -15,7 +15,7 @@ from fieldbench.spec import parse
 
 #: What a modified method is checked for again; a modifier changes neither its parameters nor its orders.
 _AGAIN = (
-    "shape-and-finiteness", "deterministic", "global-random-state", "hidden-entries-change-nothing",
+    "shape-and-finiteness", "deterministic", "global-random-state", "unobserved-entries-change-nothing",
     "inputs-unmodified", "reports", "fiber-mask", "block-mask", "constant-field", "batch-equals-single",
 )  # fmt: skip
 
@@ -78,7 +78,7 @@ def _text_form(modifier: Modifier, method: Method) -> None:
 
 
 def _changes(method: Method, modified: Method, observation: Observation | None) -> None:
-    plain, changed = Bench(method, observation), Bench(modified, observation)
+    plain, changed = MethodUnderCheck(method, observation), MethodUnderCheck(modified, observation)
     if (plain.estimate == changed.estimate).all():
         fail(
             f"completing {plain.example.words} by {method.name} and by {modified}",

@@ -14,7 +14,7 @@ from fieldbench.conformance.check import NotChecked, fail
 from fieldbench.conformance.general import Named
 from fieldbench.errors import RequestError, one_line
 from fieldbench.field import Mask, Observation
-from fieldbench.sensing import Sampler
+from fieldbench.sampler import Sampler
 
 _SHAPES = {2: (20, 16), 3: (12, 10, 8), 4: (8, 7, 6, 5)}
 _RATE = 0.5
@@ -45,18 +45,18 @@ class Refusal(NotChecked):
     """The sampler says that it cannot draw such a mask, as it may."""
 
 
-def _draw(sampler: Sampler, existing: Mask, rate: float = _RATE, seed: int = 1) -> Mask:
-    done = f"drawing a mask of shape {existing.shape} at rate {rate:g} by {sampler}"
-    axes = examples.axes_of(existing.shape)
+def _draw(sampler: Sampler, valid: Mask, rate: float = _RATE, seed: int = 1) -> Mask:
+    done = f"drawing a mask of shape {valid.shape} at rate {rate:g} by {sampler}"
+    axes = examples.axes_of(valid.shape)
     try:
-        mask = sampler.draw(existing, axes, rate, np.random.default_rng(seed))
+        mask = sampler.draw(valid, axes, rate, np.random.default_rng(seed))
     except RequestError as error:
         if not str(error).strip():
             fail(done, "it is refused with an empty error", "says what is wrong and what would be right")
         raise Refusal(f"{done}: {error}") from error
     except Exception as error:
         fail(done, one_line(error), "returns a mask, or raises RequestError with the reason")
-    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != existing.shape:
+    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != valid.shape:
         shown = f"{mask.dtype} array of shape {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
         fail(done, f"it returned a {shown}", "returns a boolean array of the field's shape, True = observed")
     return mask
@@ -99,31 +99,31 @@ def _keeps_the_rate(sampler: Sampler) -> None:
 
 
 def _observes_what_exists(sampler: Sampler) -> None:
-    existing = _some(sampler)
-    existing[:5] = False
-    observed = _draw(sampler, existing) & ~existing
+    valid = _some(sampler)
+    valid[:5] = False
+    observed = _draw(sampler, valid) & ~valid
     if observed.any():
         fail(
             f"drawing a mask by {sampler} for a field with gaps",
             f"{int(observed.sum())} entries that do not exist are observed",
-            "observes only where existing is True",
+            "observes only where valid is True",
         )
 
 
 def _deterministic(sampler: Sampler) -> None:
-    existing = _some(sampler)
-    first = _draw(sampler, existing)
-    _draw(sampler, existing, seed=2)
-    if not np.array_equal(first, _draw(sampler, existing)):
+    valid = _some(sampler)
+    first = _draw(sampler, valid)
+    _draw(sampler, valid, seed=2)
+    if not np.array_equal(first, _draw(sampler, valid)):
         fail(f"drawing a mask by {sampler} twice from one seed", "they differ", "draws from the given generator alone")
 
 
 def _global_random_state(sampler: Sampler) -> None:
-    existing = _some(sampler)
-    first = _draw(sampler, existing)
+    valid = _some(sampler)
+    first = _draw(sampler, valid)
     with randomness.seeded(3):
         before = randomness.snapshot()
-        second = _draw(sampler, existing)
+        second = _draw(sampler, valid)
         touched = before != randomness.snapshot()
     if touched or not np.array_equal(first, second):
         fail(
@@ -134,12 +134,12 @@ def _global_random_state(sampler: Sampler) -> None:
 
 
 def _inputs_unmodified(sampler: Sampler) -> None:
-    existing = _some(sampler)
-    existing[0, 0] = False
-    before = existing.copy()
-    mask = _draw(sampler, existing)
-    if not np.array_equal(existing, before) or np.shares_memory(mask, existing):
-        fail(f"drawing a mask by {sampler}", "existing was changed or returned", "returns a new array")
+    valid = _some(sampler)
+    valid[0, 0] = False
+    before = valid.copy()
+    mask = _draw(sampler, valid)
+    if not np.array_equal(valid, before) or np.shares_memory(mask, valid):
+        fail(f"drawing a mask by {sampler}", "valid was changed or returned", "returns a new array")
 
 
 def _small_rates(sampler: Sampler) -> None:
@@ -153,16 +153,16 @@ def _withholds_a_part(sampler: Sampler) -> None:
     for share in _WITHHELD:
         done = f"withholding a share {share:g} of a mask drawn by {sampler}"
         try:
-            held, again = (sampler.withhold_from(observation, share, np.random.default_rng(1)) for _ in range(2))
+            withheld, again = (sampler.withhold_from(observation, share, np.random.default_rng(1)) for _ in range(2))
         except RequestError as error:
             raise Refusal(f"{done}: {error}") from error
-        if not np.array_equal(held, again):
+        if not np.array_equal(withheld, again):
             fail(done, "two draws from one seed differ", "draws from the given generator alone")
-        if held.dtype != np.bool_ or held.shape != mask.shape or (held & ~mask).any():
+        if withheld.dtype != np.bool_ or withheld.shape != mask.shape or (withheld & ~mask).any():
             fail(
                 done, "the result is no part of the mask", "withholds observed entries only (boolean, True = withheld)"
             )
-        count, total = int(held.sum()), int(mask.sum())
+        count, total = int(withheld.sum()), int(mask.sum())
         if not 0 < count < total:
             fail(done, f"{count} of {total} are withheld", "withholds some, never all")
         if abs(count / total - share) > _COARSENESS:

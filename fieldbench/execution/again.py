@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import astuple, replace
 from pathlib import Path
 
-from fieldbench import fields
+from fieldbench import reconstructions
 from fieldbench.errors import RequestError
 from fieldbench.execution.frames import unpack
 from fieldbench.execution.machine import slots
@@ -18,8 +18,8 @@ from fieldbench.execution.processes import Lost
 from fieldbench.execution.queue import Group
 from fieldbench.execution.worker import fit_request
 from fieldbench.field import FloatArray
-from fieldbench.fields import Reconstruction
 from fieldbench.judging import Task, method_seed
+from fieldbench.reconstructions import Reconstruction
 from fieldbench.records import OK, Trial
 from fieldbench.registry import Registry
 from fieldbench.store.files import FIELDS
@@ -56,10 +56,10 @@ def reconstruction(
     Raises:
         RequestError: if they are not kept and cannot be recomputed.
     """
-    kept = fields.find(run_folder, trial.key)
+    kept = reconstructions.find(run_folder, trial.key)
     if kept is None:
         kept = recompute(trial, registry(), device, secrets_of(run_folder))
-        fields.save(run_folder / FIELDS, trial.key, kept)
+        reconstructions.save(run_folder / FIELDS, trial.key, kept)
     return kept
 
 

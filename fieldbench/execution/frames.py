@@ -197,7 +197,7 @@ def pack(field: Field | Observation) -> tuple[dict[str, Any], list[Any]]:
         "unit": field.unit,
         "quantity": field.quantity,
         "log_floor": field.log_floor,
-        "known": {name: float(value) for name, value in field.known.items()},
+        "known": {name: float(value) for name, value in field.metadata.items()},
         "mask": len(mask),
         "valid": len(valid),
     }

@@ -43,8 +43,8 @@ from fieldbench.judging import (
 )
 from fieldbench.metric import Metric, applies, for_field
 from fieldbench.records import FAILED, NOT_APPLICABLE, OK, OUT_OF_MEMORY, Cell, Trial
+from fieldbench.sampler import observe
 from fieldbench.selection import Recorder
-from fieldbench.sensing import observe
 from fieldbench.sources import Parcel
 
 #: Where the stage is written: descriptors 0 to 2 are the usual ones, 3 is the socket, 4 the lifeline.
@@ -170,7 +170,7 @@ class _Bench:
             applicable = applies(wanted, field)
         headline = self._shelf.metric(asked["headline"])
         note(f"metric {headline.name}")
-        entries = field.existing
+        entries = field.valid
         values = field.values[entries].astype(float)
         try:
             float(for_field(headline, field).score(values.copy(), values))

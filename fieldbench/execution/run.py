@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from fieldbench import fields
+from fieldbench import reconstructions
 from fieldbench.errors import RequestError, one_line
 from fieldbench.execution.machine import slots
 from fieldbench.execution.options import Options
@@ -133,7 +133,7 @@ def _kept(outcomes: Iterator[Outcome], options: Options) -> Records:
 
 def _keep(folder: Path, key: str, reconstruction: Any) -> None:
     try:
-        fields.save(folder / FIELDS, key, reconstruction)
+        reconstructions.save(folder / FIELDS, key, reconstruction)
     except OSError as error:
         raise StorageError(f"{folder}: the fields of a trial cannot be kept: {error.strerror or error}") from None
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from fieldbench import fields
+from fieldbench import reconstructions
 from fieldbench.errors import RequestError, one_line
 from fieldbench.execution.allowance import Lender
 from fieldbench.execution.frames import NO_ANSWER, BadFrame, Frame, encode, unpack
@@ -52,7 +52,7 @@ class Outcome:
 
     records: tuple[Record, ...]
     batch_size: int | None = None
-    kept: tuple[tuple[str, fields.Reconstruction], ...] = ()
+    kept: tuple[tuple[str, reconstructions.Reconstruction], ...] = ()
     refusal: str = ""
 
 
@@ -410,9 +410,9 @@ class Seat:
             self._judge = None
 
 
-def _reconstruction(header: dict[str, Any], arrays: deque[Any]) -> fields.Reconstruction:
+def _reconstruction(header: dict[str, Any], arrays: deque[Any]) -> reconstructions.Reconstruction:
     truth = unpack(header["truth"], arrays)
-    return fields.Reconstruction(truth, unpack(header["observation"], arrays), arrays.popleft())
+    return reconstructions.Reconstruction(truth, unpack(header["observation"], arrays), arrays.popleft())
 
 
 def _libraries(method: Method, lane: Lane) -> list[str]:

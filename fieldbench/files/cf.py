@@ -11,7 +11,7 @@ import numpy as np
 from fieldbench.field import FloatArray, Mask
 
 if TYPE_CHECKING:
-    from fieldbench.files.content import Completion
+    from fieldbench.files.gridded import Completion
 
 _FILLS = ("_FillValue", "missing_value")
 _SCALING = {"scale_factor": 1.0, "add_offset": 0.0}
@@ -71,7 +71,7 @@ def history(old: str, completions: Sequence[Completion]) -> str:
     """A file's history with a line more, the newest first (Unidata's convention)."""
     from fieldbench import __version__
 
-    done = "; ".join(f"{item.content.name} by {item.attributes.get('method', 'hand')}" for item in completions)
+    done = "; ".join(f"{item.gridded.name} by {item.attributes.get('method', 'hand')}" for item in completions)
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     line = f"{now} fieldbench {__version__} complete: gaps filled in {done}"
     return f"{line}\n{old}" if old else line
@@ -87,18 +87,18 @@ def beside(
         attributes: of the variable that is completed.
         dtype: that it is stored in; floats in single precision have a deviation in single precision.
     """
-    content, name = completion.content, text(attributes.get("standard_name", ""))
-    shape, variable = content.variable.values.shape, content.name.rpartition("/")[2]
+    gridded, name = completion.gridded, text(attributes.get("standard_name", ""))
+    shape, variable = gridded.variable.values.shape, gridded.name.rpartition("/")[2]
     made: dict[str, tuple[np.ndarray, dict[str, Any]]] = {}
     if completion.deviation is not None:
         about = {"long_name": f"standard deviation of {variable}"}
-        about |= {"units": content.variable.unit} if content.variable.unit else {}
+        about |= {"units": gridded.variable.unit} if gridded.variable.unit else {}
         about |= {"standard_name": f"{name} standard_error"} if name else {}
         deviation = np.full(shape, np.nan, dtype=dtype if dtype.kind == "f" else "f4")
-        deviation[content.place] = completion.deviation
+        deviation[gridded.region] = completion.deviation
         made["_std"] = deviation, about
     filled = np.zeros(shape, dtype="i1")
-    filled[content.place] = completion.filled
+    filled[gridded.region] = completion.filled
     about = {"long_name": f"where gaps of {variable} were filled"}
     about |= {"standard_name": f"{name} status_flag"} if name else {}
     flags = {"flag_values": np.array([0, 1], dtype="i1"), "flag_meanings": "as_it_was filled"}

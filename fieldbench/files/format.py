@@ -10,14 +10,14 @@ from typing import Protocol
 import numpy as np
 
 from fieldbench.errors import RequestError, how_to_install
-from fieldbench.files.content import Completion, Variable, Wanted
+from fieldbench.files.gridded import Completion, Selector, Variable
 
 
 class Format(Protocol):
     """Reads variables of one file, and writes that file again with one of them completed."""
 
-    def variable(self, file: Path, wanted: Wanted) -> Variable:
-        """The wanted variable."""
+    def variable(self, file: Path, selector: Selector) -> Variable:
+        """The selector variable."""
 
     def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
         """Another variable of the file, to be used as a mask: an array that broadcasts to ``variable``."""

@@ -12,27 +12,27 @@ import numpy as np
 from fieldbench.errors import RequestError
 from fieldbench.field import Axis, FloatArray
 from fieldbench.files import cf
-from fieldbench.files.content import Completion, Variable, Wanted, matched
 from fieldbench.files.format import Format, need
+from fieldbench.files.gridded import Completion, Selector, Variable, matched
 
 
 class GeoTIFF:
     """All bands as one array (band, y, x), or a band by its number or description."""
 
-    def variable(self, file: Path, wanted: Wanted) -> Variable:
+    def variable(self, file: Path, selector: Selector) -> Variable:
         import rasterio
 
-        if wanted.coordinates:
+        if selector.coordinates:
             raise RequestError(f"{file.name} says itself where its pixels are; leave out coordinates")
         with rasterio.open(file) as data:
-            bands = _named(data, wanted.variable, file)
+            bands = _named(data, selector.variable, file)
             values = np.stack([_values(data, band) for band in bands])
             axes: tuple[Axis, ...] = (Axis.regular("band", len(bands)), *_axes(data))
             unit = data.units[bands[0] - 1] or ""
             whole = np.dtype(data.dtypes[0]).kind != "f" and not _is_scaled(data)
             remarks = () if _is_upright(data) else (f"{file.name} is rotated; distances are measured in pixels",)
-            name = wanted.variable or file.stem
-            if wanted.variable is not None:
+            name = selector.variable or file.stem
+            if selector.variable is not None:
                 values, axes = values[0], axes[1:]
             return Variable(name, values, axes, unit, remarks=remarks, whole=whole, flags=_has_classes(data))
 
@@ -49,7 +49,7 @@ class GeoTIFF:
         with rasterio.open(source) as data:
             made = {band: _values(data, band) for band in range(1, data.count + 1)}
             for completion in completions:
-                variable = completion.content.variable
+                variable = completion.gridded.variable
                 bands = _bands(data, variable, source)
                 whole = np.stack([made[band] for band in bands]).reshape(variable.values.shape)
                 completion.into(whole)
@@ -151,7 +151,7 @@ def _write_like(data: Any, target: Path, values: FloatArray, completions: Sequen
             with suppress(ValueError):  # there is none
                 made.write_colormap(band, data.colormap(band))
         for completion in completions:
-            bands = _bands(data, completion.content.variable, target)
+            bands = _bands(data, completion.gridded.variable, target)
             made.update_tags(
                 *(bands if len(bands) == 1 else ()),
                 **{f"fieldbench_{key}": str(value) for key, value in completion.attributes.items()},

@@ -13,10 +13,9 @@ import numpy as np
 from fieldbench.field import Axis
 from fieldbench.files import cf
 from fieldbench.files.axes import axis_if_usable
-from fieldbench.files.content import Completion, Variable, Wanted, choose, matched
 from fieldbench.files.format import Format, need
+from fieldbench.files.gridded import Completion, Selector, Variable, choose, matched, unused
 from fieldbench.files.numpy_files import axes_from, named, real
-from fieldbench.names import unused
 
 _MATLAB_NUMBERS = {
     "double",
@@ -44,21 +43,21 @@ class HDF5:
     def __init__(self, matlab: bool = False, netcdf: bool = False) -> None:
         self._matlab, self._netcdf = matlab, netcdf
 
-    def variable(self, file: Path, wanted: Wanted) -> Variable:
+    def variable(self, file: Path, selector: Selector) -> Variable:
         with _open(file) as data:
             found = self._datasets(data)
             shapes = {
                 name: self._turned_shape(item.shape)
                 for name, item in found.items()
-                if item.dtype.kind in "fiub" and not item.is_scale and (wanted.variable or not _is_logical(item))
+                if item.dtype.kind in "fiub" and not item.is_scale and (selector.variable or not _is_logical(item))
             }
-            name = named(shapes, wanted, file.name)
+            name = named(shapes, selector, file.name)
             item = found[name]
             values = self._turned(cf.decoded(real(item[()], name), item.attrs))
             remarks: list[str] = []
-            if wanted.coordinates:
-                vectors = {key: found[key][()] for key in wanted.coordinates if key in found}
-                axes = axes_from(vectors, values.shape, wanted, file.name)
+            if selector.coordinates:
+                vectors = {key: found[key][()] for key in selector.coordinates if key in found}
+                axes = axes_from(vectors, values.shape, selector, file.name)
             else:
                 axes = self._turned_axes(_scaled_axes(item, remarks))
             unit, quantity = (cf.text(item.attrs.get(key, "")) for key in ("units", "long_name"))
@@ -83,8 +82,8 @@ class HDF5:
 
     def _complete(self, data: Any, completion: Completion) -> None:
         """Replace one dataset's values, and put beside it the deviation and what was filled."""
-        content = completion.content
-        item = self._datasets(data)[content.name]
+        gridded = completion.gridded
+        item = self._datasets(data)[gridded.name]
         stored = item[()]
         attributes = cf.with_fill(stored, item.attrs) if self._netcdf else dict(item.attrs)
         values = cf.decoded(stored, attributes)

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fieldbench.files.content import Completion, Variable, Wanted, choose, matched
 from fieldbench.files.format import Format, need
+from fieldbench.files.gridded import Completion, Selector, Variable, choose, matched
 from fieldbench.files.hdf5 import HDF5, without_one
 from fieldbench.files.numpy_files import as_notes, axes_from, complete_arrays, floats, is_whole, named
 
@@ -17,14 +17,14 @@ from fieldbench.files.numpy_files import as_notes, axes_from, complete_arrays, f
 class Matlab:
     """Version 4 to 7: arrays by name, those of structures as ``model.temp``; the request names coordinates."""
 
-    def variable(self, file: Path, wanted: Wanted) -> Variable:
+    def variable(self, file: Path, selector: Selector) -> Variable:
         data = dict(_arrays(_load(file)))
-        kinds = "fiub" if wanted.variable else "fiu"  # a logical is the field only where it is named
+        kinds = "fiub" if selector.variable else "fiu"  # a logical is the field only where it is named
         shapes = {name: without_one(item.shape) for name, item in data.items() if item.dtype.kind in kinds}
-        name = named(shapes, wanted, file.name)
+        name = named(shapes, selector, file.name)
         values = floats(data[name], name)
-        vectors = {key: data[key] for key in wanted.coordinates if key in data}
-        axes = axes_from(vectors, values.shape, wanted, file.name)
+        vectors = {key: data[key] for key in selector.coordinates if key in data}
+        axes = axes_from(vectors, values.shape, selector, file.name)
         return Variable(name, values, axes, whole=is_whole(data[name]))
 
     def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:

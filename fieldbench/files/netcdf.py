@@ -14,10 +14,9 @@ from fieldbench.errors import RequestError
 from fieldbench.field import Axis
 from fieldbench.files import cf
 from fieldbench.files.axes import axis_if_usable, is_latitude, is_longitude
-from fieldbench.files.content import Completion, Variable, Wanted, candidates, choose
 from fieldbench.files.format import Format, need
+from fieldbench.files.gridded import Completion, Selector, Variable, candidates, choose, unused
 from fieldbench.files.hdf5 import HDF5
-from fieldbench.names import unused
 
 _EARTH_RADIUS = 6371.0
 #: What reads each kind of file, by its first bytes; anything else is HDF5.
@@ -31,19 +30,19 @@ class NetCDF:
     Variables in groups are named by their paths: ``model/temp``.
     """
 
-    def variable(self, file: Path, wanted: Wanted) -> Variable:
-        if wanted.coordinates:
+    def variable(self, file: Path, selector: Selector) -> Variable:
+        if selector.coordinates:
             raise RequestError(f"{file.name} says itself which coordinates a dimension has; leave out coordinates")
         with _groups(file) as groups:
             numeric = _fields(groups, "fiu")
             supporting = {f"{prefix}{name}" for prefix, data in groups.items() for name in _supporting(data)}
             fields = {name: item.shape for name, item in numeric.items() if name not in supporting}
-            sought = list(numeric if wanted.variable is not None else candidates(fields, wanted))
+            sought = list(numeric if selector.variable is not None else candidates(fields, selector))
             described = {
                 name: ", ".join(f"{dimension} {size}" for dimension, size in numeric[name].sizes.items())
                 for name in sought
             }
-            name = choose(described, wanted.variable, file.name)
+            name = choose(described, selector.variable, file.name)
             found = numeric[name]
             remarks = list[str]()
             axes = axes_of(_around(groups, name), found, remarks)
@@ -77,7 +76,7 @@ class NetCDF:
         with _open(source, engine) as opened:
             data = opened.load()
         for completion in completions:
-            _complete(data, completion, completion.content.name, data)
+            _complete(data, completion, completion.gridded.name, data)
         data.attrs["history"] = cf.history(str(data.attrs.get("history", "")), completions)
         for variable in data.variables.values():
             # xarray would give a fill value to every float variable that had none.
@@ -245,7 +244,7 @@ def _write_zarr(source: Path, target: Path, completions: Sequence[Completion]) -
     """Copy a store, and write the arrays that are completed anew, among groups and all else."""
     shutil.copytree(source, target)
     for completion in completions:
-        group, _, name = completion.content.name.rpartition("/")
+        group, _, name = completion.gridded.name.rpartition("/")
         with _open(target, "zarr", group) as opened:
             data = opened[[name]].load()
             taken = set(opened.variables)

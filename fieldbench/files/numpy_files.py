@@ -12,16 +12,24 @@ from fieldbench.errors import RequestError
 from fieldbench.field import Axis, FloatArray, Mask, grid_axes
 from fieldbench.files import cf
 from fieldbench.files.axes import axis
-from fieldbench.files.content import Completion, Content, Variable, Wanted, candidates, choose, matched
 from fieldbench.files.format import Format
-from fieldbench.names import unused
+from fieldbench.files.gridded import (
+    Completion,
+    GriddedVariable,
+    Selector,
+    Variable,
+    candidates,
+    choose,
+    matched,
+    unused,
+)
 
 
 class Npy:
     """One array without a name, coordinates or attributes."""
 
-    def variable(self, file: Path, wanted: Wanted) -> Variable:
-        if wanted.variable is not None or wanted.coordinates:
+    def variable(self, file: Path, selector: Selector) -> Variable:
+        if selector.variable is not None or selector.coordinates:
             raise RequestError(f"{file.name} holds one array without a name; leave out variable and coordinates")
         array = np.load(file, allow_pickle=False)
         values = floats(array, file.name)
@@ -41,14 +49,14 @@ class Npy:
 class Npz:
     """Arrays by name; coordinates are vectors that the request names."""
 
-    def variable(self, file: Path, wanted: Wanted) -> Variable:
+    def variable(self, file: Path, selector: Selector) -> Variable:
         with np.load(file, allow_pickle=False) as data:
-            kinds = "fiub" if wanted.variable else "fiu"  # a mask of truths is the field only where it is named
+            kinds = "fiub" if selector.variable else "fiu"  # a mask of truths is the field only where it is named
             shapes = {name: data[name].shape for name in data.files if data[name].dtype.kind in kinds}
-            name = named(shapes, wanted, file.name)
+            name = named(shapes, selector, file.name)
             whole, values = is_whole(data[name]), floats(data[name], name)
-            vectors = {key: data[key] for key in wanted.coordinates if key in data.files}
-        return Variable(name, values, axes_from(vectors, values.shape, wanted, file.name), whole=whole)
+            vectors = {key: data[key] for key in selector.coordinates if key in data.files}
+        return Variable(name, values, axes_from(vectors, values.shape, selector, file.name), whole=whole)
 
     def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
         with np.load(file, allow_pickle=False) as data:
@@ -91,26 +99,28 @@ def floats(array: np.ndarray, name: str) -> FloatArray:
     return np.asarray(real(array, name), dtype=float)
 
 
-def named(shapes: dict[str, tuple[int, ...]], wanted: Wanted, file: str) -> str:
+def named(shapes: dict[str, tuple[int, ...]], selector: Selector, file: str) -> str:
     """The wanted one of several arrays."""
-    sought = shapes if wanted.variable is not None else candidates(shapes, wanted)
-    return choose({name: " x ".join(map(str, shape)) for name, shape in sought.items()}, wanted.variable, file)
+    sought = shapes if selector.variable is not None else candidates(shapes, selector)
+    return choose({name: " x ".join(map(str, shape)) for name, shape in sought.items()}, selector.variable, file)
 
 
-def axes_from(vectors: dict[str, np.ndarray], shape: tuple[int, ...], wanted: Wanted, file: str) -> tuple[Axis, ...]:
+def axes_from(
+    vectors: dict[str, np.ndarray], shape: tuple[int, ...], selector: Selector, file: str
+) -> tuple[Axis, ...]:
     """Axes from the named coordinate vectors, one for each dimension; without names, indices."""
-    if not wanted.coordinates:
+    if not selector.coordinates:
         return grid_axes(shape)
-    if len(wanted.coordinates) != len(shape):
+    if len(selector.coordinates) != len(shape):
         raise RequestError(
-            f"coordinates names {len(wanted.coordinates)} vectors; the variable has {len(shape)} dimensions"
+            f"coordinates names {len(selector.coordinates)} vectors; the variable has {len(shape)} dimensions"
         )
-    for name, size in zip(wanted.coordinates, shape, strict=True):
+    for name, size in zip(selector.coordinates, shape, strict=True):
         if name not in vectors:
             raise RequestError(f"{file} has no vector {name!r} for the coordinates")
         if np.size(vectors[name]) != size:
             raise RequestError(f"coordinates {name!r} has {np.size(vectors[name])} entries; the dimension has {size}")
-    return tuple(axis(name, size, vectors[name]) for name, size in zip(wanted.coordinates, shape, strict=True))
+    return tuple(axis(name, size, vectors[name]) for name, size in zip(selector.coordinates, shape, strict=True))
 
 
 def is_whole(array: np.ndarray) -> bool:
@@ -119,7 +129,7 @@ def is_whole(array: np.ndarray) -> bool:
 
 
 def completed(original: np.ndarray, completion: Completion) -> np.ndarray:
-    """The original array with the completed field in its place, in its type if that holds the values."""
+    """The original array with the completed field in its region, in its type if that holds the values."""
     values = original.astype(original.dtype if original.dtype.kind == "f" else float)
     completion.into(values)
     if original.dtype.kind == "b" and np.isin(values, (0, 1)).all():
@@ -130,30 +140,30 @@ def completed(original: np.ndarray, completion: Completion) -> np.ndarray:
 def complete_arrays(arrays: dict[str, np.ndarray], completions: Sequence[Completion]) -> None:
     """Put completed fields into arrays by name, and beside them what was filled and the deviations."""
     for completion in completions:
-        content = completion.content
-        original = arrays[content.name]
-        arrays[content.name] = completed(original, completion)
+        gridded = completion.gridded
+        original = arrays[gridded.name]
+        arrays[gridded.name] = completed(original, completion)
         if completion.deviation is not None:
-            arrays[unused(f"{content.name}_std", arrays)] = spread_out(original.shape, content, completion.deviation)
-        arrays[unused(f"{content.name}_filled", arrays)] = filled_in(original.shape, completion)
+            arrays[unused(f"{gridded.name}_std", arrays)] = spread_out(original.shape, gridded, completion.deviation)
+        arrays[unused(f"{gridded.name}_filled", arrays)] = filled_in(original.shape, completion)
 
 
 def as_notes(completions: Sequence[Completion]) -> str:
     """What is noted beside the values, as JSON: of one field itself, of several by their names."""
     if len(completions) == 1:
         return json.dumps(dict(completions[0].attributes), indent=2)
-    return json.dumps({item.content.name: dict(item.attributes) for item in completions}, indent=2)
+    return json.dumps({item.gridded.name: dict(item.attributes) for item in completions}, indent=2)
 
 
 def filled_in(shape: tuple[int, ...], completion: Completion) -> Mask:
     """An array of the file's shape, True where the completion filled a gap."""
     whole = np.zeros(shape, dtype=bool)
-    whole[completion.content.place] = completion.filled
+    whole[completion.gridded.region] = completion.filled
     return whole
 
 
-def spread_out(shape: tuple[int, ...], content: Content, part: FloatArray) -> FloatArray:
-    """An array of the file's shape with ``part`` in the field's place and NaN elsewhere."""
+def spread_out(shape: tuple[int, ...], gridded: GriddedVariable, part: FloatArray) -> FloatArray:
+    """An array of the file's shape with ``part`` in the field's region and NaN elsewhere."""
     whole = np.full(shape, np.nan)
-    whole[content.place] = part
+    whole[gridded.region] = part
     return whole

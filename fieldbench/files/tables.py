@@ -12,16 +12,15 @@ from numpy.typing import NDArray
 from fieldbench.errors import RequestError, nearest
 from fieldbench.field import Axis, FloatArray
 from fieldbench.files.codes import coded
-from fieldbench.files.content import Completion, Rows, Variable, Wanted
 from fieldbench.files.format import Format, need
+from fieldbench.files.gridded import Completion, ScatteredRows, Selector, Variable, unused
 from fieldbench.files.numpy_files import as_notes, spread_out
 from fieldbench.files.rows import from_numbers, load, numbers
-from fieldbench.names import unused
 
 if TYPE_CHECKING:
     import pandas as pd
 
-#: Rows that lie on a grid may leave this many times as many points of it empty; beyond, they are scattered.
+#: ScatteredRows that lie on a grid may leave this many times as many points of it empty; beyond, they are scattered.
 SPARSEST = 200
 #: Along each axis of a grid so many rows share a coordinate on average, or this share of even steps is taken.
 _ROWS_A_COORDINATE, _STEPS_TAKEN = 2, 0.5
@@ -29,7 +28,7 @@ _ROWS_A_COORDINATE, _STEPS_TAKEN = 2, 0.5
 _LARGEST = 4_000_000
 
 
-class Table:
+class TextTable:
     """One row a measurement: coordinates (numbers or dates) in some columns, the value in another.
 
     Rows on a grid, or with a wanted one, are completed everywhere on it; those at one grid point are averaged. What is
@@ -37,9 +36,9 @@ class Table:
     completed at the rows without a value, or at the points that are asked for, and these are written.
     """
 
-    def variable(self, file: Path, wanted: Wanted) -> Variable:
-        points = None if wanted.points is None else load(wanted.points)
-        return variable_of(load(file), wanted, file.name, points)
+    def variable(self, file: Path, selector: Selector) -> Variable:
+        points = None if selector.points is None else load(selector.points)
+        return variable_of(load(file), selector, file.name, points)
 
     def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
         return mask_of(load(file), name, variable, file.name)
@@ -56,31 +55,31 @@ def format_for(file: Path) -> Format:
     """The format, after a look at whether its library is there."""
     if file.suffix.lower() != ".csv":
         need("pyarrow", file)
-    return Table()
+    return TextTable()
 
 
-def variable_of(frame: pd.DataFrame, wanted: Wanted, file: str, points: pd.DataFrame | None = None) -> Variable:
-    """The wanted column of a table as a gridded variable.
+def variable_of(frame: pd.DataFrame, selector: Selector, file: str, points: pd.DataFrame | None = None) -> Variable:
+    """The selector column of a table as a gridded variable.
 
     Args:
         frame: the table.
-        wanted: what is asked of it.
+        selector: what is asked of it.
         file: what to call it.
-        points: a table of points where the field is wanted.
+        points: a table of points where the field is selector.
 
     Raises:
         RequestError: if columns are missing or hold no numbers, or nothing says where scattered rows are completed.
     """
-    coordinates, name = _columns(frame, wanted, file)
+    coordinates, name = _columns(frame, selector, file)
     values = numbers(frame, name, file)[0]
-    values = np.where(coded(values, wanted.missing), np.nan, values)
-    if wanted.mask in frame.columns:
-        values = np.where(_flags(frame, str(wanted.mask), file) != 0, values, np.nan)
+    values = np.where(coded(values, selector.missing), np.nan, values)
+    if selector.mask in frame.columns:
+        values = np.where(_flags(frame, str(selector.mask), file) != 0, values, np.nan)
     positions, units = _positions(frame, coordinates, file, points)
     measured = [vector[: len(frame)] for vector in positions]
     remarks, rows, exists = list[str](), None, None
-    if wanted.grid or wanted.step:
-        axes = _wanted_grid(coordinates, measured, units, wanted)
+    if selector.grid or selector.step:
+        axes = _wanted_grid(coordinates, measured, units, selector)
     elif points is None and _on_a_grid(measured):
         axes = _crossing(coordinates, measured, units)
     else:
@@ -90,9 +89,9 @@ def variable_of(frame: pd.DataFrame, wanted: Wanted, file: str, points: pd.DataF
         indices = _indices(axes, positions)
         exists = np.zeros([len(axis) for axis in axes], dtype=bool)
         exists[indices] = True
-        rows = Rows(frame, indices)
+        rows = ScatteredRows(frame, indices)
         if points is not None:
-            rows = Rows(points, tuple(index[len(frame) :] for index in indices))
+            rows = ScatteredRows(points, tuple(index[len(frame) :] for index in indices))
     gridded = _gridded(values, axes, measured)
     whole = frame[name].dtype.kind in "iub"
     return Variable(name, gridded, axes, remarks=tuple(remarks), whole=whole, exists=exists, rows=rows)
@@ -113,71 +112,71 @@ def mask_of(frame: pd.DataFrame, name: str, variable: Variable, file: str) -> np
 
 def completed_rows(completions: Sequence[Completion]) -> pd.DataFrame:
     """The table to be written: of completions of columns of one table, which lie on one grid or in the same rows."""
-    rows = completions[0].content.variable.rows
+    rows = completions[0].gridded.variable.rows
     return _on_grid(completions) if rows is None else _in_rows(rows, completions)
 
 
 def _on_grid(completions: Sequence[Completion]) -> pd.DataFrame:
     import pandas as pd
 
-    content = completions[0].content
-    axes = content.variable.axes
+    gridded = completions[0].gridded
+    axes = gridded.variable.axes
     grids = np.meshgrid(*(axis.coordinates for axis in axes), indexing="ij")
     columns: dict[str, Any] = {
-        axis.name: from_numbers(grid[content.place].ravel(), axis.unit) for axis, grid in zip(axes, grids, strict=True)
+        axis.name: from_numbers(grid[gridded.region].ravel(), axis.unit) for axis, grid in zip(axes, grids, strict=True)
     }
     for completion in completions:
-        content = completion.content
-        values = spread_out(content.variable.values.shape, content, content.values)
+        gridded = completion.gridded
+        values = spread_out(gridded.variable.values.shape, gridded, gridded.values)
         completion.into(values)
-        columns[content.name] = values[content.place].ravel()
-        columns[unused("observed", columns)] = (~np.isnan(content.values)).ravel()
+        columns[gridded.name] = values[gridded.region].ravel()
+        columns[unused("observed", columns)] = (~np.isnan(gridded.values)).ravel()
         if completion.deviation is not None:
-            columns[unused(f"{content.name}_std", columns)] = completion.deviation.ravel()
+            columns[unused(f"{gridded.name}_std", columns)] = completion.deviation.ravel()
     frame = pd.DataFrame(columns)
-    return frame.dropna(how="all", subset=[item.content.name for item in completions])
+    return frame.dropna(how="all", subset=[item.gridded.name for item in completions])
 
 
-def _in_rows(rows: Rows, completions: Sequence[Completion]) -> pd.DataFrame:
-    """The rows with their gaps filled; a measured value stays as it is, where others at its place differ from it."""
+def _in_rows(rows: ScatteredRows, completions: Sequence[Completion]) -> pd.DataFrame:
+    """The rows with their gaps filled; a measured value stays as it is, where others at its region differ from it."""
     frame: pd.DataFrame = rows.frame.copy()
     for completion in completions:
-        content = completion.content
-        shape = content.variable.values.shape
-        made, seen = (spread_out(shape, content, part)[rows.indices] for part in (completion.values, content.values))
-        own = numbers(frame, content.name, "")[0] if content.name in frame else np.full(len(frame), np.nan)
+        gridded = completion.gridded
+        shape = gridded.variable.values.shape
+        made, seen = (spread_out(shape, gridded, part)[rows.indices] for part in (completion.values, gridded.values))
+        own = numbers(frame, gridded.name, "")[0] if gridded.name in frame else np.full(len(frame), np.nan)
         observed = ~np.isnan(own) & ~np.isnan(seen)
-        frame[content.name] = np.where(observed & (made == seen), own, made)
+        frame[gridded.name] = np.where(observed & (made == seen), own, made)
         frame[unused("observed", frame.columns)] = observed
         if completion.deviation is not None:
-            name = unused(f"{content.name}_std", frame.columns)
-            frame[name] = spread_out(shape, content, completion.deviation)[rows.indices]
+            name = unused(f"{gridded.name}_std", frame.columns)
+            frame[name] = spread_out(shape, gridded, completion.deviation)[rows.indices]
     return frame
 
 
-def _columns(frame: pd.DataFrame, wanted: Wanted, file: str) -> tuple[list[str], str]:
+def _columns(frame: pd.DataFrame, selector: Selector, file: str) -> tuple[list[str], str]:
     """The columns of the coordinates, and that of the field."""
-    if not wanted.coordinates:
+    if not selector.coordinates:
         raise RequestError(
             f"{file} is a table; name the columns that say where a row is: coordinates=(lon,lat,depth); "
             f"its columns are {', '.join(map(str, frame.columns))}"
         )
     numeric = [str(name) for name, kind in frame.dtypes.items() if kind.kind in "fiub"]
-    asked = (*wanted.coordinates, *([wanted.variable] if wanted.variable else []))
+    asked = (*selector.coordinates, *([selector.variable] if selector.variable else []))
     for name in asked:
         if asked.count(name) > 1:
             raise RequestError(f"{file}: the column {name!r} is named twice; each coordinate needs its own")
         if name not in frame.columns:
             raise RequestError(f"{file}: the column {name!r} is not there{nearest(name, map(str, frame.columns))}")
-    for name in wanted.coordinates:
+    for name in selector.coordinates:
         numbers(frame, name, file)
-    if wanted.variable is not None and wanted.variable not in numeric:
-        raise RequestError(f"{file}: the column {wanted.variable!r} holds no numbers")
-    aside = {*wanted.coordinates, wanted.mask, wanted.valid}
+    if selector.variable is not None and selector.variable not in numeric:
+        raise RequestError(f"{file}: the column {selector.variable!r} holds no numbers")
+    aside = {*selector.coordinates, selector.mask, selector.valid}
     values = [name for name in numeric if name not in aside and frame[name].dtype.kind != "b"]
-    if wanted.variable is None and len(values) != 1:
+    if selector.variable is None and len(values) != 1:
         raise RequestError(f"{file}: say which column is the field: variable={'|'.join(values) or 'NAME'}")
-    return list(wanted.coordinates), wanted.variable or values[0]
+    return list(selector.coordinates), selector.variable or values[0]
 
 
 def _positions(
@@ -213,16 +212,16 @@ def _flags(frame: pd.DataFrame, name: str, file: str) -> np.ndarray:
 
 
 def _wanted_grid(
-    coordinates: Sequence[str], positions: Sequence[FloatArray], units: Sequence[str], wanted: Wanted
+    coordinates: Sequence[str], positions: Sequence[FloatArray], units: Sequence[str], selector: Selector
 ) -> tuple[Axis, ...]:
     """Evenly spaced axes from the lowest to the highest coordinate: of so many points, or with so large steps."""
-    given = wanted.grid or (wanted.step * len(coordinates) if len(wanted.step) == 1 else wanted.step)
+    given = selector.grid or (selector.step * len(coordinates) if len(selector.step) == 1 else selector.step)
     if len(given) != len(coordinates):
         raise RequestError(f"grid has {len(given)} numbers, coordinates {len(coordinates)} columns")
     axes = []
     for name, vector, unit, number in zip(coordinates, positions, units, given, strict=True):
         low, high = float(vector.min()), float(vector.max())
-        if wanted.step:
+        if selector.step:
             # From a multiple of the step on, so that a step of 0.25 makes coordinates such as 12.25 and 12.5.
             low = np.floor(low / number + 1e-9) * number
             points = low + number * np.arange(int(np.ceil((high - low) / number - 1e-9)) + 1)

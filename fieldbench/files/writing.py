@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from fieldbench.errors import RequestError
-from fieldbench.files.content import Completion
 from fieldbench.files.format import GEOTIFF, format_of
 from fieldbench.files.geotiff import write_beside
+from fieldbench.files.gridded import Completion
 from fieldbench.files.numpy_files import as_notes, filled_in, spread_out
 
 
@@ -80,16 +80,16 @@ def _write_beside(file: Path, temporary: Path, source: Path, completions: Sequen
     if file.suffix == ".json":
         temporary.write_text(as_notes(completions) + "\n")
         return True
-    contents = [completion.content for completion in completions]
-    shapes = [content.variable.values.shape for content in contents]
+    several = [completion.gridded for completion in completions]
+    shapes = [gridded.variable.values.shape for gridded in several]
     arrays: list[np.ndarray]
     if file.stem.endswith("_filled"):
         arrays = [filled_in(shape, completion) for shape, completion in zip(shapes, completions, strict=True)]
     else:
         deviations = [item.deviation for item in completions]
         arrays = [
-            spread_out(shape, content, np.full(content.values.shape, np.nan) if part is None else part)
-            for shape, content, part in zip(shapes, contents, deviations, strict=True)
+            spread_out(shape, gridded, np.full(gridded.values.shape, np.nan) if part is None else part)
+            for shape, gridded, part in zip(shapes, several, deviations, strict=True)
             if any(known is not None for known in deviations)
         ]
     if arrays and file.suffix == ".npy":

@@ -56,7 +56,7 @@ class Scores:
 
     Attributes:
         frame: one row a trial, in order, with :data:`COLUMNS`: ``score`` and ``unobserved`` are the dataset's
-            metric over all entries and over the hidden ones, ``rtol`` is the relative difference that
+            metric over all entries and over the unobserved ones, ``rtol`` is the relative difference that
             arithmetic may make (NaN where only statistics can tell), ``cost`` is the time in multiples of the
             calibration job (NaN without one).
         origin: what made it, by name, as text.

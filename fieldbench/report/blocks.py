@@ -11,7 +11,7 @@ from fieldbench.report.times import MARKS, SECONDS, Timing
 
 
 @dataclass(frozen=True)
-class Cell:
+class Entry:
     """One cell: the average over the trials that ended well, and an account of all others.
 
     Attributes:
@@ -23,7 +23,7 @@ class Cell:
         failed, not_applicable: trials of these outcomes.
         unscored: trials that ended well without a number for this metric.
         timing, machine: of seconds, how and where they were taken.
-        place: 1 for the best of those it is compared with, 2 for the second best, else 0.
+        rank: 1 for the best of those it is compared with, 2 for the second best, else 0.
     """
 
     value: float = math.nan
@@ -36,7 +36,7 @@ class Cell:
     left_out: int = 0
     timing: Timing = "alone"
     machine: str = ""
-    place: int = 0
+    rank: int = 0
 
     @property
     def complete(self) -> bool:
@@ -95,7 +95,7 @@ class Block:
     unit: str
     rows: tuple[Head, ...]
     columns: tuple[Head, ...]
-    cells: dict[tuple[int, int], Cell]
+    cells: dict[tuple[int, int], Entry]
     decimals: int
 
     @property

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from fieldbench.errors import RequestError, nearest
 from fieldbench.records import OK
 from fieldbench.report.factors import must_be_measured, ordered
-from fieldbench.report.facts import Facts
 from fieldbench.report.formats import Text
+from fieldbench.report.metadata import RunMetadata
 from fieldbench.report.numbers import decimals, p_text, with_unit
 from fieldbench.report.settings import SETTING, records_of, settings_of, title_of
 from fieldbench.report.statistics import CONFIDENCE, interval
@@ -87,7 +87,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Group:
+class SettingComparison:
     """All pairs of methods in one setting.
 
     Attributes:
@@ -158,7 +158,7 @@ class Comparison:
         averaged: factors that were averaged over within each trial, before any statistics.
     """
 
-    groups: tuple[Group, ...]
+    groups: tuple[SettingComparison, ...]
     scores: pd.DataFrame
     higher_is_better: tuple[bool, ...]
     averaged: tuple[str, ...] = ()
@@ -246,12 +246,14 @@ class Comparison:
         return self.to_text()
 
 
-def compare(frame: pd.DataFrame, facts: Facts, *, metric: str | None = None, average: Sequence[str] = ()) -> Comparison:
+def compare(
+    frame: pd.DataFrame, metadata: RunMetadata, *, metric: str | None = None, average: Sequence[str] = ()
+) -> Comparison:
     """Compare the methods of a run pair by pair.
 
     Args:
         frame: records as :func:`fieldbench.report.frame.read_frame` gives them.
-        facts: what is known of its specs and metrics.
+        metadata: what is known of its specs and metrics.
         metric: a metric or ``seconds``; by default the headline metric of each dataset.
         average: factors of the setting (``rate``, ``noise``, ``sampler``) over which each trial's scores are
             averaged first, so that trials stay the independent unit. Only trials that are complete count.
@@ -263,7 +265,7 @@ def compare(frame: pd.DataFrame, facts: Facts, *, metric: str | None = None, ave
     for factor in average:
         if factor not in allowed:
             raise RequestError(f"cannot average over {factor!r}{nearest(factor, allowed)}")
-    methods = [str(name) for name in ordered(list(frame["method"].astype(str)), "method", facts)]
+    methods = [str(name) for name in ordered(list(frame["method"].astype(str)), "method", metadata)]
     if len(methods) < 2:
         raise RequestError("a comparison needs at least two methods; this run has " + (", ".join(methods) or "none"))
     if metric is not None:
@@ -272,11 +274,11 @@ def compare(frame: pd.DataFrame, facts: Facts, *, metric: str | None = None, ave
     plain = frame.assign(method=frame["method"].astype(str), status=frame["status"].astype(str))
     by = [factor for factor in SETTING if factor not in average]
     groups, directions = [], []
-    for setting in settings_of(plain, by, facts):
+    for setting in settings_of(plain, by, metadata):
         part = records_of(setting, plain)
-        chosen = metric or facts.headline.get(str(setting["dataset"]), "rmse")
-        lower = facts.lower_is_better(chosen)
-        unit = facts.unit(chosen, str(setting["dataset"]))
+        chosen = metric or metadata.headline.get(str(setting["dataset"]), "rmse")
+        lower = metadata.lower_is_better(chosen)
+        unit = metadata.unit(chosen, str(setting["dataset"]))
         paired = _paired(part, chosen, average, methods)
         warning = caution(part.dropna(subset=SECONDS)) if chosen == SECONDS else ""
         groups.append(replace(_group(title_of(setting, plain), setting, chosen, unit, paired, lower), caution=warning))
@@ -337,7 +339,9 @@ def _paired(part: pd.DataFrame, metric: str, average: Sequence[str], methods: Se
     return _Paired(whole.unstack("method")[present], ended.unstack("method", fill_value=False)[present])
 
 
-def _group(title: str, setting: dict[str, object], metric: str, unit: str, paired: _Paired, lower: bool) -> Group:
+def _group(
+    title: str, setting: dict[str, object], metric: str, unit: str, paired: _Paired, lower: bool
+) -> SettingComparison:
     common = paired.scores[paired.ended.all(axis=1)]
     complete = [str(name) for name in common if len(common) and common[name].notna().all()]
     unranked = [str(name) for name in common if len(common) and name not in complete]
@@ -353,7 +357,7 @@ def _group(title: str, setting: dict[str, object], metric: str, unit: str, paire
     corrected = holm([pair.p for pair in pairs])
     pairs = [replace(pair, corrected=value) for pair, value in zip(pairs, corrected, strict=True)]
     listed = tuple(means[name] for name in ranked)
-    return Group(title, setting, metric, unit, tuple(ranked), listed, tuple(unranked), tuple(pairs))
+    return SettingComparison(title, setting, metric, unit, tuple(ranked), listed, tuple(unranked), tuple(pairs))
 
 
 def _pair(first: str, second: str, left: Vector, right: Vector, lower: bool, fewest: int) -> Pair:
@@ -404,7 +408,7 @@ def _digits(low: float, high: float, difference: float) -> int:
     return min(12, decimals(width, figures=2)) if width > 0 else 3
 
 
-def _pair_table(group: Group) -> str:
+def _pair_table(group: SettingComparison) -> str:
     heads = ["better", "worse", "difference", "95 % interval", "wins", "p (Holm)"]
     missing = any(pair.missing for pair in group.pairs)
     body = [[*pair_cells(pair), *([str(pair.missing)] if missing else [])] for pair in group.pairs]

@@ -8,7 +8,7 @@ import pandas as pd
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.records import percent
-from fieldbench.report.facts import Facts
+from fieldbench.report.metadata import RunMetadata
 from fieldbench.spec import format_part, parse
 
 #: The level of a parameter where a spec has no such parameter.
@@ -21,7 +21,7 @@ FACTORS = ("method", "dataset", "sampler", "noise", "select", "rate", "seed", "d
 SPECS = ("method", "dataset", "sampler", "noise", "select")
 
 
-def with_parameters(frame: pd.DataFrame, names: Sequence[str], facts: Facts) -> pd.DataFrame:
+def with_parameters(frame: pd.DataFrame, names: Sequence[str], metadata: RunMetadata) -> pd.DataFrame:
     """The frame with a column for each of these parameters, which are taken out of the specs.
 
     ``epochs`` is that parameter of whatever has it, ``tap.epochs`` that of tap alone. So
@@ -34,8 +34,8 @@ def with_parameters(frame: pd.DataFrame, names: Sequence[str], facts: Facts) -> 
     taken: dict[str, dict[str, set[str]]] = {}
     columns = {}
     for name in names:
-        spec, keys = _owners(name, frame, facts)
-        values = {text: facts.parameters_of(text)[key] for text, key in keys.items()}
+        spec, keys = _owners(name, frame, metadata)
+        values = {text: metadata.parameters_of(text)[key] for text, key in keys.items()}
         columns[name] = frame[spec].astype(object).map(lambda text, values=values: values.get(text, ABSENT))
         for text, key in keys.items():
             taken.setdefault(spec, {}).setdefault(text, set()).add(key)
@@ -61,34 +61,34 @@ def must_be_measured(metric: str, frame: pd.DataFrame) -> None:
         raise RequestError(f"unknown metric {metric!r}{nearest(metric, known)}")
 
 
-def is_of_methods(name: str, frame: pd.DataFrame, facts: Facts) -> bool:
+def is_of_methods(name: str, frame: pd.DataFrame, metadata: RunMetadata) -> bool:
     """Whether a factor is a parameter of methods (or of their selection) and of nothing observed.
 
     Raises:
         RequestError: as :func:`with_parameters` does.
     """
-    return _owners(name, frame, facts)[0] in ("method", "select")
+    return _owners(name, frame, metadata)[0] in ("method", "select")
 
 
-def choices(frame: pd.DataFrame, facts: Facts) -> list[str]:
+def choices(frame: pd.DataFrame, metadata: RunMetadata) -> list[str]:
     """Every factor that the frame can be arranged by."""
     parameters = {
-        key for spec in SPECS for text in frame[spec].cat.categories for key in facts.parameters_of(str(text))
+        key for spec in SPECS for text in frame[spec].cat.categories for key in metadata.parameters_of(str(text))
     }
     return [*FACTORS, *parameters, *{key.partition(".")[2] for key in parameters}]
 
 
-def ordered(values: Sequence[object], factor: str, facts: Facts) -> list[object]:
+def ordered(values: Sequence[object], factor: str, metadata: RunMetadata) -> list[object]:
     """Levels of a factor in the order in which they are read: numbers by size, specs as asked for."""
     distinct = list(dict.fromkeys(values))
     if factor not in SPECS:
         return sorted(distinct, key=_size)
-    names = [_name(text) for text in facts.order]
+    names = [_name(text) for text in metadata.order]
 
     def place(value: object) -> tuple[int, str]:
         text = str(value)
-        if text in facts.order:
-            return facts.order.index(text), text
+        if text in metadata.order:
+            return metadata.order.index(text), text
         return names.index(_name(text)) if _name(text) in names else len(names), text
 
     return sorted(distinct, key=place)
@@ -101,16 +101,16 @@ def label(value: object, factor: str) -> str:
     return str(value)
 
 
-def _owners(name: str, frame: pd.DataFrame, facts: Facts) -> tuple[str, dict[str, str]]:
+def _owners(name: str, frame: pd.DataFrame, metadata: RunMetadata) -> tuple[str, dict[str, str]]:
     """The kind of spec that has a parameter, and for each such spec that has it the parameter's full name."""
     found: dict[str, dict[str, list[str]]] = {}
     for spec in SPECS:
         for text in map(str, frame[spec].cat.categories):
-            keys = [key for key in facts.parameters_of(text) if name in (key, key.partition(".")[2])]
+            keys = [key for key in metadata.parameters_of(text) if name in (key, key.partition(".")[2])]
             if keys:
                 found.setdefault(spec, {})[text] = keys
     if not found:
-        raise RequestError(f"unknown factor {name!r}{nearest(name, choices(frame, facts))}")
+        raise RequestError(f"unknown factor {name!r}{nearest(name, choices(frame, metadata))}")
     listed = [keys for texts in found.values() for keys in texts.values()]
     full = sorted({key for keys in listed for key in keys})
     # One column for several would tell apart by one of them what differs in another; a record's own column
@@ -123,7 +123,7 @@ def _owners(name: str, frame: pd.DataFrame, facts: Facts) -> tuple[str, dict[str
 
 def _without(text: str, keys: Collection[str]) -> str:
     parts = parse(text)
-    # Of two parts of one name (a+tv+tv) the last is the one whose parameters the facts have.
+    # Of two parts of one name (a+tv+tv) the last is the one whose parameters the metadata have.
     last = {part.name: place for place, part in enumerate(parts)}
     kept = [
         {

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from tabulate import tabulate
 
-from fieldbench.report.blocks import Block, Cell
+from fieldbench.report.blocks import Block, Entry
 from fieldbench.report.numbers import fixed
 
 #: The rows of a table, each cell written in the style of its format.
@@ -166,14 +166,14 @@ def block_table(block: Block, style: Text) -> str:
     return style.table(style.text(block.title), heads, rows)
 
 
-def cell_text(cell: Cell, decimals: int, style: Text) -> str:
+def cell_text(cell: Entry, decimals: int, style: Text) -> str:
     """One cell: average and spread with their marks, or why there is no number."""
     if cell.count == 0:
         if cell.failed:
             return style.text("failed")
         return style.text("n/a") if cell.not_applicable else style.dash
     shown = style.number(cell.value, decimals)
-    shown = {1: style.best, 2: style.second}.get(cell.place, str)(shown)
+    shown = {1: style.best, 2: style.second}.get(cell.rank, str)(shown)
     if not math.isnan(cell.spread):
         shown += style.plus_minus + style.number(cell.spread, decimals)
     mark = f" {style.text(cell.mark)}" if cell.mark else ""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fieldbench.records import CELL, Cell
 from fieldbench.store.files import TRIALS
 from fieldbench.store.manifest import read_manifest
-from fieldbench.store.rows import Rows
+from fieldbench.store.rows import RowLog
 
 #: Columns with few distinct texts: kept as categories.
 TEXTS = ("status", "device", "machine", "session", "timed")
@@ -51,7 +51,7 @@ def read_frame(path: Path) -> pd.DataFrame:
     identities = read_manifest(path).identities
     columns = _Columns()
     with _uncollected():
-        rows = iter(Rows(Path(path) / TRIALS))
+        rows = iter(RowLog(Path(path) / TRIALS))
         while chunk := list(islice(rows, _CHUNK)):
             columns.extend(chunk)
     frame = columns.frame()
@@ -74,7 +74,7 @@ class _Columns:
         self._names: dict[str, dict[str, int]] = {name: {} for name in TEXTS}
         self._numbers: dict[str, list[np.ndarray]] = {name: [] for name in NUMBERS}
         self._metrics: dict[str, list[tuple[int, np.ndarray]]] = {}
-        #: Rows of one cell and identity have one number, from which all columns of the cell are made.
+        #: RowLog of one cell and identity have one number, from which all columns of the cell are made.
         self._series: dict[tuple[Any, ...], int] = {}
         self._series_of: list[np.ndarray] = []
 

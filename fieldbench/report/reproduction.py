@@ -19,7 +19,7 @@ from fieldbench.suite import Suite
 
 
 @dataclass(frozen=True)
-class Cell:
+class SuiteCell:
     """One number of a suite's table, ours and the published one.
 
     Attributes:
@@ -82,7 +82,9 @@ class Cell:
         return worse <= share * abs(self.published)
 
 
-def compare(suite: Suite, plan: Plan, rows: Iterable[Mapping[str, Any]], *, lower_is_better: bool = True) -> list[Cell]:
+def compare(
+    suite: Suite, plan: Plan, rows: Iterable[Mapping[str, Any]], *, lower_is_better: bool = True
+) -> list[SuiteCell]:
     """Every cell of a suite, from the stored rows of its run.
 
     Args:
@@ -106,7 +108,7 @@ def compare(suite: Suite, plan: Plan, rows: Iterable[Mapping[str, Any]], *, lowe
             kept = found.get(place, [])
             mean, std, done = _scored([stored["metrics"].get(suite.metric) for stored in kept])
             cells.append(
-                Cell(
+                SuiteCell(
                     row=row.label,
                     column=column.label,
                     heading=row.heading,
@@ -115,7 +117,7 @@ def compare(suite: Suite, plan: Plan, rows: Iterable[Mapping[str, Any]], *, lowe
                     std=std,
                     done=done,
                     planned=planned[place],
-                    oracle=None if suite.peeks else _by_oracle(kept, suite.metric, lower_is_better),
+                    oracle=None if suite.uses_truth else _by_oracle(kept, suite.metric, lower_is_better),
                     published=suite.published(row, position),
                     lower_is_better=lower_is_better,
                 )
@@ -123,7 +125,7 @@ def compare(suite: Suite, plan: Plan, rows: Iterable[Mapping[str, Any]], *, lowe
     return cells
 
 
-def within(cells: Iterable[Cell], share: float = 0.15) -> tuple[int, int, int]:
+def within(cells: Iterable[SuiteCell], share: float = 0.15) -> tuple[int, int, int]:
     """How many published numbers are met: ours no more than ``share`` worse, by our own and by oracle selection.
 
     Returns:
@@ -166,7 +168,7 @@ def _by_oracle(rows: list[Mapping[str, Any]], metric: str, lower_is_better: bool
 FURTHER_OFF = "≠"
 
 
-def written(suite: Suite, cells: list[Cell], format: str) -> str:
+def written(suite: Suite, cells: list[SuiteCell], format: str) -> str:
     """The table in one of :data:`fieldbench.report.formats.FORMATS`.
 
     Each row has lines of its own for ours, by oracle stopping, the published and the ratio.
@@ -193,15 +195,17 @@ def written(suite: Suite, cells: list[Cell], format: str) -> str:
     return style.whole([style.table("", head, body, labels=2)], [style.text(line) for line in _closing(suite, cells)])
 
 
-def _closing(suite: Suite, cells: list[Cell]) -> list[str]:
+def _closing(suite: Suite, cells: list[SuiteCell]) -> list[str]:
     lines = [f"ours: mean ± standard deviation of {suite.trials} trials, (k/n) where only k of n are there."]
-    if suite.peeks or any(cell.oracle is not None for cell in cells):
+    if suite.uses_truth or any(cell.oracle is not None for cell in cells):
         lines.append(
             "oracle*: the best estimate reported during training, chosen against the truth; no user can do that."
         )
     own, oracle, known = within(cells)
     if known:
-        met = f"{own} of {known} by oracle" if suite.peeks else f"{own} of {known} {suite.rule}, {oracle} by oracle"
+        met = (
+            f"{own} of {known} by oracle" if suite.uses_truth else f"{own} of {known} {suite.rule}, {oracle} by oracle"
+        )
         lines.append(f"Within 15 % of the published number or better: {met}.")
     off = [cell for cell in cells if cell.further_off]
     if off:
@@ -218,12 +222,12 @@ def _closing(suite: Suite, cells: list[Cell]) -> list[str]:
 
 def _whose(suite: Suite) -> str:
     """What the line with our numbers is called: by any rule but the plain one it says so, an oracle with its mark."""
-    if suite.peeks:
+    if suite.uses_truth:
         return "ours, oracle*"
     return "ours" if suite.rule == "final" else f"ours, {suite.rule}"
 
 
-def _ours(cell: Cell) -> str:
+def _ours(cell: SuiteCell) -> str:
     if cell.mean is None:
         return f"({cell.done}/{cell.planned})"
     spread = "" if math.isnan(cell.std) else f" ± {_number(cell.std, beside=cell.mean)}"
@@ -231,7 +235,7 @@ def _ours(cell: Cell) -> str:
     return f"{_number(cell.mean)}{spread}{count}"
 
 
-def _ratio(cell: Cell) -> str:
+def _ratio(cell: SuiteCell) -> str:
     return " ".join(filter(None, (_quotient(cell.ratio), FURTHER_OFF if cell.further_off else "")))
 
 
@@ -257,7 +261,7 @@ def _number(value: float | None, beside: float | None = None) -> str:
     return fixed(value, 2 if abs(value) >= 10 else 3 if size >= 0.01 or size == 0 else decimals(size, figures=3))
 
 
-def _flat(suite: Suite, cells: list[Cell]) -> Iterator[dict[str, Any]]:
+def _flat(suite: Suite, cells: list[SuiteCell]) -> Iterator[dict[str, Any]]:
     """A row a cell."""
     for cell in cells:
         yield {

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fieldbench.report.factors import label, ordered
-from fieldbench.report.facts import Facts
+from fieldbench.report.metadata import RunMetadata
 
 #: Factors that make a setting, in the order in which it is named.
 SETTING = ("dataset", "sampler", "noise", "rate", "select")
@@ -18,10 +18,10 @@ SETTING = ("dataset", "sampler", "noise", "rate", "select")
 ORDINARY = {"noise": "none", "select": "final"}
 
 
-def settings_of(frame: pd.DataFrame, by: Sequence[str], facts: Facts) -> list[dict[str, Any]]:
+def settings_of(frame: pd.DataFrame, by: Sequence[str], metadata: RunMetadata) -> list[dict[str, Any]]:
     """The settings of a frame's records, as the levels of the factors ``by``, in the order in which they are read."""
     present = list(frame[list(by)].drop_duplicates().itertuples(index=False, name=None))
-    orders = {factor: ordered(list(frame[factor].unique()), factor, facts) for factor in by}
+    orders = {factor: ordered(list(frame[factor].unique()), factor, metadata) for factor in by}
     present.sort(key=lambda row: [orders[factor].index(level) for factor, level in zip(by, row, strict=True)])
     return [dict(zip(by, row, strict=True)) for row in present]
 

@@ -13,12 +13,12 @@ import pandas as pd
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.execution.again import reconstruction
-from fieldbench.fields import Reconstruction
+from fieldbench.reconstructions import Reconstruction
 from fieldbench.records import OK, trial_of
 from fieldbench.registry import Registry, Sources
 from fieldbench.report.factors import SPECS, ordered
-from fieldbench.report.facts import Facts
 from fieldbench.report.frame import read_frame
+from fieldbench.report.metadata import RunMetadata
 from fieldbench.report.numbers import with_unit
 from fieldbench.report.settings import SETTING, records_of, settings_of, title_of
 from fieldbench.spec import parse
@@ -27,7 +27,7 @@ from fieldbench.store.run import read_rows
 
 
 @dataclass(frozen=True)
-class Setting:
+class Panel:
     """One observed dataset and selection rule: what the methods of one panel have in common.
 
     Attributes:
@@ -78,8 +78,8 @@ class StoredRun:
         return read_manifest(self.path)
 
     @cached_property
-    def facts(self) -> Facts:
-        return Facts.of_run(self.manifest)
+    def metadata(self) -> RunMetadata:
+        return RunMetadata.of_run(self.manifest)
 
     @cached_property
     def registry(self) -> Registry:
@@ -110,24 +110,24 @@ class StoredRun:
     @cached_property
     def methods(self) -> list[str]:
         """Methods in the order asked for."""
-        return [str(name) for name in ordered(list(self.frame["method"].astype(str)), "method", self.facts)]
+        return [str(name) for name in ordered(list(self.frame["method"].astype(str)), "method", self.metadata)]
 
     @cached_property
-    def settings(self) -> list[Setting]:
+    def settings(self) -> list[Panel]:
         """Every setting of the run, in order."""
-        return [self._setting(levels) for levels in settings_of(self.frame, SETTING, self.facts)]
+        return [self._setting(levels) for levels in settings_of(self.frame, SETTING, self.metadata)]
 
     def headline(self, dataset: str) -> str:
         """The metric that tables of a dataset show."""
-        return self.facts.headline.get(dataset, "rmse")
+        return self.metadata.headline.get(dataset, "rmse")
 
-    def part(self, setting: Setting) -> pd.DataFrame:
+    def part(self, setting: Panel) -> pd.DataFrame:
         """The records of one setting, with a column ``score``: the headline metric, NaN where not ok."""
         part = records_of(setting.levels, self.frame)
         scores = part[setting.metric] if setting.metric in part else pd.Series(np.nan, index=part.index)
         return part.assign(score=scores.astype(float).where(part["status"] == OK))
 
-    def draw(self, setting: Setting, trial: int | None = None) -> tuple[str, dict[str, dict[str, Any]]]:
+    def draw(self, setting: Panel, trial: int | None = None) -> tuple[str, dict[str, dict[str, Any]]]:
         """One draw of a setting: its title, and the row of each method that ended well on it.
 
         Args:
@@ -163,9 +163,9 @@ class StoredRun:
     def _several_seeds(self) -> bool:
         return int(self.frame["seed"].nunique()) > 1
 
-    def _setting(self, levels: dict[str, Any]) -> Setting:
+    def _setting(self, levels: dict[str, Any]) -> Panel:
         metric = self.headline(levels["dataset"])
-        return Setting(levels, title_of(levels, self.frame), metric, self.facts.unit(metric, levels["dataset"]))
+        return Panel(levels, title_of(levels, self.frame), metric, self.metadata.unit(metric, levels["dataset"]))
 
 
 def _is_meant(level: object, text: str, factor: str) -> bool:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.records import FAILURES, NOT_APPLICABLE, OK
-from fieldbench.report.blocks import Block, Cell, Head
+from fieldbench.report.blocks import Block, Entry, Head
 from fieldbench.report.factors import (
     FACTORS,
     is_of_methods,
@@ -21,8 +21,8 @@ from fieldbench.report.factors import (
     ordered,
     with_parameters,
 )
-from fieldbench.report.facts import MEASURES, Facts
 from fieldbench.report.formats import FORMATS, STYLES, Terminal, block_table, csv_text
+from fieldbench.report.metadata import MEASURES, RunMetadata
 from fieldbench.report.numbers import decimals
 from fieldbench.report.settings import ORDINARY
 from fieldbench.report.statistics import half_width
@@ -146,7 +146,7 @@ class Table:
             notes.append(f"‡ {TRAINED}")
         return notes
 
-    def _of_seconds(self, cells: list[Cell]) -> list[str]:
+    def _of_seconds(self, cells: list[Entry]) -> list[str]:
         """What a reader of seconds must know; nothing in a table of anything else."""
         notes = []
         if first := sum(cell.left_out for cell in cells):
@@ -168,7 +168,7 @@ class Table:
 
 def make_table(
     frame: pd.DataFrame,
-    facts: Facts,
+    metadata: RunMetadata,
     *,
     rows: Sequence[str] | None = None,
     columns: Sequence[str] = ("rate",),
@@ -179,7 +179,7 @@ def make_table(
 
     Args:
         frame: records as :func:`fieldbench.report.frame.read_frame` gives them.
-        facts: what is known of its specs and metrics.
+        metadata: what is known of its specs and metrics.
         rows, columns: factors; rows are methods by default, with their selection where that varies.
         metric: a metric, ``seconds`` or ``peak_memory``; by default the headline metric of each dataset.
         spread: ``std``, ``stderr``, ``interval`` (95 %, Student's t) or ``none``; for seconds, which are shown by
@@ -200,9 +200,9 @@ def make_table(
     row_factors, column_factors = _arrangement(frame, rows, columns)
     used = (*row_factors, *column_factors)
     parameters = [factor for factor in used if factor not in FACTORS]
-    rivals = {"method", "select", *(name for name in parameters if is_of_methods(name, frame, facts))}
-    frame = _scored(frame, metric, facts).assign(trained=frame["method"].isin(facts.trained))
-    frame = with_parameters(frame, parameters, facts)  # last, since the facts are those of whole specs
+    rivals = {"method", "select", *(name for name in parameters if is_of_methods(name, frame, metadata))}
+    frame = _scored(frame, metric, metadata).assign(trained=frame["method"].isin(metadata.trained))
+    frame = with_parameters(frame, parameters, metadata)  # last, since the metadata are those of whole specs
     others = [name for name in (*FACTORS, *MEASURED) if name not in used and name not in ("device", "machine")]
     varying = [name for name in others if frame[name].nunique() > 1]
     if "dataset" in others and "dataset" not in varying:
@@ -216,8 +216,8 @@ def make_table(
     groups = frame.groupby(varying, sort=False, observed=True) if varying else [((), frame)]
     for levels, part in groups:
         fixed = dict(zip(varying, levels, strict=True))
-        blocks.append((fixed, _block(part, fixed, facts, arrangement)))
-    blocks.sort(key=lambda item: _position(item[0], frame, facts))
+        blocks.append((fixed, _block(part, fixed, metadata, arrangement)))
+    blocks.sort(key=lambda item: _position(item[0], frame, metadata))
     return Table(tuple(block for _, block in blocks), row_factors, column_factors, spread, common)  # type: ignore[arg-type]
 
 
@@ -247,7 +247,7 @@ def _arrangement(
     return row_factors, column_factors
 
 
-def _scored(frame: pd.DataFrame, metric: str | None, facts: Facts) -> pd.DataFrame:
+def _scored(frame: pd.DataFrame, metric: str | None, metadata: RunMetadata) -> pd.DataFrame:
     """The frame with columns ``metric``, ``unit`` and ``score``: one metric for all, or each dataset's own."""
     if metric is not None:
         must_be_measured(metric, frame)
@@ -255,10 +255,10 @@ def _scored(frame: pd.DataFrame, metric: str | None, facts: Facts) -> pd.DataFra
     frame = frame.copy()
     frame["metric"], frame["unit"], frame["score"] = "", "", math.nan
     for dataset in map(str, frame["dataset"].unique()):
-        chosen = metric or facts.headline.get(dataset) or (["rmse"] if "rmse" in scores else [*scores, "rmse"])[0]
+        chosen = metric or metadata.headline.get(dataset) or (["rmse"] if "rmse" in scores else [*scores, "rmse"])[0]
         here = frame["dataset"] == dataset
         frame.loc[here, "metric"] = chosen
-        frame.loc[here, "unit"] = facts.unit(chosen, dataset)
+        frame.loc[here, "unit"] = metadata.unit(chosen, dataset)
         if chosen in frame:
             frame.loc[here, "score"] = frame.loc[here, chosen].astype(float)
     return frame
@@ -267,15 +267,15 @@ def _scored(frame: pd.DataFrame, metric: str | None, facts: Facts) -> pd.DataFra
 def _block(
     part: pd.DataFrame,
     fixed: dict[str, object],
-    facts: Facts,
+    metadata: RunMetadata,
     arrangement: _Arrangement,
 ) -> Block:
     by = [*arrangement.rows, *arrangement.columns]
     metric = str(part["metric"].iloc[0])
     summary = _summary(part, by, metric)
-    rows = _heads(part, arrangement.rows, facts)
-    columns = _heads(part, arrangement.columns, facts)
-    planned = _planned(part, by, facts)
+    rows = _heads(part, arrangement.rows, metadata)
+    columns = _heads(part, arrangement.columns, metadata)
+    planned = _planned(part, by, metadata)
     found = {
         key if isinstance(key, tuple) else (key,): row
         for key, row in zip(summary.index, summary.to_dict("records"), strict=True)
@@ -289,8 +289,8 @@ def _block(
             if values is not None:
                 cells[i, j] = _cell(values, planned[seed], arrangement.spread)
             else:  # a method without the parameter that columns differ in has no trials there, and none are missing
-                cells[i, j] = Cell(planned=planned[seed] if set(by) <= set(FACTORS) else 0)
-    cells = _ranked(cells, rows, columns, arrangement, facts.lower_is_better(metric))
+                cells[i, j] = Entry(planned=planned[seed] if set(by) <= set(FACTORS) else 0)
+    cells = _ranked(cells, rows, columns, arrangement, metadata.lower_is_better(metric))
     return Block(
         levels={key: value for key, value in fixed.items() if key not in MEASURED},
         shown=tuple(name for name in arrangement.titles if name not in MEASURED),
@@ -329,20 +329,20 @@ def _summary(part: pd.DataFrame, by: list[str], metric: str) -> pd.DataFrame:
     return tally.join(cells["score"].agg(value="median", std="std")).join(taken)
 
 
-def _planned(part: pd.DataFrame, by: Sequence[str], facts: Facts) -> dict[object, int]:
+def _planned(part: pd.DataFrame, by: Sequence[str], metadata: RunMetadata) -> dict[object, int]:
     """How many trials a cell of each seed should have: as many as were asked for, or as the fullest has."""
     ended = part.groupby(list(dict.fromkeys(["seed", *by])), observed=True).size()
     most = ended.groupby(level="seed").max()
     return {
-        seed: max(count, facts.trials.get(seed, 0))
+        seed: max(count, metadata.trials.get(seed, 0))
         for seed, count in zip(most.index.tolist(), most.tolist(), strict=True)
     }
 
 
-def _cell(values: Mapping[Hashable, Any], planned: int, spread: Spread) -> Cell:
+def _cell(values: Mapping[Hashable, Any], planned: int, spread: Spread) -> Entry:
     count = int(values["count"])
     deviation = float(values["std"]) if count > 1 else math.nan
-    return Cell(
+    return Entry(
         value=float(values["value"]) if count else math.nan,
         spread=_spread(deviation, count, spread),
         count=count,
@@ -363,10 +363,10 @@ def _spread(deviation: float, count: int, spread: Spread) -> float:
     return deviation / math.sqrt(count) if spread == "stderr" else half_width(deviation, count)
 
 
-def _heads(part: pd.DataFrame, factors: tuple[str, ...], facts: Facts) -> tuple[Head, ...]:
+def _heads(part: pd.DataFrame, factors: tuple[str, ...], metadata: RunMetadata) -> tuple[Head, ...]:
     trained = part.groupby(list(factors), observed=True)["trained"].any()
     present = part[list(factors)].drop_duplicates()
-    orders = {factor: ordered(list(present[factor]), factor, facts) for factor in factors}
+    orders = {factor: ordered(list(present[factor]), factor, metadata) for factor in factors}
     levels = sorted(
         present.itertuples(index=False, name=None),
         key=lambda row: [orders[factor].index(value) for factor, value in zip(factors, row, strict=True)],
@@ -383,12 +383,12 @@ def _head(levels: tuple[object, ...], factors: tuple[str, ...], part: pd.DataFra
 
 
 def _ranked(
-    cells: dict[tuple[int, int], Cell],
+    cells: dict[tuple[int, int], Entry],
     rows: tuple[Head, ...],
     columns: tuple[Head, ...],
     arrangement: _Arrangement,
     lower_is_better: bool,
-) -> dict[tuple[int, int], Cell]:
+) -> dict[tuple[int, int], Entry]:
     """Mark best and second best among the cells that differ in the method and in nothing observed.
 
     Incomplete cells are left out, since the trials that a method lost may be the hard ones; so are seconds that
@@ -414,8 +414,8 @@ def _ranked(
     return ranked
 
 
-def _position(levels: dict[str, object], frame: pd.DataFrame, facts: Facts) -> list[int]:
-    return [ordered(list(frame[factor].unique()), factor, facts).index(value) for factor, value in levels.items()]
+def _position(levels: dict[str, object], frame: pd.DataFrame, metadata: RunMetadata) -> list[int]:
+    return [ordered(list(frame[factor].unique()), factor, metadata).index(value) for factor, value in levels.items()]
 
 
 def _decimals(means: list[float]) -> int:

@@ -16,8 +16,8 @@ from urllib.parse import parse_qs, urlsplit
 
 from fieldbench.errors import RequestError, one_line
 from fieldbench.report.page import page
-from fieldbench.report.page.content import sections
 from fieldbench.report.page.drawings import Drawing, drawings
+from fieldbench.report.page.parts import sections
 from fieldbench.report.stored import StoredRun
 from fieldbench.store.files import MANIFEST, TRIALS
 from fieldbench.store.manifest import existing_run

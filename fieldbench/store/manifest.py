@@ -98,7 +98,7 @@ class Manifest(BaseModel):
     Attributes:
         format: version of the layout.
         cells: what was asked for, in order.
-        facts: what tables must know of the specs, see :class:`fieldbench.report.facts.Facts`.
+        metadata: what tables must know of the specs, see :class:`fieldbench.report.metadata.RunMetadata`.
         sessions: each time that the run was worked on.
         secrets: secret base seeds that are known by now, in hexadecimal, by the labels that rows know them by.
     """
@@ -107,7 +107,7 @@ class Manifest(BaseModel):
 
     format: int = Limited(ge=1, le=FORMAT)
     cells: list[PlannedCell]
-    facts: dict[str, Any] = {}
+    metadata: dict[str, Any] = {}
     sessions: list[SessionEntry] = []
     secrets: dict[int, Annotated[str, Limited(pattern="^[0-9a-f]{1,32}$")]] = {}
 

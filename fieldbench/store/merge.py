@@ -55,7 +55,7 @@ class Merged:
 def merge(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> Merged:
     """Write the union of two or more runs to a new folder.
 
-    Each trial is kept once: a good result before a failed one, else that of the first run that has it. Rows that say
+    Each trial is kept once: a good result before a failed one, else that of the first run that has it. RowLog that say
     something else than the one taken go to ``conflicts.jsonl``.
 
     Args:
@@ -223,7 +223,7 @@ def _joined(manifests: Sequence[Manifest], identities: dict[Cell, str]) -> Manif
     return Manifest(
         format=FORMAT,
         cells=cells,
-        facts=joined_facts(manifest.facts for manifest in manifests),
+        metadata=joined_metadata(manifest.metadata for manifest in manifests),
         sessions=list(_sessions(manifests)),
         secrets={label: seed for manifest in manifests for label, seed in manifest.secrets.items()},
     )
@@ -237,15 +237,15 @@ def _sessions(manifests: Iterable[Manifest]) -> Iterator[Any]:
             yield session
 
 
-def joined_facts(several: Iterable[dict[str, Any]]) -> dict[str, Any]:
+def joined_metadata(several: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """What several manifests know of their specs: names in the order in which they were asked for first.
 
-    >>> joined_facts([{"order": ["tap"], "units": {"ssf": "m/s"}}, {"order": ["tnn", "tap"], "units": {}}])
+    >>> joined_metadata([{"order": ["tap"], "units": {"ssf": "m/s"}}, {"order": ["tnn", "tap"], "units": {}}])
     {'order': ['tap', 'tnn'], 'units': {'ssf': 'm/s'}}
     """
     together: dict[str, Any] = {}
-    for facts in several:
-        for name, value in facts.items():
+    for metadata in several:
+        for name, value in metadata.items():
             known = together.get(name)
             if isinstance(known, dict) and isinstance(value, dict):
                 together[name] = {**known, **value}

@@ -25,7 +25,7 @@ _SAID: set[str] = set()
 _NAMED = 10
 
 
-class Rows:
+class RowLog:
     """The rows of a file in the order written, a trial that was run again several times among them.
 
     Attributes:
@@ -142,7 +142,7 @@ class Counted:
 
     def _last_lines(self, stream: IO[bytes]) -> set[int]:
         """Numbers of the last line of each trial that is wanted."""
-        reading = Rows(self._file)
+        reading = RowLog(self._file)
         last: dict[str, int] = {}
         found: dict[Cell, str] = {}
         for number, row in reading.of(stream):

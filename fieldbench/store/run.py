@@ -35,7 +35,7 @@ from fieldbench.store.manifest import (
     planned,
     read_manifest,
 )
-from fieldbench.store.rows import Counted, Rows
+from fieldbench.store.rows import Counted, RowLog
 
 #: Records reach the operating system at once, so that no killed process loses one. So many seconds later, and
 #: at the end, they are forced to the disk itself: that bounds what a power failure can cost.
@@ -57,7 +57,7 @@ class RunStore:
         self._statuses: dict[str, str] = {}
         identities = manifest.identities
         last: dict[str, tuple[Cell, str]] = {}
-        rows = Rows(path / TRIALS)
+        rows = RowLog(path / TRIALS)
         for row in rows:
             last[row["key"]] = cell_of(row), row["identity"]
             self._statuses[row["key"]] = row["status"]

@@ -10,21 +10,19 @@ from math import prod
 import numpy as np
 
 import fieldbench
-from fieldbench.errors import RequestError
-from fieldbench.field import FloatArray, Mask, Observation
-from fieldbench.sensing import is_fiber_mask
-from fieldbench_methods.holdout import hold_out
+from fieldbench import FloatArray, Mask, Observation, RequestError, is_fiber_mask
 from fieldbench_methods.scaling import fit_scaling
+from fieldbench_methods.withholding import withhold
 
 
 class Dineof(fieldbench.Method):
-    """Data-interpolating empirical orthogonal functions, their number chosen on held-out entries.
+    """Data-interpolating empirical orthogonal functions, their number chosen on withheld entries.
 
     The field is unfolded into a matrix: one axis makes its columns, all others together its rows (a series
-    of maps: time makes the columns, space the rows). Hidden entries start at the observed mean and are
+    of maps: time makes the columns, space the rows). Unobserved entries start at the observed mean and are
     replaced by the truncated singular value decomposition until they settle, with one mode, then two, ...;
     the number of modes (and the axis) of the smallest error at a tenth of the observed entries (or
-    fibers), held out, is then used with all of them. A row without any observation stays at the mean.
+    fibers), withheld, is then used with all of them. A row without any observation stays at the mean.
     Power in the log domain. (Beckers and Rixen 2003.)
     """
 
@@ -32,13 +30,13 @@ class Dineof(fieldbench.Method):
     revision = "1"
 
     axis: int | None = fieldbench.parameter(
-        None, "axis that makes the columns of the matrix, from 0; none = chosen on held-out observed entries"
+        None, "axis that makes the columns of the matrix, from 0; none = chosen on withheld observed entries"
     )
     modes: int | None = fieldbench.parameter(
-        None, "number of modes; none = chosen on held-out observed entries", ge=1, source="Beckers and Rixen 2003"
+        None, "number of modes; none = chosen on withheld observed entries", ge=1, source="Beckers and Rixen 2003"
     )
     tolerance: float = fieldbench.parameter(
-        1e-3, "settled: hidden entries change by less than this share of the observed deviation", gt=0
+        1e-3, "settled: unobserved entries change by less than this share of the observed deviation", gt=0
     )
     iterations: int = fieldbench.parameter(50, "most iterations with one number of modes", ge=1)
 
@@ -62,27 +60,27 @@ class Dineof(fieldbench.Method):
             raise RequestError(f"dineof: {error}") from None
         scaling, mask = fit_scaling(observation), observation.mask
         values = scaling.forward(observation.filled(1.0))
-        limits = Limits(self.tolerance, self.iterations)
+        limits = Stopping(self.tolerance, self.iterations)
         # Where whole fibers are observed, a row along the last axis is complete or empty and teaches nothing.
         informative = observation.ndim - is_fiber_mask(mask, observation.valid)
         axes = list(range(informative)) if self.axis is None else [self.axis]
         axis, modes = axes[0], self.modes or 1
-        held = hold_out(mask, 0.1, np.random.default_rng(seed), observation.valid)
-        if held is not None and (self.modes is None or len(axes) > 1):
-            _, modes, axis = min((*best_modes(values, mask, held, axis, self.modes, limits), axis) for axis in axes)
+        withheld = withhold(mask, 0.1, np.random.default_rng(seed), observation.valid)
+        if withheld is not None and (self.modes is None or len(axes) > 1):
+            _, modes, axis = min((*best_modes(values, mask, withheld, axis, self.modes, limits), axis) for axis in axes)
         fields = truncations(values, mask, axis, limits)
         return scaling.inverse(next(islice(fields, modes - 1, None)))
 
 
 @dataclass(frozen=True)
-class Limits:
-    """When the iteration with one number of modes ends: hidden entries settle, or after so many iterations."""
+class Stopping:
+    """When the iteration with one number of modes ends: unobserved entries settle, or after so many iterations."""
 
     tolerance: float
     iterations: int
 
 
-def truncations(values: FloatArray, mask: Mask, axis: int, limits: Limits) -> Iterator[FloatArray]:
+def truncations(values: FloatArray, mask: Mask, axis: int, limits: Stopping) -> Iterator[FloatArray]:
     """The field filled by 1, 2, 3, ... modes, each starting from the one before; the last one is full rank.
 
     Args:
@@ -95,13 +93,13 @@ def truncations(values: FloatArray, mask: Mask, axis: int, limits: Limits) -> It
     observed = np.moveaxis(mask, axis, -1).reshape(-1, mask.shape[axis])
     anomalies = np.moveaxis(np.where(mask, values - mean, 0.0), axis, -1)
     shape, matrix = anomalies.shape, anomalies.reshape(observed.shape).copy()
-    hidden = np.flatnonzero(~observed)
-    entries, settled = matrix.ravel(), limits.tolerance * deviation * np.sqrt(len(hidden))
+    unobserved = np.flatnonzero(~observed)
+    entries, settled = matrix.ravel(), limits.tolerance * deviation * np.sqrt(len(unobserved))
     for modes in range(1, min(matrix.shape) + 1):
         for _ in range(limits.iterations):
-            filled = truncate(matrix, modes).ravel()[hidden]
-            change = float(np.linalg.norm(filled - entries[hidden]))
-            entries[hidden] = filled
+            filled = truncate(matrix, modes).ravel()[unobserved]
+            change = float(np.linalg.norm(filled - entries[unobserved]))
+            entries[unobserved] = filled
             if change <= settled:
                 break
         yield np.where(mask, values, mean + np.moveaxis(matrix.reshape(shape), -1, axis))
@@ -118,17 +116,17 @@ def truncate(matrix: FloatArray, modes: int) -> FloatArray:
 
 
 def best_modes(
-    values: FloatArray, mask: Mask, held: Mask, axis: int, modes: int | None, limits: Limits
+    values: FloatArray, mask: Mask, withheld: Mask, axis: int, modes: int | None, limits: Stopping
 ) -> tuple[float, int]:
-    """Mean squared error at the held-out entries, and the number of modes that has it.
+    """Mean squared error at the withheld entries, and the number of modes that has it.
 
     Numbers are tried from 1 upwards, or only ``modes``; the search ends when three more modes than the best
     have not helped.
     """
     best = (np.inf, 1)
-    for count, field in enumerate(truncations(values, mask & ~held, axis, limits), start=1):
+    for count, field in enumerate(truncations(values, mask & ~withheld, axis, limits), start=1):
         if modes is None or count == modes:
-            best = min(best, (float(np.mean((field[held] - values[held]) ** 2)), count))
+            best = min(best, (float(np.mean((field[withheld] - values[withheld]) ** 2)), count))
         if count == modes or (modes is None and count >= best[1] + 3):
             break
     return best

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench.field import FloatArray, Mask, Observation
+from fieldbench import FloatArray, Mask, Observation
 from fieldbench_methods.neighbourhood import systems
 from fieldbench_methods.scattered import Scattered, scatter
 
@@ -244,7 +244,7 @@ def complete(
 
 
 def _laid_out(data: Scattered, columns: FloatArray) -> FloatArray:
-    """Columns at observed, then at hidden positions, as an array of the field's shape."""
+    """Columns at observed, then at unobserved positions, as an array of the field's shape."""
     return data.everywhere(columns[: len(data.points)], columns[len(data.points) :])
 
 

@@ -1,4 +1,4 @@
-"""Inpainting: the hidden entries take the values that make the field as smooth as possible."""
+"""Inpainting: the unobserved entries take the values that make the field as smooth as possible."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Annotated, ClassVar
 from pydantic import Field
 
 import fieldbench
-from fieldbench.field import FloatArray, Observation
+from fieldbench import FloatArray, Observation
 
 _Weight = Annotated[float, Field(gt=0)]
-_WEIGHTS = "weight of each axis's differences, (1,1,2); none = chosen on held-out observed entries"
+_WEIGHTS = "weight of each axis's differences, (1,1,2); none = chosen on withheld observed entries"
 
 
 class _Inpainting(fieldbench.Method):
@@ -36,7 +36,7 @@ class _Inpainting(fieldbench.Method):
 class Harmonic(_Inpainting):
     """Harmonic inpainting: least squared first differences, weighted axis by axis.
 
-    Hidden entries solve the discrete Laplace equation with the observed ones as its boundary values and
+    Unobserved entries solve the discrete Laplace equation with the observed ones as its boundary values and
     no flux across the edges of the grid. Power in the log domain, bin by bin where whole fibers are observed.
     """
 

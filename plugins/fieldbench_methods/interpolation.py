@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import fieldbench
-from fieldbench.field import FloatArray, Observation
+from fieldbench import FloatArray, Observation
 
 
 class Nearest(fieldbench.Method):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import fieldbench
-from fieldbench.field import FloatArray, Observation
-from fieldbench.spec import Value
+from fieldbench import FloatArray, Observation, Value
 
 
 class Kriging(fieldbench.Method):

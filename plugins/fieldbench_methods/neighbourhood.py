@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench.field import FloatArray
+from fieldbench import FloatArray
 
 #: A function of distance, applied elementwise.
 Kernel: TypeAlias = Callable[[FloatArray], FloatArray]

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench.field import FloatArray, Observation
+from fieldbench import FloatArray, Observation
 from fieldbench_methods.neighbourhood import Kernel, systems
 from fieldbench_methods.scattered import scatter, within_hull
 
 #: Observed positions whose leave-one-out errors choose between kernels and smoothings.
-JUDGES = 500
+VALIDATION_POINTS = 500
 
 #: Smoothings to choose from. Kernels of a unit step are about 1, so these span noise-free to very noisy.
 SMOOTHINGS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -34,7 +34,7 @@ def kernel_of(name: str) -> Kernel:
 def leave_one_out(
     points: FloatArray,
     values: FloatArray,
-    judges: NDArray[np.intp],
+    validation: NDArray[np.intp],
     *,
     kernel: str,
     smoothings: Sequence[float],
@@ -47,11 +47,11 @@ def leave_one_out(
     """
     points, _ = within_hull(points, points)
     errors = np.zeros(len(smoothings))
-    for batch in systems(points, points[judges], neighbours, kernel_of(kernel), DEGREES[kernel], skip_self=True):
-        truth = values[judges[batch.targets]]
+    for batch in systems(points, points[validation], neighbours, kernel_of(kernel), DEGREES[kernel], skip_self=True):
+        truth = values[validation[batch.targets]]
         for index, smoothing in enumerate(smoothings):
             errors[index] += np.sum((batch.solve(smoothing).apply(values) - truth) ** 2)
-    return errors / len(judges)
+    return errors / len(validation)
 
 
 def choose(
@@ -65,10 +65,10 @@ def choose(
     """The kernel and smoothing of the smallest leave-one-out error; the first of each if nothing can be left out."""
     if len(points) < 3:
         return kernels[0], smoothings[0]
-    judges = np.sort(rng.permutation(len(points))[:JUDGES])
+    validation = np.sort(rng.permutation(len(points))[:VALIDATION_POINTS])
     errors = np.array(
         [
-            leave_one_out(points, values, judges, kernel=kernel, smoothings=smoothings, neighbours=neighbours)
+            leave_one_out(points, values, validation, kernel=kernel, smoothings=smoothings, neighbours=neighbours)
             for kernel in kernels
         ]
     )

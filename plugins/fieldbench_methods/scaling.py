@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fieldbench.errors import RequestError
-from fieldbench.field import FloatArray, Observation
+from fieldbench import FloatArray, Observation, RequestError
 
 #: Decades of power, up and down, that an estimate on the logarithmic scale may reach.
 LARGEST = 300.0

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench.field import Axis, FloatArray, Mask, Observation
-from fieldbench.sensing import is_fiber_mask
+from fieldbench import Axis, FloatArray, Mask, Observation, is_fiber_mask
 from fieldbench_methods.scaling import Scaling, fit_scaling
 
 
 @dataclass(frozen=True)
 class Scattered:
-    """Observed and hidden positions of a field, with the observed values in the domain of computation.
+    """Observed and unobserved positions of a field, with the observed values in the domain of computation.
 
     Where whole fibers along the last axis are observed (radio maps), a position is a fiber and its values
     are the entries along it, so that all of them share one geometry and one factorisation. Elsewhere a
@@ -25,7 +24,7 @@ class Scattered:
         observed: boolean array over positions, True = observed.
         points: observed positions in grid steps, shape (n, d).
         values: scaled values at ``points``, shape (n, c), with c = 1 unless positions are fibers.
-        targets: hidden positions in grid steps, shape (m, d), m may be 0.
+        targets: unobserved positions in grid steps, shape (m, d), m may be 0.
         scaling: the map between the field's unit and the scaled domain.
         shape: shape of the field.
     """
@@ -38,7 +37,7 @@ class Scattered:
     shape: tuple[int, ...]
 
     def everywhere(self, at_points: FloatArray, at_targets: FloatArray) -> FloatArray:
-        """Put values (n, c) at observed and (m, c) at hidden positions together; scaled, of the field's shape."""
+        """Put values (n, c) at observed and (m, c) at unobserved positions together; scaled, of the field's shape."""
         columns = np.empty((self.observed.size, at_points.shape[1]))
         columns[self.observed.ravel()], columns[~self.observed.ravel()] = at_points, at_targets
         return columns.reshape(self.shape)

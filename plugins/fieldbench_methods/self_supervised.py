@@ -13,13 +13,11 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fieldbench.errors import RequestError
-from fieldbench.field import FloatArray, Mask, Observation
-from fieldbench.method import Report, Silent
+from fieldbench import FloatArray, Mask, NullReport, Observation, Report, RequestError
 from fieldbench_methods.scaling import Scaling, fit_scaling
 from fieldbench_methods.tv import TotalVariation
 from fieldbench_methods.tv.penalty import Smoothness
-from fieldbench_methods.tv.withholding import withheld
+from fieldbench_methods.withholding import withhold_lines
 
 SEARCH_SHARE, SEARCH_EPOCHS = 0.2, 0.25
 """A weight is chosen on this share of the observed entries, after this share of the epochs."""
@@ -44,7 +42,7 @@ class Relay:
         self._report(step, self._scaling.inverse(estimate), **diagnostics)
 
 
-class Unheard(Silent):
+class Unheard(NullReport):
     """Wants no estimate, for trainings whose estimates are not the trial's; it shares the trial's threads."""
 
     def __init__(self, report: Report) -> None:
@@ -65,7 +63,7 @@ class Problem:
     """One trial on the scaled field.
 
     Attributes:
-        target: scaled values of the field's shape, 0 at hidden entries.
+        target: scaled values of the field's shape, 0 at unobserved entries.
         mask: True = observed.
         seed: of weights and dropout.
         listener: told of scaled estimates that are due.
@@ -87,14 +85,14 @@ def observed_lines(mask: Mask) -> NDArray[np.intp] | None:
     return np.flatnonzero(lines)
 
 
-class Fit(Protocol):
+class Fitting(Protocol):
     """How a method trains: problems of one shape, for a share of its epochs, to scaled estimates."""
 
     def __call__(self, problems: Sequence[Problem], device: str, share: float) -> list[FloatArray]: ...
 
 
 def complete(
-    fit: Fit,
+    fit: Fitting,
     observations: Sequence[Observation],
     seeds: Sequence[int],
     device: str,
@@ -133,7 +131,7 @@ def _problem(
 
 
 def _weights(
-    fit: Fit,
+    fit: Fitting,
     observations: Sequence[Observation],
     seeds: Sequence[int],
     device: str,
@@ -148,20 +146,20 @@ def _weights(
     """
     if variation.weight is not None:
         return [variation.weight] * len(observations)
-    problems, hidden, wanted = [], [], []
+    problems, unobserved, wanted = [], [], []
     for observation, seed, report in zip(observations, seeds, reports, strict=True):
         try:
-            hidden.append(withheld(observation, SEARCH_SHARE, seed))
+            unobserved.append(withheld(observation, SEARCH_SHARE, seed))
         except ValueError as error:
             raise RequestError(f"tv: {error}, as in +tv[weight={variation.candidates[2]}]") from error
-        training = observation.without(hidden[-1])
+        training = observation.without(unobserved[-1])
         scaling = fit_scaling(training, transform)
-        wanted.append(scaling.forward(observation.filled(0.0))[hidden[-1]])
+        wanted.append(scaling.forward(observation.filled(0.0))[unobserved[-1]])
         quiet = Unheard(report)
         problems += [_problem(training, scaling, seed, quiet, variation, weight) for weight in variation.candidates]
     estimates = fit(problems, device, SEARCH_EPOCHS)
     chosen, count = [], len(variation.candidates)
-    for index, (place, values) in enumerate(zip(hidden, wanted, strict=True)):
+    for index, (place, values) in enumerate(zip(unobserved, wanted, strict=True)):
         own = estimates[index * count : (index + 1) * count]
         errors = [float(np.mean((estimate[place] - values) ** 2)) for estimate in own]
         chosen.append(variation.candidates[int(np.argmin(errors))])

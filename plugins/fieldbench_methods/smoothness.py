@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench.errors import RequestError
-from fieldbench.field import FloatArray, Mask, Observation
-from fieldbench_methods.holdout import hold_out
+from fieldbench import FloatArray, Mask, Observation, RequestError
 from fieldbench_methods.scattered import scatter
+from fieldbench_methods.withholding import withhold
 
 # A share of first differences that decides what second differences leave open (a slope that no two
 # observed entries determine); too little to be seen elsewhere.
@@ -80,7 +79,7 @@ def minimise(matrix: Any, observed: Mask, values: FloatArray) -> FloatArray:
         values: at the observed positions, shape (n, c).
 
     Returns:
-        Values at the hidden positions, shape (m, c).
+        Values at the unobserved positions, shape (m, c).
 
     Raises:
         NotConverged: if conjugate gradients do not get there.
@@ -88,8 +87,8 @@ def minimise(matrix: Any, observed: Mask, values: FloatArray) -> FloatArray:
     from scipy.sparse.linalg import splu
 
     at = observed.ravel()
-    hidden = matrix[~at]
-    system, border = hidden[:, ~at], hidden[:, at]
+    unobserved = matrix[~at]
+    system, border = unobserved[:, ~at], unobserved[:, at]
     if not system.shape[0]:
         return np.empty((0, values.shape[1]))
     if observed.ndim <= 2 or system.shape[0] <= _SMALL:
@@ -131,7 +130,7 @@ def choose_weights(error: Callable[[tuple[float, ...]], float], axes: int) -> tu
 
 
 def complete(observation: Observation, bends: bool, weights: tuple[float, ...] | None, seed: int) -> FloatArray:
-    """Complete a field; the seed picks the held-out entries that choose the weights.
+    """Complete a field; the seed picks the withheld entries that choose the weights.
 
     Raises:
         RequestError: if the number of weights is not the number of axes (without the last where whole
@@ -143,21 +142,21 @@ def complete(observation: Observation, bends: bool, weights: tuple[float, ...] |
     energy = Energy(shape, bends)
     if weights is None:
         valid = observation.valid if shape == observation.shape else None
-        weights = _weights_from_held_out(energy, data.observed, data.values, np.random.default_rng(seed), valid)
+        weights = _weights_from_withheld(energy, data.observed, data.values, np.random.default_rng(seed), valid)
     elif len(weights) != len(shape):
         raise RequestError(f"weights={weights}: give {len(shape)} numbers, one for each axis that is completed")
     return data.complete(minimise(energy.matrix(weights), data.observed, data.values))
 
 
-def _weights_from_held_out(
+def _weights_from_withheld(
     energy: Energy, observed: Mask, values: FloatArray, rng: np.random.Generator, valid: Mask | None
 ) -> tuple[float, ...]:
-    held = hold_out(observed, 0.2, rng, valid)
-    if held is None or observed.ndim < 2:
+    withheld = withhold(observed, 0.2, rng, valid)
+    if withheld is None or observed.ndim < 2:
         return (1.0,) * observed.ndim
-    among_observed = held[observed]
-    kept = observed & ~held
-    in_hidden = held.ravel()[~kept.ravel()]
+    among_observed = withheld[observed]
+    kept = observed & ~withheld
+    in_hidden = withheld.ravel()[~kept.ravel()]
 
     def error(weights: tuple[float, ...]) -> float:
         try:
@@ -180,7 +179,7 @@ def _differences(size: int, order: int) -> Any:
 
 
 def _conjugate_gradients(system: Any, right: FloatArray, positions: NDArray[np.intp]) -> FloatArray:
-    """The solution of ``system @ x = right``, shape (m, c), for the hidden positions (m, d)."""
+    """The solution of ``system @ x = right``, shape (m, c), for the unobserved positions (m, d)."""
     from scipy.sparse.linalg import cg
 
     nearby = _preconditioner(system, positions)

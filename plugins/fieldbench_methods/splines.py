@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 import fieldbench
-from fieldbench.field import FloatArray
+from fieldbench import FloatArray
 
 _EXACT = "most observed positions for which one system holds all; beyond, each target uses its nearest ones"
 

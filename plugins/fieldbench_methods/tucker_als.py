@@ -1,4 +1,4 @@
-"""Tucker decomposition by alternating least squares, with the hidden entries imputed (EM)."""
+"""Tucker decomposition by alternating least squares, with the unobserved entries imputed (EM)."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from typing import ClassVar, Literal
 import numpy as np
 
 import fieldbench
-from fieldbench.field import FloatArray, Mask, Observation
-from fieldbench.spec import Value
+from fieldbench import FloatArray, Mask, Observation, Value
 from fieldbench_methods.scaling import fit_scaling
 
 
 class TuckerALS(fieldbench.Method):
     """Tucker decomposition fitted to the observed entries by expectation-maximisation, through tensorly.
 
-    Each iteration imputes the hidden entries from the current decomposition, then runs one sweep of
+    Each iteration imputes the unobserved entries from the current decomposition, then runs one sweep of
     alternating least squares (higher-order orthogonal iteration) on the imputed tensor. The misfit at
-    the observed entries never rises; the iteration stops when it hardly falls any more. Hidden entries
+    the observed entries never rises; the iteration stops when it hardly falls any more. Unobserved entries
     start at the observed mean, so nothing that stands in them can matter.
     (Kolda and Bader 2009, section 4.2; Tomasi and Bro 2005 for the imputation.)
     """

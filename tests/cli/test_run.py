@@ -225,8 +225,8 @@ def test_the_manifest_says_how_the_run_was_made(run) -> None:
     (session,) = manifest["sessions"]
     assert session["outcome"] == "complete"
     assert "--methods" in session["command"]
-    assert manifest["facts"]["headline"] == {"wave": "rmse"}
-    assert manifest["facts"]["units"] == {"wave": "m/s"}
+    assert manifest["metadata"]["headline"] == {"wave": "rmse"}
+    assert manifest["metadata"]["units"] == {"wave": "m/s"}
 
 
 def command(*arguments: str) -> list[str]:

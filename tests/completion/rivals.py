@@ -54,7 +54,7 @@ class Told(fieldbench.Method):
     revision = "1"
 
     def complete(self, observation, *, seed, device, report):
-        return np.full(observation.shape, float(observation.known["emitters"]))
+        return np.full(observation.shape, float(observation.metadata["emitters"]))
 
 
 class Noisy(fieldbench.Method):

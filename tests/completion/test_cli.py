@@ -106,7 +106,7 @@ def test_codes_limits_and_areas_as_options(tmp_path: Path, capsys: pytest.Captur
     limits = ["--max-gap", "1.5", "--within", "0", "6", "--by-area", "--missing", "-999", "--missing", "-99.5"]
     assert run(*place, *limits, "--among", "plane,zero") == 0
     shown = capsys.readouterr().out
-    assert "held-out entries a fold, weighted by area" in shown
+    assert "withheld entries a fold, weighted by area" in shown
     assert "Error of plane by distance" in shown
     assert "farther from an observation than max-gap says, and stay missing" in shown
     assert "mean of t, weighted by area: " in shown
@@ -156,11 +156,11 @@ def test_stations_are_completed_at_points(tmp_path: Path, capsys: pytest.Capture
     rng = np.random.default_rng(0)
     rows = "\n".join(f"{x:.6f};{y:.6f};{1 + x:.6f}".replace(".", ",") for x, y in rng.random((150, 2)))
     (tmp_path / "stations.csv").write_text(f"x;y;temp\n{rows}\n")
-    (tmp_path / "wanted.csv").write_text("site,x,y\nA,0.25,0.5\nB,0.75,0.5\n")
+    (tmp_path / "selector.csv").write_text("site,x,y\nA,0.25,0.5\nB,0.75,0.5\n")
     place = ["complete", tmp_path / "stations.csv", "--coordinates", "x,y", "--method", "thin-plate"]
     assert run(*place) == 2
     assert "150 rows lie on no grid" in capsys.readouterr().err
-    assert run(*place, "--at", tmp_path / "wanted.csv", "--budget", "60") == 0
+    assert run(*place, "--at", tmp_path / "selector.csv", "--budget", "60") == 0
     shown = capsys.readouterr().out
     assert "150 entries observed, 2 missing" in shown
     assert "by distance" not in shown  # a step from one station to the next is no distance

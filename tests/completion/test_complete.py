@@ -1,4 +1,4 @@
-"""Choosing a method by held-out entries: the best wins, and the failing, slow and unsuited are told."""
+"""Choosing a method by withheld entries: the best wins, and the failing, slow and unsuited are told."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Unsure(Needy):
     level: float = fieldbench.parameter(0.0, "the level")
 
     def applicable(self, observation):
-        return None if observation.known["emitters"] else "no emitters"
+        return None if observation.metadata["emitters"] else "no emitters"
 
 class Lacking(Unsure):
     \"""Needs a library that is not there.\"""

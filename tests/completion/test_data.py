@@ -38,7 +38,7 @@ def test_the_comparison_is_beside_it() -> None:
     made = fieldbench.complete(GAPPY, candidates=["zero", "plane"], budget=60, sources=SOURCES, device="cpu")
     assert made.comparison["method"].tolist() == ["plane", "zero"]
     assert made.expected_error == made.comparison["expected"][0] < 1e-9
-    assert list(made.by_distance.columns) == ["nearest", "farthest", "held_out", "error", "gaps"]
+    assert list(made.by_distance.columns) == ["nearest", "farthest", "withheld", "error", "gaps"]
     assert made.by_distance["gaps"].sum() == HIDDEN.sum()
     assert fieldbench.complete(GAPPY, "zero", budget=0, sources=SOURCES, device="cpu").deviation is None
 

@@ -14,18 +14,18 @@ from fieldbench.completion.filling import Filled, areas, fill
 from fieldbench.completion.limits import Limits
 from fieldbench.errors import RequestError
 from fieldbench.field import Axis, Observation
-from fieldbench.files import Content, Wanted, read
+from fieldbench.files import GriddedVariable, Selector, read
 from fieldbench.registry import Sources
 
 SOURCES = Sources.from_environment([str(Path(__file__).with_name("rivals.py"))])
 
 
-def content(folder: Path, values: np.ndarray, wanted: Wanted = Wanted(), **arrays: np.ndarray) -> Content:  # noqa: B008
+def gridded(folder: Path, values: np.ndarray, selector: Selector = Selector(), **arrays: np.ndarray) -> GriddedVariable:  # noqa: B008
     np.savez(folder / "a.npz", t=values, **arrays)
-    return read(folder / "a.npz", Wanted(**{**vars(wanted), "variable": "t"}))
+    return read(folder / "a.npz", Selector(**{**vars(selector), "variable": "t"}))
 
 
-def filled(what: Content, method: str = "plane", **how: Any) -> Filled:
+def filled(what: GriddedVariable, method: str = "plane", **how: Any) -> Filled:
     return fill(what, method, budget=0, sources=SOURCES, device="cpu", **how)
 
 
@@ -36,7 +36,7 @@ GAPPY = np.where(np.indices((6, 5)).sum(axis=0) % 3 == 0, np.nan, PLANE)
 def test_what_is_far_from_all_observations_stays_missing(tmp_path: Path) -> None:
     values = GAPPY.copy()
     values[4:] = np.nan
-    made = filled(content(tmp_path, values), limits=Limits(max_gap=("1",)))
+    made = filled(gridded(tmp_path, values), limits=Limits(max_gap=("1",)))
     far = np.zeros((6, 5), dtype=bool)
     far[5] = True
     far[4] = np.isnan(values[3])  # the nearest observation of these lies diagonally, or farther
@@ -48,7 +48,7 @@ def test_what_is_far_from_all_observations_stays_missing(tmp_path: Path) -> None
 
 
 def test_impossible_estimates_are_brought_into_the_range_and_counted(tmp_path: Path) -> None:
-    what = content(tmp_path, np.where(PLANE < 0, np.nan, GAPPY))
+    what = gridded(tmp_path, np.where(PLANE < 0, np.nan, GAPPY))
     made = filled(what, limits=Limits(positive=True)).completion.values
     assert (made[np.isnan(what.values)] >= 0).all()
     below = filled(what, limits=Limits(within=(-1.5, 2.5)))
@@ -66,13 +66,13 @@ def test_a_field_without_near_gaps_is_a_wrong_request(tmp_path: Path) -> None:
     values = PLANE.copy()
     values[3:] = np.nan
     with pytest.raises(RequestError, match="no gap of t lies as near"):
-        filled(content(tmp_path, values), limits=Limits(max_gap=("0.5",)))
+        filled(gridded(tmp_path, values), limits=Limits(max_gap=("0.5",)))
     with pytest.raises(RequestError, match="t has no gap to fill"):
-        filled(content(tmp_path, PLANE))
+        filled(gridded(tmp_path, PLANE))
 
 
 def test_a_constant_field_is_filled_with_the_constant(tmp_path: Path) -> None:
-    what = content(tmp_path, np.where(np.isnan(GAPPY), np.nan, 7.5))
+    what = gridded(tmp_path, np.where(np.isnan(GAPPY), np.nan, 7.5))
     for method in ("nearest", "kriging", "thin-plate", "idw", "biharmonic", "harmonic", "linear"):
         np.testing.assert_allclose(filled(what, method).completion.values, 7.5, rtol=1e-6)
 
@@ -80,7 +80,7 @@ def test_a_constant_field_is_filled_with_the_constant(tmp_path: Path) -> None:
 def test_classes_are_refused_unless_a_method_keeps_them(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     use, seen = rng.integers(3, size=(30, 20)), rng.random((30, 20)) < 0.7
-    what = content(tmp_path, use, Wanted(mask="seen"), seen=seen)
+    what = gridded(tmp_path, use, Selector(mask="seen"), seen=seen)
     with pytest.raises(
         RequestError, match=r"t holds 3 classes \(0, 1, 2\).*--method nearest.*if its numbers are amounts, name methods"
     ):
@@ -93,8 +93,8 @@ def test_classes_are_refused_unless_a_method_keeps_them(tmp_path: Path) -> None:
 
 def test_flags_are_never_averaged(tmp_path: Path) -> None:
     use, seen = np.random.default_rng(0).random((2, 30, 20)) < 0.7
-    what = content(tmp_path, use, Wanted(mask="seen"), seen=seen)
-    flags = Content(**{**vars(what), "variable": type(what.variable)(**{**vars(what.variable), "flags": True})})
+    what = gridded(tmp_path, use, Selector(mask="seen"), seen=seen)
+    flags = GriddedVariable(**{**vars(what), "variable": type(what.variable)(**{**vars(what.variable), "flags": True})})
     with pytest.raises(RequestError, match="plane made values between the classes"):
         filled(flags)
     assert np.isin(filled(flags, "nearest").completion.values, [0, 1]).all()
@@ -117,10 +117,10 @@ def test_beside_the_seam_a_global_field_is_as_good_as_anywhere(tmp_path: Path, m
     gappy = np.where(hidden, np.nan, values)
     estimates = {}
     for shift in (0, 12):
-        what = content(
+        what = gridded(
             tmp_path,
             np.roll(gappy, shift, axis=1),
-            Wanted(coordinates=("lat", "lon")),
+            Selector(coordinates=("lat", "lon")),
             lat=lat.coordinates,
             lon=lon.coordinates,
         )
@@ -180,7 +180,7 @@ def test_errors_and_the_mean_are_weighted_by_area(tmp_path: Path) -> None:
     lat = np.linspace(-80, 80, 17)
     values = np.broadcast_to((np.abs(lat) > 50.0).astype(float)[:, np.newaxis], (17, 40))
     gappy = np.where(np.random.default_rng(0).random(values.shape) < 0.3, np.nan, values)
-    what = content(tmp_path, gappy, Wanted(coordinates=("lat", "x")), lat=lat, x=np.arange(40.0))
+    what = gridded(tmp_path, gappy, Selector(coordinates=("lat", "x")), lat=lat, x=np.arange(40.0))
     plain, weighted = (
         fill(what, "zero", by_area=by_area, budget=60, folds=2, share=0.4, sources=SOURCES, device="cpu")
         for by_area in (False, True)
@@ -200,8 +200,8 @@ def test_errors_are_told_by_distance(tmp_path: Path) -> None:
     values = np.broadcast_to(np.arange(24.0), (20, 24))
     gappy = values.copy()
     gappy[:, 12:] = np.nan
-    made = fill(content(tmp_path, gappy), "zero", budget=60, sources=SOURCES, device="cpu").made
+    made = fill(gridded(tmp_path, gappy), "zero", budget=60, sources=SOURCES, device="cpu").made
     assert [(row.nearest, row.farthest) for row in made.by_distance] == [(0, 1), (1, 2), (2, 4), (4, 8), (8, 16)]
     assert [row.gaps for row in made.by_distance] == [20, 20, 40, 80, 80]
-    assert sum(row.held_out for row in made.by_distance) == 3 * made.withheld
-    assert all(0 < row.error < 12 for row in made.by_distance if row.held_out)
+    assert sum(row.withheld for row in made.by_distance) == 3 * made.withheld
+    assert all(0 < row.error < 12 for row in made.by_distance if row.withheld)

@@ -9,7 +9,7 @@ from scipy.ndimage import distance_transform_edt
 from fieldbench.completion.gaps import withheld_like_the_gaps
 from fieldbench.errors import RequestError
 from fieldbench.field import Observation
-from fieldbench.sensing import is_fiber_mask
+from fieldbench.sampler import is_fiber_mask
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -29,14 +29,14 @@ def with_a_hole(width: int) -> Observation:
 @pytest.mark.parametrize("share", [0.05, 0.1, 0.5])
 def test_exactly_the_share_is_withheld_and_only_what_is_observed(share: float) -> None:
     observation = scattered()
-    held = withheld_like_the_gaps(observation, share, rng())
-    assert held.sum() == round(share * observation.mask.sum())
-    assert not (held & ~observation.mask).any()
+    withheld = withheld_like_the_gaps(observation, share, rng())
+    assert withheld.sum() == round(share * observation.mask.sum())
+    assert not (withheld & ~observation.mask).any()
 
 
-def mean_depth(observation: Observation, held: np.ndarray) -> float:
-    """Mean distance of held-out entries to what is left."""
-    return float(distance_transform_edt(~(observation.mask & ~held))[held].mean())
+def mean_depth(observation: Observation, withheld: np.ndarray) -> float:
+    """Mean distance of withheld entries to what is left."""
+    return float(distance_transform_edt(~(observation.mask & ~withheld))[withheld].mean())
 
 
 @pytest.mark.parametrize("width", [3, 6, 20])
@@ -58,17 +58,17 @@ def test_scattered_observations_lose_scattered_entries(rate: float) -> None:
 def test_whole_fibers_are_withheld_where_fibers_are_observed() -> None:
     mask = np.zeros((20, 20, 8), dtype=bool)
     mask[rng().random((20, 20)) < 0.2] = True
-    held = withheld_like_the_gaps(Observation(np.zeros(mask.shape), mask), 0.2, rng())
-    assert is_fiber_mask(held)
-    assert held[..., 0].sum() == round(0.2 * mask[..., 0].sum())
+    withheld = withheld_like_the_gaps(Observation(np.zeros(mask.shape), mask), 0.2, rng())
+    assert is_fiber_mask(withheld)
+    assert withheld[..., 0].sum() == round(0.2 * mask[..., 0].sum())
 
 
 def test_whole_fibers_are_withheld_as_far_as_they_exist() -> None:
     valid = np.arange(8) < rng(1).integers(1, 9, size=(20, 20, 1))
     mask = valid & (rng().random((20, 20, 1)) < 0.2)
-    held = withheld_like_the_gaps(Observation(np.zeros(mask.shape), mask, valid=valid), 0.2, rng())
-    at = held.any(axis=-1)
-    np.testing.assert_array_equal(held[at], mask[at])
+    withheld = withheld_like_the_gaps(Observation(np.zeros(mask.shape), mask, valid=valid), 0.2, rng())
+    at = withheld.any(axis=-1)
+    np.testing.assert_array_equal(withheld[at], mask[at])
     assert at.sum() == round(0.2 * mask.any(axis=-1).sum())
 
 
@@ -76,9 +76,9 @@ def test_land_is_no_gap() -> None:
     valid = np.ones((30, 30), dtype=bool)
     valid[:, :15] = False  # deep land must make no deep holes
     mask = valid & (rng().random((30, 30)) < 0.7)
-    held = withheld_like_the_gaps(Observation(np.zeros((30, 30)), mask, valid=valid), 0.1, rng())
-    left = mask & ~held
-    assert distance_transform_edt(~left)[held].max() < 4
+    withheld = withheld_like_the_gaps(Observation(np.zeros((30, 30)), mask, valid=valid), 0.1, rng())
+    left = mask & ~withheld
+    assert distance_transform_edt(~left)[withheld].max() < 4
 
 
 def test_the_generator_alone_decides() -> None:

@@ -117,7 +117,7 @@ class SeedsGlobalPython(Right):
 
 
 class Peeks(Right):
-    """It multiplies by the mask, as if hidden entries were 0."""
+    """It multiplies by the mask, as if unobserved entries were 0."""
 
     def complete(self, observation, **rest):
         hidden = np.nan_to_num(observation.values * ~observation.mask, posinf=1.0, neginf=-1.0).sum()
@@ -148,7 +148,7 @@ class ReportsBackwards(Right):
     def complete(self, observation, *, report, **rest):
         for step in (2, 1):
             report(step, observation.filled())
-        return super().complete(observation, report=fieldbench.Silent(), **rest)
+        return super().complete(observation, report=fieldbench.NullReport(), **rest)
 
 
 class ReportsText(Right):
@@ -156,7 +156,7 @@ class ReportsText(Right):
 
     def complete(self, observation, *, report, **rest):
         report(1, observation.filled(), state="fine")
-        return super().complete(observation, report=fieldbench.Silent(), **rest)
+        return super().complete(observation, report=fieldbench.NullReport(), **rest)
 
 
 class DisturbedByReports(Right):
@@ -179,7 +179,7 @@ class NeedsFacts(Right):
     """It looks up what few fields say."""
 
     def applicable(self, observation):
-        return None if observation.known["emitters"] else "it needs emitters"
+        return None if observation.metadata["emitters"] else "it needs emitters"
 
 
 class ThreeOnly(Right):
@@ -257,7 +257,7 @@ class SilentBatch(Right):
     """A batch reports nothing."""
 
     def complete_batch(self, observations, *, seeds, device, reports):
-        silent = [fieldbench.Silent() for _ in reports]
+        silent = [fieldbench.NullReport() for _ in reports]
         return super().complete_batch(observations, seeds=seeds, device=device, reports=silent)
 
 
@@ -396,7 +396,7 @@ MISTAKES = [
     (RemembersMasks, "deterministic", "keeps nothing from one call to the next"),
     (UsesGlobalNumpy, "global-random-state", "numpy.random"),
     (SeedsGlobalPython, "global-random-state", "the state of random changed"),
-    (Peeks, "hidden-entries-change-nothing", "hidden entries filled with"),
+    (Peeks, "unobserved-entries-change-nothing", "unobserved entries filled with"),
     (WritesIntoTheMask, "inputs-unmodified", "cannot set WRITEABLE flag"),
     (ReportsVectors, "reports", "the estimate has shape (202,)"),
     (ReportsBackwards, "reports", "[2, 1]"),
@@ -434,7 +434,7 @@ MISTAKES = [
 ]
 
 
-def outcomes(method: Any, **options: Any) -> dict[str, conformance.Outcome]:
+def outcomes(method: Any, **options: Any) -> dict[str, conformance.CheckResult]:
     return {check.name: check.outcome() for check in conformance.checks(method, registry=REGISTRY, **options)}
 
 
@@ -557,7 +557,7 @@ def test_an_expected_failure_needs_a_reason_and_must_fail() -> None:
     assert found["reports"].status == "failed"
     assert "remove 'reports' from expected_failures" in found["reports"].message
     assert "did you mean 'deterministic'" in found["expected-failures"].message
-    silent = type("Silent", (AbsoluteStep,), {"__doc__": "x", "expected_failures": {"scale-equivariant": " "}})
+    silent = type("NullReport", (AbsoluteStep,), {"__doc__": "x", "expected_failures": {"scale-equivariant": " "}})
     assert "has no reason" in outcomes(silent)["expected-failures"].message
 
 

@@ -12,7 +12,7 @@ from fieldbench import conformance
 from fieldbench.field import Field
 from fieldbench.plugin import Plugin
 from fieldbench.registry import Registry, Sources
-from fieldbench.sensing import RandomEntries
+from fieldbench.sampler import RandomEntries
 
 
 class Waves(fieldbench.Dataset):
@@ -109,7 +109,7 @@ class Counting(Waves):
     """What it says of its fields is drawn from a generator of its own."""
 
     def draw(self, rng):
-        return Field(np.ones((3, 3)), quantity="height", known={"emitters": np.random.default_rng().random()})
+        return Field(np.ones((3, 3)), quantity="height", metadata={"emitters": np.random.default_rng().random()})
 
 
 class WrongMetric(Waves):
@@ -174,77 +174,77 @@ class Rows(fieldbench.Sampler):
 
     name = "rows"
 
-    def draw(self, existing: Any, axes: Any, rate: float, rng: np.random.Generator) -> Any:
-        order = rng.permutation(existing.shape[0])
-        mask = np.zeros(existing.shape, dtype=bool)
+    def draw(self, valid: Any, axes: Any, rate: float, rng: np.random.Generator) -> Any:
+        order = rng.permutation(valid.shape[0])
+        mask = np.zeros(valid.shape, dtype=bool)
         mask[order[: max(1, round(rate * len(order)))]] = True
-        return mask & existing
+        return mask & valid
 
 
 class Inverted(Rows):
     """True means hidden."""
 
-    def draw(self, existing, axes, rate, rng):
-        return existing & (rng.random(existing.shape) >= rate)
+    def draw(self, valid, axes, rate, rng):
+        return valid & (rng.random(valid.shape) >= rate)
 
 
 class HalfOfAll(Rows):
     """It does not look at the rate."""
 
-    def draw(self, existing, axes, rate, rng):
-        return existing & (rng.random(existing.shape) < 0.5)
+    def draw(self, valid, axes, rate, rng):
+        return valid & (rng.random(valid.shape) < 0.5)
 
 
 class Numbers(Rows):
     """Its mask holds 0 and 1."""
 
-    def draw(self, existing, axes, rate, rng):
-        return super().draw(existing, axes, rate, rng).astype(float)
+    def draw(self, valid, axes, rate, rng):
+        return super().draw(valid, axes, rate, rng).astype(float)
 
 
 class OnLand(Rows):
     """It observes what does not exist."""
 
-    def draw(self, existing, axes, rate, rng):
-        return super().draw(np.ones_like(existing), axes, rate, rng)
+    def draw(self, valid, axes, rate, rng):
+        return super().draw(np.ones_like(valid), axes, rate, rng)
 
 
 class Unsteady(Rows):
     """It differs each time."""
 
-    def draw(self, existing, axes, rate, rng):
-        return super().draw(existing, axes, rate, np.random.default_rng())
+    def draw(self, valid, axes, rate, rng):
+        return super().draw(valid, axes, rate, np.random.default_rng())
 
 
 class GlobalRows(Rows):
     """It seeds the global generator."""
 
-    def draw(self, existing, axes, rate, rng):
+    def draw(self, valid, axes, rate, rng):
         np.random.seed(0)  # noqa: NPY002
-        return super().draw(existing, axes, rate, rng)
+        return super().draw(valid, axes, rate, rng)
 
 
 class InPlace(Rows):
     """It returns what it was given, changed."""
 
-    def draw(self, existing, axes, rate, rng):
-        existing &= super().draw(existing, axes, rate, rng)
-        return existing
+    def draw(self, valid, axes, rate, rng):
+        valid &= super().draw(valid, axes, rate, rng)
+        return valid
 
 
 class Nothing(Rows):
     """It observes nothing."""
 
-    def draw(self, existing, axes, rate, rng):
-        return np.zeros_like(existing)
+    def draw(self, valid, axes, rate, rng):
+        return np.zeros_like(valid)
 
 
 class Unprepared(Rows):
     """It fails at small rates without a word of advice."""
 
-    def draw(self, existing, axes, rate, rng):
+    def draw(self, valid, axes, rate, rng):
         assert rate > 0.01
-        return super().draw(existing, axes, rate, rng)
+        return super().draw(valid, axes, rate, rng)
 
 
 class WithholdsAll(Rows):
@@ -391,7 +391,7 @@ MISTAKES = [
     (OnLand, "observes-what-exists", "do not exist are observed"),
     (Unsteady, "deterministic", "they differ"),
     (GlobalRows, "global-random-state", "the state changed"),
-    (InPlace, "inputs-unmodified", "existing was changed"),
+    (InPlace, "inputs-unmodified", "valid was changed"),
     (Nothing, "works-in-4-d", "nothing is observed"),
     (Unprepared, "small-rates", "AssertionError"),
     (WithholdsAll, "withholds-a-part", "480 of 480"),
@@ -429,15 +429,15 @@ def test_a_sampler_that_refuses_some_fields_is_tried_on_the_others() -> None:
     class Flat(Rows):
         """It knows surfaces only."""
 
-        def draw(self, existing, axes, rate, rng):
-            if existing.ndim != 2:
+        def draw(self, valid, axes, rate, rng):
+            if valid.ndim != 2:
                 raise fieldbench.RequestError("rows: the field must have two axes")
-            return super().draw(existing, axes, rate, rng)
+            return super().draw(valid, axes, rate, rng)
 
     class Choosy(Rows):
         """It knows no field."""
 
-        def draw(self, existing, axes, rate, rng):
+        def draw(self, valid, axes, rate, rng):
             raise fieldbench.RequestError("rows: no sensor lies in the field")
 
     for sampler, skipped in ((Flat, 2), (Choosy, 9)):

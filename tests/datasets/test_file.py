@@ -61,7 +61,7 @@ def test_parameters_follow_the_path(tmp_path: Path, registry: Registry) -> None:
     dataset = registry.dataset(f"file:{path}[variable=temp,valid=sea,at=x=1]")
     field = dataset.draw(rng())
     np.testing.assert_array_equal(field.values, VALUES[1])
-    np.testing.assert_array_equal(field.existing, sea == 1)
+    np.testing.assert_array_equal(field.valid, sea == 1)
     assert registry.dataset(str(dataset)) == dataset
     assert "at=(x=1,)" in str(dataset)
 
@@ -71,7 +71,7 @@ def test_missing_entries_do_not_exist(tmp_path: Path, registry: Registry) -> Non
     gappy[2, 3] = np.nan
     np.save(tmp_path / "gappy.npy", gappy)
     field = registry.dataset(f"file:{tmp_path / 'gappy.npy'}").draw(rng())
-    np.testing.assert_array_equal(field.existing, ~np.isnan(gappy))
+    np.testing.assert_array_equal(field.valid, ~np.isnan(gappy))
 
 
 def test_every_trial_draws_a_file_of_the_folder(tmp_path: Path, registry: Registry) -> None:
@@ -109,7 +109,7 @@ def test_slices_without_any_entry_are_not_drawn(tmp_path: Path, registry: Regist
     dataset = registry.dataset(f"file:{tmp_path / 'gappy.npy'}[draw=x]")
     drawn = {float(dataset.draw(rng(seed)).values[0, 0]) for seed in range(60)}
     assert drawn == set(VALUES[[1, 2, 4, 5], 0, 0])
-    assert any(not dataset.draw(rng(seed)).existing.all() for seed in range(60))
+    assert any(not dataset.draw(rng(seed)).valid.all() for seed in range(60))
 
 
 def test_a_wrong_draw_is_one_clear_line(file: Path, registry: Registry) -> None:
@@ -126,7 +126,7 @@ def test_a_wrong_draw_is_one_clear_line(file: Path, registry: Registry) -> None:
 def test_codes_for_missing_values_can_be_named(tmp_path: Path, registry: Registry) -> None:
     np.save(tmp_path / "coded.npy", np.where(VALUES > 1, -999.0, VALUES))
     field = registry.dataset(f"file:{tmp_path / 'coded.npy'}[missing=-999]").draw(rng())
-    np.testing.assert_array_equal(field.existing, VALUES <= 1)
+    np.testing.assert_array_equal(field.valid, VALUES <= 1)
 
 
 def test_a_zarr_store_is_one_field_and_named_by_all_that_it_holds(tmp_path: Path, registry: Registry) -> None:

@@ -10,16 +10,16 @@ import pytest
 
 from fieldbench.errors import RequestError
 from fieldbench.field import Axis, Observation
-from fieldbench.sensing import Sampler, is_fiber_mask
+from fieldbench.sampler import Sampler, is_fiber_mask
 from fieldbench_datasets.platforms import Points, Tracks
 
 AXES = (Axis.regular("x", 10, 8.0, "km"), Axis.regular("y", 8, 8.0, "km"), Axis.regular("depth", 6, 10.0, "m"))
 EVERYWHERE = np.ones((10, 8, 6), dtype=bool)
 
 
-def draw(sampler: Sampler, rate: float, existing: np.ndarray = EVERYWHERE, seed: int = 0) -> np.ndarray:
-    axes = AXES[: existing.ndim] if existing.ndim <= 3 else (*AXES, Axis.regular("time", existing.shape[3]))
-    return sampler.draw(existing, axes, rate, np.random.default_rng(seed))
+def draw(sampler: Sampler, rate: float, valid: np.ndarray = EVERYWHERE, seed: int = 0) -> np.ndarray:
+    axes = AXES[: valid.ndim] if valid.ndim <= 3 else (*AXES, Axis.regular("time", valid.shape[3]))
+    return sampler.draw(valid, axes, rate, np.random.default_rng(seed))
 
 
 @pytest.fixture
@@ -61,17 +61,17 @@ def test_sensors_at_full_positions_observe_single_entries(tmp_path: Path) -> Non
 
 
 def test_sensors_on_land_do_not_count(moorings: Points) -> None:
-    existing = EVERYWHERE.copy()
-    existing[4, 2] = False
-    existing[9, 5, 3:] = False
-    share = (6 + 6 + 3) / existing.sum()
-    mask = draw(moorings, share, existing)
+    valid = EVERYWHERE.copy()
+    valid[4, 2] = False
+    valid[9, 5, 3:] = False
+    share = (6 + 6 + 3) / valid.sum()
+    mask = draw(moorings, share, valid)
     assert mask.sum() == 15
-    assert not (mask & ~existing).any()
-    existing[:] = False
-    existing[5, 5] = True
+    assert not (mask & ~valid).any()
+    valid[:] = False
+    valid[5, 5] = True
     with pytest.raises(RequestError, match="no sensor lies where the field exists"):
-        draw(moorings, 0.5, existing)
+        draw(moorings, 0.5, valid)
 
 
 def test_the_refused_rates_advice_can_be_taken(tmp_path: Path) -> None:
@@ -120,17 +120,17 @@ def sea_floor() -> np.ndarray:
 
 @pytest.mark.parametrize("vehicle", ["mooring", "ship"])
 def test_whole_columns_are_withheld_where_they_end_at_the_sea_floor(moorings: Points, vehicle: str) -> None:
-    existing = sea_floor()
+    valid = sea_floor()
     if vehicle == "mooring":
-        sampler, rate = moorings, (draw(moorings, 4 / 80) & existing).sum() / existing.sum()
+        sampler, rate = moorings, (draw(moorings, 4 / 80) & valid).sum() / valid.sum()
     else:
         sampler, rate = Tracks(measure="fiber"), 0.3
-    mask = draw(sampler, rate, existing)
+    mask = draw(sampler, rate, valid)
     assert not is_fiber_mask(mask)
-    observation = Observation(np.zeros(mask.shape), mask, AXES, valid=existing)
-    held = sampler.withhold_from(observation, 0.5, np.random.default_rng(0))
-    at = held.any(axis=-1)
-    np.testing.assert_array_equal(held[at], mask[at])
+    observation = Observation(np.zeros(mask.shape), mask, AXES, valid=valid)
+    withheld = sampler.withhold_from(observation, 0.5, np.random.default_rng(0))
+    at = withheld.any(axis=-1)
+    np.testing.assert_array_equal(withheld[at], mask[at])
     assert at.sum() == round(0.5 * mask.any(axis=-1).sum())
 
 
@@ -138,19 +138,19 @@ def test_single_sensors_are_withheld_where_sensors_have_a_depth(tmp_path: Path) 
     """Two sensors hang at each of six places, in water of two depths."""
     places = [(x * 8.0, y * 8.0, z * 10.0) for x in (1, 4, 7) for y in (2, 5) for z in (0, 1)]
     pd.DataFrame(places, columns=["x", "y", "depth"]).to_csv(tmp_path / "p.csv", index=False)
-    existing = EVERYWHERE.copy()
-    existing[..., 2:] = False
+    valid = EVERYWHERE.copy()
+    valid[..., 2:] = False
     sampler = Points(path=str(tmp_path / "p.csv"))
-    mask = draw(sampler, 12 / existing.sum(), existing)
-    observation = Observation(np.zeros(mask.shape), mask, AXES, valid=existing)
-    held = [sampler.withhold_from(observation, 0.25, np.random.default_rng(seed)) for seed in range(9)]
-    assert [int(part.sum()) for part in held] == [3] * 9
+    mask = draw(sampler, 12 / valid.sum(), valid)
+    observation = Observation(np.zeros(mask.shape), mask, AXES, valid=valid)
+    withheld = [sampler.withhold_from(observation, 0.25, np.random.default_rng(seed)) for seed in range(9)]
+    assert [int(part.sum()) for part in withheld] == [3] * 9
 
 
 def test_what_a_glider_leaves_out_is_no_column() -> None:
     mask = draw(Tracks(), 0.2, sea_floor())
-    held = Tracks().withhold(mask, 0.1, np.random.default_rng(0))
-    assert held.sum() == round(0.1 * mask.sum())
+    withheld = Tracks().withhold(mask, 0.1, np.random.default_rng(0))
+    assert withheld.sum() == round(0.1 * mask.sum())
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.1, 0.5, 1.0])
@@ -186,12 +186,12 @@ def test_a_glider_reaches_all_depths() -> None:
 
 
 def test_vehicles_observe_nothing_on_land() -> None:
-    existing = EVERYWHERE.copy()
-    existing[:5] = False
+    valid = EVERYWHERE.copy()
+    valid[:5] = False
     for sampler in (Tracks(), Tracks(measure="fiber")):
-        mask = draw(sampler, 0.3, existing)
-        assert not (mask & ~existing).any()
-        assert mask.sum() == round(0.3 * existing.sum())
+        mask = draw(sampler, 0.3, valid)
+        assert not (mask & ~valid).any()
+        assert mask.sum() == round(0.3 * valid.sum())
 
 
 def test_tracks_are_the_generators_alone() -> None:

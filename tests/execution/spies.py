@@ -20,7 +20,7 @@ import fieldbench
 from fieldbench import hookimpl
 from fieldbench.field import Field, grid_axes
 from fieldbench.metric import RMSE
-from fieldbench.sensing import RandomEntries
+from fieldbench.sampler import RandomEntries
 
 
 def note(hook: str) -> None:

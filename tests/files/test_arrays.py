@@ -13,7 +13,7 @@ import scipy.sparse
 from scipy.io import loadmat, savemat, whosmat
 
 from fieldbench.errors import RequestError
-from fieldbench.files import Completion, Wanted, read, write
+from fieldbench.files import Completion, Selector, read, write
 
 h5py = pytest.importorskip("h5py")
 
@@ -70,30 +70,30 @@ def load(file: Path, name: str) -> np.ndarray:
 
 def test_npy_is_one_array_with_nan_where_missing(tmp_path: Path, ocean: Any) -> None:
     np.save(tmp_path / "t.npy", ocean.values)
-    content = read(tmp_path / "t.npy")
-    np.testing.assert_array_equal(content.values, ocean.values)
-    assert content.valid is None
-    assert content.missing.sum() == np.isnan(ocean.values).sum()
-    assert [axis.name for axis in content.axes] == ["x", "y", "z"]
+    gridded = read(tmp_path / "t.npy")
+    np.testing.assert_array_equal(gridded.values, ocean.values)
+    assert gridded.valid is None
+    assert gridded.missing.sum() == np.isnan(ocean.values).sum()
+    assert [axis.name for axis in gridded.axes] == ["x", "y", "z"]
 
 
 def test_npy_with_masks_from_other_files(tmp_path: Path, ocean: Any) -> None:
     np.save(tmp_path / "t.npy", np.nan_to_num(ocean.values, nan=-9))
     np.save(tmp_path / "observed.npy", ~np.isnan(ocean.values))
     np.save(tmp_path / "sea.npy", ocean.valid[0])  # of the wrong dimensions: the last two
-    wanted = Wanted(mask=str(tmp_path / "observed.npy"), valid=str(tmp_path / "sea.npy"))
-    content = read(tmp_path / "t.npy", wanted)
-    np.testing.assert_array_equal(content.values, ocean.values)
-    np.testing.assert_array_equal(content.valid, ocean.valid)
-    assert np.argwhere(content.missing).tolist() == [[0, 3, 4], [1, 2, 3]]
+    selector = Selector(mask=str(tmp_path / "observed.npy"), valid=str(tmp_path / "sea.npy"))
+    gridded = read(tmp_path / "t.npy", selector)
+    np.testing.assert_array_equal(gridded.values, ocean.values)
+    np.testing.assert_array_equal(gridded.valid, ocean.valid)
+    assert np.argwhere(gridded.missing).tolist() == [[0, 3, 4], [1, 2, 3]]
 
 
 def test_npy_is_written_with_notes_beside_it(tmp_path: Path, ocean: Any) -> None:
     source, target = tmp_path / "t.npy", tmp_path / "out.npy"
     np.save(source, ocean.values.astype(np.float32))
-    content = read(source)
-    deviation = np.full(content.values.shape, 0.5)
-    files = write(source, target, Completion(content, complete(content.values), deviation, NOTE))
+    gridded = read(source)
+    deviation = np.full(gridded.values.shape, 0.5)
+    files = write(source, target, Completion(gridded, complete(gridded.values), deviation, NOTE))
     names = ["out.npy", "out.npy.json", "out_std.npy", "out_filled.npy"]
     assert [file.name for file in files] == names
     written = np.load(target)
@@ -106,12 +106,12 @@ def test_npy_is_written_with_notes_beside_it(tmp_path: Path, ocean: Any) -> None
 
 
 def test_the_array_of_most_dimensions_is_the_field(several: Path, ocean: Any) -> None:
-    content = read(several, Wanted(valid="sea", coordinates=("depth", "lat", "lon")))
-    assert content.name == "temp"
-    np.testing.assert_array_equal(content.values, ocean.values)
-    np.testing.assert_array_equal(content.valid, ocean.valid)
-    assert content.axes[0].coordinates.tolist() == [0, 10, 30]
-    assert [axis.name for axis in content.axes] == ["depth", "lat", "lon"]
+    gridded = read(several, Selector(valid="sea", coordinates=("depth", "lat", "lon")))
+    assert gridded.name == "temp"
+    np.testing.assert_array_equal(gridded.values, ocean.values)
+    np.testing.assert_array_equal(gridded.valid, ocean.valid)
+    assert gridded.axes[0].coordinates.tolist() == [0, 10, 30]
+    assert [axis.name for axis in gridded.axes] == ["depth", "lat", "lon"]
 
 
 def test_several_such_arrays_are_a_question(several: Path) -> None:
@@ -122,31 +122,31 @@ def test_several_such_arrays_are_a_question(several: Path) -> None:
 
 def test_an_unknown_name_is_met_with_the_nearest(several: Path) -> None:
     with pytest.raises(RequestError, match="did you mean 'temp'"):
-        read(several, Wanted(variable="tempo"))
+        read(several, Selector(variable="tempo"))
     with pytest.raises(RequestError, match="did you mean 'sea'"):
-        read(several, Wanted(variable="temp", valid="see"))
+        read(several, Selector(variable="temp", valid="see"))
 
 
 def test_coordinates_must_fit(several: Path) -> None:
     with pytest.raises(RequestError, match="has 4 entries; the dimension has 5"):
-        read(several, Wanted(variable="temp", coordinates=("depth", "lat", "lat")))
+        read(several, Selector(variable="temp", coordinates=("depth", "lat", "lat")))
     with pytest.raises(RequestError, match="names 2 vectors"):
-        read(several, Wanted(variable="temp", coordinates=("depth", "lat")))
+        read(several, Selector(variable="temp", coordinates=("depth", "lat")))
     with pytest.raises(RequestError, match="no vector 'lng'"):
-        read(several, Wanted(variable="temp", coordinates=("depth", "lat", "lng")))
+        read(several, Selector(variable="temp", coordinates=("depth", "lat", "lng")))
 
 
 def test_written_back_all_else_is_kept(several: Path, ocean: Any) -> None:
-    content = read(several, Wanted(variable="temp", valid="sea"))
+    gridded = read(several, Selector(variable="temp", valid="sea"))
     target = several.with_name(f"out{several.name.removeprefix('ocean')}")
     completed = np.where(ocean.valid, complete(ocean.values), np.nan)
-    deviation = np.where(content.missing, 0.5, 0.0)
-    assert write(several, target, Completion(content, completed, deviation, NOTE)) == [target]
+    deviation = np.where(gridded.missing, 0.5, 0.0)
+    assert write(several, target, Completion(gridded, completed, deviation, NOTE)) == [target]
     np.testing.assert_array_equal(load(target, "temp"), completed)
     np.testing.assert_array_equal(load(target, "temp_std_2"), deviation)
     for name in ("sea", "depth", "lat", "lon", "temp_std"):
         np.testing.assert_array_equal(load(target, name), load(several, name))
-    np.testing.assert_array_equal(read(target, Wanted(variable="temp")).values, completed)
+    np.testing.assert_array_equal(read(target, Selector(variable="temp")).values, completed)
 
 
 def test_variables_of_matlab_keep_their_classes(tmp_path: Path) -> None:
@@ -160,8 +160,8 @@ def test_variables_of_matlab_keep_their_classes(tmp_path: Path) -> None:
         "about": {"a": 1},
     }
     savemat(source, {"t": np.array([[1.0, np.nan], [2, 3]]), **others})
-    content = read(source, Wanted(variable="t"))
-    write(source, target, Completion(content, complete(content.values)))
+    gridded = read(source, Selector(variable="t"))
+    write(source, target, Completion(gridded, complete(gridded.values)))
     assert whosmat(target) == [*whosmat(source), ("t_filled", (2, 2), "logical"), ("fieldbench", (1,), "char")]
     assert (loadmat(target)["near"] != others["near"]).nnz == 0
 
@@ -178,15 +178,15 @@ def test_fields_of_matlab_structures_are_named_with_a_point(tmp_path: Path, vers
             for name, array, kind in (("temp", temp, "double"), ("good", good.astype("u1"), "logical")):
                 data[f"model/{name}"] = array.T
                 data[f"model/{name}"].attrs["MATLAB_class"] = np.bytes_(kind)
-    content = read(source, Wanted(mask="model.good"))  # a logical is no field unless it is named
-    assert content.name == "model.temp"
-    np.testing.assert_array_equal(content.values, [[1, np.nan, 3], [4, 5, np.nan]])
-    made = np.nan_to_num(content.values, nan=7.0)
-    write(source, target, Completion(content, made, made + 1, NOTE))
-    np.testing.assert_array_equal(read(target, Wanted(variable="model.temp")).values, made)
-    np.testing.assert_array_equal(read(target, Wanted(variable="model_temp_std")).values, made + 1)
-    np.testing.assert_array_equal(read(target, Wanted(variable="model_temp_filled")).values, np.isnan(content.values))
-    assert read(target, Wanted(variable="model.good")).classes == (0.0, 1.0) or version == 5
+    gridded = read(source, Selector(mask="model.good"))  # a logical is no field unless it is named
+    assert gridded.name == "model.temp"
+    np.testing.assert_array_equal(gridded.values, [[1, np.nan, 3], [4, 5, np.nan]])
+    made = np.nan_to_num(gridded.values, nan=7.0)
+    write(source, target, Completion(gridded, made, made + 1, NOTE))
+    np.testing.assert_array_equal(read(target, Selector(variable="model.temp")).values, made)
+    np.testing.assert_array_equal(read(target, Selector(variable="model_temp_std")).values, made + 1)
+    np.testing.assert_array_equal(read(target, Selector(variable="model_temp_filled")).values, np.isnan(gridded.values))
+    assert read(target, Selector(variable="model.good")).classes == (0.0, 1.0) or version == 5
     if version == 5:
         model = loadmat(target, simplify_cells=True)["model"]
         assert (model["name"], model["grid"]["x"].tolist(), model["good"].tolist()) == (
@@ -203,16 +203,16 @@ def test_doubles_of_matlab_that_it_stored_as_bytes_stay_doubles(tmp_path: Path) 
     if not ours.is_file():
         pytest.skip("scipy is installed without the files of its tests")
     source.write_bytes(ours.read_bytes())
-    content = read(source, Wanted(variable="theta"))
-    write(source, target, Completion(content, content.values))
+    gridded = read(source, Selector(variable="theta"))
+    write(source, target, Completion(gridded, gridded.values))
     assert ("a", (3, 5), "double") in whosmat(source)
     assert ("a", (3, 5), "double") in whosmat(target)
 
 
 def test_notes_are_kept_inside_the_file(several: Path, ocean: Any) -> None:
-    content = read(several, Wanted(variable="temp"))
+    gridded = read(several, Selector(variable="temp"))
     target = several.with_name(f"out{several.name.removeprefix('ocean')}")
-    write(several, target, Completion(content, complete(content.values), None, NOTE))
+    write(several, target, Completion(gridded, complete(gridded.values), None, NOTE))
     if ".73." in target.name:
         with h5py.File(target) as data:
             assert data["temp"].attrs["fieldbench_method"] == "thin-plate"
@@ -226,19 +226,19 @@ def test_notes_are_kept_inside_the_file(several: Path, ocean: Any) -> None:
 def test_dimensions_of_length_one_come_back(tmp_path: Path, ocean: Any) -> None:
     source, target = tmp_path / "t.npz", tmp_path / "out.npz"
     np.savez(source, temp=ocean.values[:, np.newaxis])
-    content = read(source)
-    assert content.values.shape == (3, 4, 5)
-    write(source, target, Completion(content, complete(content.values)))
+    gridded = read(source)
+    assert gridded.values.shape == (3, 4, 5)
+    write(source, target, Completion(gridded, complete(gridded.values)))
     np.testing.assert_array_equal(np.load(target)["temp"], complete(ocean.values)[:, np.newaxis])
 
 
 def test_a_fixed_position_is_completed_alone(tmp_path: Path, ocean: Any) -> None:
     source, target = tmp_path / "t.npy", tmp_path / "out.npy"
     np.save(source, ocean.values)
-    content = read(source, Wanted(at=("x=1",)))
-    np.testing.assert_array_equal(content.values, ocean.values[1])
-    assert [axis.name for axis in content.axes] == ["y", "z"]
-    write(source, target, Completion(content, complete(content.values)))
+    gridded = read(source, Selector(at=("x=1",)))
+    np.testing.assert_array_equal(gridded.values, ocean.values[1])
+    assert [axis.name for axis in gridded.axes] == ["y", "z"]
+    write(source, target, Completion(gridded, complete(gridded.values)))
     written = np.load(target)
     np.testing.assert_array_equal(written[1], complete(ocean.values[1]))
     np.testing.assert_array_equal(written[[0, 2]], ocean.values[[0, 2]])
@@ -250,15 +250,15 @@ def test_a_fixed_position_is_completed_alone(tmp_path: Path, ocean: Any) -> None
 def test_a_position_must_exist(tmp_path: Path, ocean: Any, at: str, message: str) -> None:
     np.save(tmp_path / "t.npy", ocean.values)
     with pytest.raises(RequestError, match=message):
-        read(tmp_path / "t.npy", Wanted(at=(at,)))
+        read(tmp_path / "t.npy", Selector(at=(at,)))
 
 
 def test_integers_become_floats_when_completed(tmp_path: Path) -> None:
     source, target = tmp_path / "t.npz", tmp_path / "out.npz"
     np.savez(source, counts=np.arange(6).reshape(2, 3), seen=np.array([[1, 1, 0], [1, 1, 1]]))
-    content = read(source, Wanted(variable="counts", mask="seen"))
-    assert np.isnan(content.values[0, 2])
-    write(source, target, Completion(content, complete(content.values, 2.5)))
+    gridded = read(source, Selector(variable="counts", mask="seen"))
+    assert np.isnan(gridded.values[0, 2])
+    write(source, target, Completion(gridded, complete(gridded.values, 2.5)))
     assert np.load(target)["counts"].tolist() == [[0, 1, 2.5], [3, 4, 5]]
 
 
@@ -304,17 +304,17 @@ def test_a_mask_of_texts_is_refused(tmp_path: Path) -> None:
     words = tmp_path / "words.npz"
     np.savez(words, temp=np.ones((2, 2)), good=np.array([["yes", "no"]] * 2))
     with pytest.raises(RequestError, match=r"good holds <U3; a mask holds numbers"):
-        read(words, Wanted(variable="temp", mask="good"))
+        read(words, Selector(variable="temp", mask="good"))
 
 
 def test_longitudes_across_the_meridian_are_neighbours(several: Path, ocean: Any) -> None:
     other = several.with_name(f"other{several.name.removeprefix('ocean')}")
     arrays = {"temp": ocean.values, "depth": ocean.depth, "lat": ocean.lat, "lon": np.array([358.0, 359, 0, 1, 2])}
     SAVERS[several.name.partition(".")[2]](other, arrays)
-    content = read(other, Wanted(variable="temp", coordinates=("depth", "lat", "lon")))
-    assert content.axes[2].coordinates.tolist() == [358, 359, 360, 361, 362]
-    np.testing.assert_array_equal(content.values, ocean.values)
-    assert content.remarks == ("lon goes on across the meridian; its positions are taken as 358 to 362",)
+    gridded = read(other, Selector(variable="temp", coordinates=("depth", "lat", "lon")))
+    assert gridded.axes[2].coordinates.tolist() == [358, 359, 360, 361, 362]
+    np.testing.assert_array_equal(gridded.values, ocean.values)
+    assert gridded.remarks == ("lon goes on across the meridian; its positions are taken as 358 to 362",)
 
 
 def test_coordinates_out_of_order_are_sorted_and_put_back(several: Path, ocean: Any) -> None:
@@ -322,12 +322,12 @@ def test_coordinates_out_of_order_are_sorted_and_put_back(several: Path, ocean: 
     order = [3, 0, 2, 1]
     arrays = {"temp": ocean.values[:, order], "depth": ocean.depth, "lat": ocean.lat[order], "lon": ocean.lon}
     SAVERS[several.name.partition(".")[2]](other, arrays)
-    content = read(other, Wanted(variable="temp", coordinates=("depth", "lat", "lon")))
-    assert content.axes[1].coordinates.tolist() == ocean.lat.tolist()
-    np.testing.assert_array_equal(content.values, ocean.values)
-    assert "'lat' are out of order" in content.remarks[0]
+    gridded = read(other, Selector(variable="temp", coordinates=("depth", "lat", "lon")))
+    assert gridded.axes[1].coordinates.tolist() == ocean.lat.tolist()
+    np.testing.assert_array_equal(gridded.values, ocean.values)
+    assert "'lat' are out of order" in gridded.remarks[0]
     made = np.where(np.isnan(ocean.values), np.arange(60).reshape(3, 4, 5), ocean.values)
-    write(other, target, Completion(content, made, made + 0.5))
+    write(other, target, Completion(gridded, made, made + 0.5))
     np.testing.assert_array_equal(load(target, "temp"), made[:, order])
     np.testing.assert_array_equal(load(target, "temp_std"), made[:, order] + 0.5)
     np.testing.assert_array_equal(load(target, "temp_filled"), np.isnan(ocean.values[:, order]))
@@ -339,75 +339,75 @@ def test_coordinates_that_repeat_are_named(several: Path, ocean: Any) -> None:
     arrays = {"temp": ocean.values, "depth": ocean.depth, "lat": np.array([1.0, 2, 3, 2]), "lon": ocean.lon}
     SAVERS[several.name.partition(".")[2]](other, arrays)
     with pytest.raises(RequestError, match=r"'lat' repeat 2 \(positions 1 and 3\)"):
-        read(other, Wanted(variable="temp", coordinates=("depth", "lat", "lon")))
+        read(other, Selector(variable="temp", coordinates=("depth", "lat", "lon")))
 
 
 def test_a_grid_is_for_tables(several: Path) -> None:
     with pytest.raises(RequestError, match=r"is no table of points.*leave out grid"):
-        read(several, Wanted(variable="temp", grid=(9, 9)))
+        read(several, Selector(variable="temp", grid=(9, 9)))
 
 
 def test_an_ambiguous_mask_is_refused(tmp_path: Path) -> None:
     np.savez(tmp_path / "t.npz", a=np.ones((3, 4, 3)), m=np.ones(3))
     with pytest.raises(RequestError, match="fits the first and the last"):
-        read(tmp_path / "t.npz", Wanted(variable="a", mask="m"))
+        read(tmp_path / "t.npz", Selector(variable="a", mask="m"))
     np.savez(tmp_path / "u.npz", a=np.ones((3, 4, 3)), m=np.ones(4))
     with pytest.raises(RequestError, match="does not fit"):
-        read(tmp_path / "u.npz", Wanted(variable="a", mask="m"))
+        read(tmp_path / "u.npz", Selector(variable="a", mask="m"))
 
 
 def test_an_existing_file_is_not_overwritten(tmp_path: Path, ocean: Any) -> None:
     source, target = tmp_path / "t.npz", tmp_path / "out.npz"
     np.savez(source, temp=ocean.values)
     target.write_bytes(b"precious")
-    content = read(source)
+    gridded = read(source)
     with pytest.raises(RequestError, match="exists; use --force"):
-        write(source, target, Completion(content, complete(content.values)))
+        write(source, target, Completion(gridded, complete(gridded.values)))
     assert target.read_bytes() == b"precious"
-    write(source, target, Completion(content, complete(content.values)), overwrite=True)
+    write(source, target, Completion(gridded, complete(gridded.values)), overwrite=True)
     assert not np.isnan(np.load(target)["temp"]).any()
 
 
 def test_a_source_may_be_overwritten_when_asked(tmp_path: Path, ocean: Any) -> None:
     source = tmp_path / "t.npz"
     np.savez(source, temp=ocean.values)
-    content = read(source)
-    write(source, source, Completion(content, complete(content.values)), overwrite=True)
+    gridded = read(source)
+    write(source, source, Completion(gridded, complete(gridded.values)), overwrite=True)
     assert not np.isnan(np.load(source)["temp"]).any()
 
 
 def test_a_failed_write_leaves_nothing_behind(tmp_path: Path, ocean: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     source, target = tmp_path / "t.npz", tmp_path / "out.npz"
     np.savez(source, temp=ocean.values)
-    content = read(source)
+    gridded = read(source)
 
     def fail(*_: Any, **__: Any) -> None:
         raise OSError("disk full")
 
     monkeypatch.setattr(np, "savez_compressed", fail)
     with pytest.raises(OSError, match="disk full"):
-        write(source, target, Completion(content, complete(content.values)))
+        write(source, target, Completion(gridded, complete(gridded.values)))
     assert [file.name for file in tmp_path.iterdir()] == ["t.npz"]
 
 
 def test_the_result_has_the_format_of_the_source(tmp_path: Path, ocean: Any) -> None:
     source = tmp_path / "t.npz"
     np.savez(source, temp=ocean.values)
-    content = read(source)
+    gridded = read(source)
     with pytest.raises(RequestError, match=r"use \.npz"):
-        write(source, tmp_path / "out.csv", Completion(content, complete(content.values)))
+        write(source, tmp_path / "out.csv", Completion(gridded, complete(gridded.values)))
     with pytest.raises(RequestError, match="is no folder"):
-        write(source, tmp_path / "no" / "out.npz", Completion(content, complete(content.values)))
+        write(source, tmp_path / "no" / "out.npz", Completion(gridded, complete(gridded.values)))
 
 
 def test_content_as_observation_and_as_field(tmp_path: Path, ocean: Any) -> None:
     np.savez(tmp_path / "t.npz", temp=ocean.values, sea=ocean.valid)
-    content = read(tmp_path / "t.npz", Wanted(variable="temp", valid="sea"))
-    observation = content.observation()
+    gridded = read(tmp_path / "t.npz", Selector(variable="temp", valid="sea"))
+    observation = gridded.observation()
     np.testing.assert_array_equal(observation.mask, ~np.isnan(ocean.values))
     np.testing.assert_array_equal(observation.valid, ocean.valid)
-    field = content.field(log_floor=1e-3)
-    np.testing.assert_array_equal(field.existing, ~np.isnan(ocean.values))
+    field = gridded.field(log_floor=1e-3)
+    np.testing.assert_array_equal(field.valid, ~np.isnan(ocean.values))
     assert (field.quantity, field.log_floor) == ("temp", 1e-3)
 
 

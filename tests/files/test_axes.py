@@ -9,7 +9,7 @@ import pytest
 
 from fieldbench.errors import RequestError
 from fieldbench.field import Axis
-from fieldbench.files import Wanted, read
+from fieldbench.files import Selector, read
 from fieldbench.files.axes import arranged, is_latitude, is_longitude
 
 EAST = "degrees_east"
@@ -81,17 +81,17 @@ def test_others_are_open(axis: Axis, why: str) -> None:
 
 def test_an_axis_is_closed_on_request(tmp_path: Path) -> None:
     np.savez(tmp_path / "a.npz", t=np.arange(48.0).reshape(24, 2), hour=np.arange(24.0), x=np.arange(2.0))
-    wanted = {"variable": "t", "coordinates": ("hour", "x")}
-    assert read(tmp_path / "a.npz", Wanted(**wanted, cyclic=("hour",))).axes[0].period == 24
-    assert read(tmp_path / "a.npz", Wanted(**wanted, cyclic=("hour=36",))).axes[0].period == 36
-    assert read(tmp_path / "a.npz", Wanted(**wanted)).axes[0].period is None
+    selector = {"variable": "t", "coordinates": ("hour", "x")}
+    assert read(tmp_path / "a.npz", Selector(**selector, cyclic=("hour",))).axes[0].period == 24
+    assert read(tmp_path / "a.npz", Selector(**selector, cyclic=("hour=36",))).axes[0].period == 36
+    assert read(tmp_path / "a.npz", Selector(**selector)).axes[0].period is None
     for text, message in [
         ("our", "there is no axis 'our'; did you mean 'hour'"),
         ("hour=day", "write AXIS or AXIS=PERIOD"),
         ("hour=12", "reach over 23, so its period is larger"),
     ]:
         with pytest.raises(RequestError, match=message):
-            read(tmp_path / "a.npz", Wanted(**wanted, cyclic=(text,)))
+            read(tmp_path / "a.npz", Selector(**selector, cyclic=(text,)))
 
 
 @pytest.mark.parametrize("unit", ["degrees_east", "degree_east", "degrees East", "degreeE", "degrees_E"])

@@ -11,7 +11,7 @@ import pytest
 from scipy.io import savemat
 
 from fieldbench.errors import RequestError
-from fieldbench.files import Completion, Wanted, read, write
+from fieldbench.files import Completion, Selector, read, write
 
 GAPPY = np.where(np.arange(20).reshape(4, 5) % 6 == 0, -999.0, 15 + 0.1 * np.arange(20).reshape(4, 5))
 GAPPY[2, 3] = -888.5
@@ -56,20 +56,20 @@ def test_several_codes_in_any_format(tmp_path: Path, suffix: str, dtype: str) ->
     values = np.where(GAPPY == -888.5, -888.6, GAPPY).astype(dtype)
     WRITERS[suffix](file, values)
     coordinates = ("y", "x") if suffix == ".csv" else ()
-    content = read(file, Wanted(missing=(-999, -888.6), coordinates=coordinates))
-    np.testing.assert_array_equal(np.isnan(content.values), GAPPY < 0)
-    np.testing.assert_allclose(content.values[GAPPY > 0], GAPPY[GAPPY > 0], rtol=1e-7)
+    gridded = read(file, Selector(missing=(-999, -888.6), coordinates=coordinates))
+    np.testing.assert_array_equal(np.isnan(gridded.values), GAPPY < 0)
+    np.testing.assert_allclose(gridded.values[GAPPY > 0], GAPPY[GAPPY > 0], rtol=1e-7)
 
 
 @pytest.mark.parametrize("suffix", [suffix for suffix in WRITERS if suffix != ".csv"])
 def test_a_code_that_is_not_filled_is_written_as_it_was(tmp_path: Path, suffix: str) -> None:
     source, target = tmp_path / f"a{suffix}", tmp_path / f"b{suffix}"
     WRITERS[suffix](source, GAPPY)
-    content = read(source, Wanted(missing=(-999, -888.5)))
-    made = np.where(np.isnan(content.values), 7.0, content.values)
+    gridded = read(source, Selector(missing=(-999, -888.5)))
+    made = np.where(np.isnan(gridded.values), 7.0, gridded.values)
     made[2, 3] = np.nan
-    write(source, target, Completion(content, made))
-    written = read(target, Wanted(variable=None if suffix == ".npy" else "t"))
+    write(source, target, Completion(gridded, made))
+    written = read(target, Selector(variable=None if suffix == ".npy" else "t"))
     np.testing.assert_array_equal(written.values, np.where(np.isnan(made), -888.5, made))
 
 
@@ -89,14 +89,14 @@ def test_a_number_far_outside_and_repeated_exactly_is_a_question(
     tmp_path: Path, code: float, others: np.ndarray, asked: bool
 ) -> None:
     np.save(tmp_path / "a.npy", np.concatenate([np.full(10, code), others]).reshape(10, 6))
-    content = read(tmp_path / "a.npy")
+    gridded = read(tmp_path / "a.npy")
     if asked:
-        assert len(content.remarks) == 1
-        assert f"10 entries of a are exactly {code:.6g}, far from all others" in content.remarks[0]
-        assert f"say --missing {code:.6g}" in content.remarks[0]
+        assert len(gridded.remarks) == 1
+        assert f"10 entries of a are exactly {code:.6g}, far from all others" in gridded.remarks[0]
+        assert f"say --missing {code:.6g}" in gridded.remarks[0]
     else:
-        assert content.remarks == ()
-    assert not np.isnan(content.values).any()  # nothing is changed without a word
+        assert gridded.remarks == ()
+    assert not np.isnan(gridded.values).any()  # nothing is changed without a word
 
 
 def test_codes_among_rounded_values_are_questions(tmp_path: Path) -> None:
@@ -112,7 +112,7 @@ def test_two_codes_are_two_questions_and_none_once_they_are_named(tmp_path: Path
     np.save(tmp_path / "a.npy", values)
     asked = [line.partition("say ")[2] for line in read(tmp_path / "a.npy").remarks]
     assert sorted(asked) == ["--missing -999", "--missing -9999", "--missing 9999"]
-    assert read(tmp_path / "a.npy", Wanted(missing=(-999, -9999, 9999))).remarks == ()
+    assert read(tmp_path / "a.npy", Selector(missing=(-999, -9999, 9999))).remarks == ()
 
 
 def test_a_single_outlier_is_no_code(tmp_path: Path) -> None:
@@ -126,9 +126,9 @@ def test_classes_are_found_and_stay_whole(tmp_path: Path, dtype: str, kind: str)
     classes = np.random.default_rng(0).integers(2 if dtype == "?" else 5, size=(20, 10)).astype(dtype)
     seen = np.random.default_rng(1).random((20, 10)) < 0.8
     np.savez(source, use=classes, seen=seen)
-    content = read(source, Wanted(variable="use", mask="seen"))
-    assert content.classes == tuple(float(number) for number in np.unique(classes))
-    write(source, target, Completion(content, np.where(seen, classes, 1).astype(float)))
+    gridded = read(source, Selector(variable="use", mask="seen"))
+    assert gridded.classes == tuple(float(number) for number in np.unique(classes))
+    write(source, target, Completion(gridded, np.where(seen, classes, 1).astype(float)))
     written = np.load(target)["use"]
     assert written.dtype == np.dtype(kind)
     np.testing.assert_array_equal(written, np.where(seen, classes, 1))
@@ -148,10 +148,10 @@ def test_a_variable_with_flags_holds_classes(tmp_path: Path, suffix: str) -> Non
     bed["bed"].encoding["_FillValue"] = np.int8(-1)
     bed.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
     file = (tmp_path / "a.nc").rename(tmp_path / f"a{suffix}")
-    content = read(file, Wanted(variable="bed"))
-    assert content.classes == (1.0, 2.0)
+    gridded = read(file, Selector(variable="bed"))
+    assert gridded.classes == (1.0, 2.0)
     target = tmp_path / f"b{suffix}"
-    write(file, target, Completion(content, np.array([[1.0, 2], [2, 2]])))
+    write(file, target, Completion(gridded, np.array([[1.0, 2], [2, 2]])))
     with xarray.open_dataset(target, engine="h5netcdf", decode_cf=False) as written:
         assert written["bed"].dtype == np.int8
         assert written["bed"].values.tolist() == [[1, 2], [2, 2]]
@@ -164,12 +164,12 @@ def power(tmp_path: Path, values: Any) -> Path:
 
 
 def test_decibels_have_no_logarithm(tmp_path: Path) -> None:
-    content = read(power(tmp_path, [[-97.25, -60.5, np.nan], [-80.0, -1e-6, 2.0]]))
+    gridded = read(power(tmp_path, [[-97.25, -60.5, np.nan], [-80.0, -1e-6, 2.0]]))
     with pytest.raises(RequestError, match=r"4 of 5 values are at or below -1e-06 \(the lowest is -97.25\).*dBm"):
-        content.observation(log_floor=1e-6)
-    assert content.observation().mask.sum() == 5
+        gridded.observation(log_floor=1e-6)
+    assert gridded.observation().mask.sum() == 5
 
 
 def test_power_that_noise_made_negative_has_a_logarithm_above_the_floor(tmp_path: Path) -> None:
-    content = read(power(tmp_path, [[1e-3, -1e-7, np.nan]]))
-    assert content.observation(log_floor=1e-6).mask.sum() == 2
+    gridded = read(power(tmp_path, [[1e-3, -1e-7, np.nan]]))
+    assert gridded.observation(log_floor=1e-6).mask.sum() == 2

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fieldbench.errors import RequestError
-from fieldbench.files import Completion, Wanted, read, write
+from fieldbench.files import Completion, Selector, read, write
 
 rasterio = pytest.importorskip("rasterio")
 
@@ -31,27 +31,27 @@ def save(file: Path, values: np.ndarray, transform: Any = MAP, crs: str = "EPSG:
 def test_bands_and_pixels_are_axes(tmp_path: Path) -> None:
     gappy = VALUES.astype("f4")
     gappy[0, 1, 2] = -99
-    content = read(save(tmp_path / "a.tif", gappy, nodata=-99))
-    assert [(axis.name, axis.unit, len(axis)) for axis in content.axes] == [
+    gridded = read(save(tmp_path / "a.tif", gappy, nodata=-99))
+    assert [(axis.name, axis.unit, len(axis)) for axis in gridded.axes] == [
         ("band", "", 2),
         ("y", "m", 3),
         ("x", "m", 4),
     ]
-    assert content.axes[1].coordinates.tolist() == [3_999_970, 3_999_910, 3_999_850]  # middles of pixels
-    assert content.axes[2].coordinates.tolist() == [500_015, 500_045, 500_075, 500_105]
-    assert np.argwhere(content.missing).tolist() == [[0, 1, 2]]
-    red = read(tmp_path / "a.tif", Wanted(variable="red"))
+    assert gridded.axes[1].coordinates.tolist() == [3_999_970, 3_999_910, 3_999_850]  # middles of pixels
+    assert gridded.axes[2].coordinates.tolist() == [500_015, 500_045, 500_075, 500_105]
+    assert np.argwhere(gridded.missing).tolist() == [[0, 1, 2]]
+    red = read(tmp_path / "a.tif", Selector(variable="red"))
     assert (red.values.shape, red.variable.unit) == ((3, 4), "K")
-    np.testing.assert_array_equal(read(tmp_path / "a.tif", Wanted(variable="2")).values, VALUES[1])
+    np.testing.assert_array_equal(read(tmp_path / "a.tif", Selector(variable="2")).values, VALUES[1])
     for wrong in ("3", "green"):
         with pytest.raises(RequestError, match=f"no band '{wrong}'; give a number from 1 to 2, or red"):
-            read(tmp_path / "a.tif", Wanted(variable=wrong))
+            read(tmp_path / "a.tif", Selector(variable=wrong))
 
 
 def test_degrees_are_longitudes_and_latitudes(tmp_path: Path) -> None:
     around = rasterio.transform.from_origin(-180, 90, 10, 30)
-    content = read(save(tmp_path / "a.tif", np.ones((1, 6, 36), dtype="f4"), around, "EPSG:4326"))
-    assert [(axis.name, axis.unit, axis.period) for axis in content.axes] == [
+    gridded = read(save(tmp_path / "a.tif", np.ones((1, 6, 36), dtype="f4"), around, "EPSG:4326"))
+    assert [(axis.name, axis.unit, axis.period) for axis in gridded.axes] == [
         ("latitude", "degrees_north", None),
         ("longitude", "degrees_east", 360),
     ]
@@ -59,8 +59,8 @@ def test_degrees_are_longitudes_and_latitudes(tmp_path: Path) -> None:
 
 def test_a_rotated_map_is_measured_in_pixels(tmp_path: Path) -> None:
     turned = MAP @ rasterio.Affine.rotation(30) if hasattr(MAP, "__matmul__") else MAP * rasterio.Affine.rotation(30)
-    content = read(save(tmp_path / "a.tif", VALUES, turned))
-    assert content.remarks == ("a.tif is rotated; distances are measured in pixels",)
+    gridded = read(save(tmp_path / "a.tif", VALUES, turned))
+    assert gridded.remarks == ("a.tif is rotated; distances are measured in pixels",)
 
 
 @pytest.mark.parametrize(("variable", "written"), [(None, 2), ("red", 1)])
@@ -68,10 +68,10 @@ def test_written_back_all_else_is_kept(tmp_path: Path, variable: str | None, wri
     gappy = VALUES.astype("f4")
     gappy[:, 1, 2] = -99
     source, target = save(tmp_path / "a.tif", gappy, nodata=-99, compress="deflate"), tmp_path / "out.tif"
-    content = read(source, Wanted(variable=variable))
-    made = np.nan_to_num(content.values, nan=7.5)
+    gridded = read(source, Selector(variable=variable))
+    made = np.nan_to_num(gridded.values, nan=7.5)
     made[..., 0, 0] = np.nan
-    files = write(source, target, Completion(content, made, made + 1, {"method": "tnn"}))
+    files = write(source, target, Completion(gridded, made, made + 1, {"method": "tnn"}))
     assert [file.name for file in files] == ["out.tif", "out_std.tif", "out_filled.tif"]
     expected = gappy.copy()
     expected[:written, 1, 2], expected[:written, 0, 0] = 7.5, -99
@@ -93,11 +93,11 @@ def test_scaled_numbers_are_written_as_floats(tmp_path: Path) -> None:
     source, target = save(tmp_path / "a.tif", VALUES.astype("i2"), nodata=5), tmp_path / "out.tif"
     with rasterio.open(source, "r+") as data:
         data.scales, data.offsets = (0.5, 0.5), (10.0, 10.0)
-    content = read(source)
-    assert np.argwhere(content.missing).tolist() == [[0, 1, 1]]
-    assert content.values[1, 2, 3] == 21.5
-    made = np.nan_to_num(content.values, nan=7.25)
-    write(source, target, Completion(content, made))
+    gridded = read(source)
+    assert np.argwhere(gridded.missing).tolist() == [[0, 1, 1]]
+    assert gridded.values[1, 2, 3] == 21.5
+    made = np.nan_to_num(gridded.values, nan=7.25)
+    write(source, target, Completion(gridded, made))
     np.testing.assert_array_equal(read(target).values, made)
 
 
@@ -106,9 +106,9 @@ def test_classes_of_a_palette_stay_classes(tmp_path: Path) -> None:
     source, target = save(tmp_path / "a.tif", use, nodata=0, photometric="palette"), tmp_path / "out.tif"
     with rasterio.open(source, "r+") as data:
         data.write_colormap(1, {1: (255, 0, 0, 255), 2: (0, 255, 0, 255)})
-    content = read(source)
-    assert content.classes == (1.0, 2.0)
-    write(source, target, Completion(content, np.nan_to_num(content.values, nan=2.0)))
+    gridded = read(source)
+    assert gridded.classes == (1.0, 2.0)
+    write(source, target, Completion(gridded, np.nan_to_num(gridded.values, nan=2.0)))
     with rasterio.open(target) as after:
         assert after.read().tolist() == [[[1, 2, 2], [2, 1, 1]]]
         assert after.dtypes == ("uint8",)

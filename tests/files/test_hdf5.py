@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fieldbench.errors import RequestError
-from fieldbench.files import Completion, Wanted, read, write
+from fieldbench.files import Completion, Selector, read, write
 
 h5py = pytest.importorskip("h5py")
 
@@ -32,20 +32,20 @@ def file(tmp_path: Path, ocean: Any) -> Path:
 
 
 def test_a_dataset_is_found_by_its_path_with_its_scales(file: Path, ocean: Any) -> None:
-    content = read(file, Wanted(valid="sea"))
-    assert content.name == "model/temp"
-    np.testing.assert_array_equal(content.values, ocean.values)
-    np.testing.assert_array_equal(content.valid, ocean.valid)
-    assert [(axis.name, axis.unit) for axis in content.axes] == [("depth", "m"), ("lat", "degrees"), ("lon", "degrees")]
-    assert content.axes[0].coordinates.tolist() == [0, 10, 30]
-    assert content.variable.unit == "degC"
+    gridded = read(file, Selector(valid="sea"))
+    assert gridded.name == "model/temp"
+    np.testing.assert_array_equal(gridded.values, ocean.values)
+    np.testing.assert_array_equal(gridded.valid, ocean.valid)
+    assert [(axis.name, axis.unit) for axis in gridded.axes] == [("depth", "m"), ("lat", "degrees"), ("lon", "degrees")]
+    assert gridded.axes[0].coordinates.tolist() == [0, 10, 30]
+    assert gridded.variable.unit == "degC"
 
 
 def test_written_back_everything_else_is_as_it_was(file: Path, ocean: Any) -> None:
-    content = read(file, Wanted(valid="sea"))
+    gridded = read(file, Selector(valid="sea"))
     target = file.with_name("out.h5")
-    completed = np.where(ocean.valid, np.nan_to_num(content.values, nan=7), np.nan)
-    write(file, target, Completion(content, completed, np.ones((3, 4, 5)), {"method": "tnn", "estimated_rmse": 0.5}))
+    completed = np.where(ocean.valid, np.nan_to_num(gridded.values, nan=7), np.nan)
+    write(file, target, Completion(gridded, completed, np.ones((3, 4, 5)), {"method": "tnn", "estimated_rmse": 0.5}))
     with h5py.File(target) as after, h5py.File(file) as before:
         np.testing.assert_array_equal(after["model/temp"][()], np.where(ocean.valid, completed, -999.0))
         assert after["model/temp"].dims[0][0][()].tolist() == [0, 10, 30]
@@ -55,13 +55,13 @@ def test_written_back_everything_else_is_as_it_was(file: Path, ocean: Any) -> No
         assert after.attrs["title"] == "an example"
         for name in ("model/counts", "sea", "lat"):
             np.testing.assert_array_equal(after[name][()], before[name][()])
-    np.testing.assert_array_equal(read(target, Wanted(variable="model/temp")).values, completed)
+    np.testing.assert_array_equal(read(target, Selector(variable="model/temp")).values, completed)
 
 
 def test_an_integer_dataset_becomes_one_of_floats(file: Path) -> None:
-    content = read(file, Wanted(variable="model/counts"))
+    gridded = read(file, Selector(variable="model/counts"))
     target = file.with_name("out.h5")
-    write(file, target, Completion(content, content.values + 0.5, None, {"method": "tnn"}))
+    write(file, target, Completion(gridded, gridded.values + 0.5, None, {"method": "tnn"}))
     with h5py.File(target) as after:
         np.testing.assert_array_equal(after["model/counts"][()], np.arange(6).reshape(2, 3) + 0.5)
         assert after["model/counts"].attrs["fieldbench_method"] == "tnn"
@@ -88,16 +88,16 @@ def test_what_is_missing_stays_missing_in_every_type(
         item.attrs.update({"_FillValue": np.array([-999], dtype=dtype), **packing})
         data["sea"] = ~land
         data["t_std"] = np.full(3, 0.125)
-    content = read(source, Wanted(variable="t", valid="sea", at=("x=0",)))
-    assert np.argwhere(content.missing).tolist() == [[1, 2]]
-    assert content.remarks == (
+    gridded = read(source, Selector(variable="t", valid="sea", at=("x=0",)))
+    assert np.argwhere(gridded.missing).tolist() == [[1, 2]]
+    assert gridded.remarks == (
         "4 measured values of t lie where sea says that there is no field; they are not used, and stay as they are",
     )
-    assert (content.values[1, 1], content.values[1, 3]) == (10 * factor, 10 * factor)
-    completed = np.where(land, np.nan, np.nan_to_num(content.values, nan=7.5))
-    write(source, target, Completion(content, completed, np.full((3, 4), 2.0)))
+    assert (gridded.values[1, 1], gridded.values[1, 3]) == (10 * factor, 10 * factor)
+    completed = np.where(land, np.nan, np.nan_to_num(gridded.values, nan=7.5))
+    write(source, target, Completion(gridded, completed, np.full((3, 4), 2.0)))
     expected = np.stack([np.where(land, 10 * factor, completed), np.full((3, 4), np.nan)])
-    np.testing.assert_array_equal(read(target, Wanted(variable="t")).values, expected)
+    np.testing.assert_array_equal(read(target, Selector(variable="t")).values, expected)
     with h5py.File(target) as data:
         assert data["t"].dtype.kind == "f"
         assert (data["t"].compression, data["t"].maxshape) == ("gzip", (None, 3, 4))

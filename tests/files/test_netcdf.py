@@ -12,7 +12,7 @@ import pytest
 from scipy.io import netcdf_file
 
 from fieldbench.errors import RequestError
-from fieldbench.files import Completion, Wanted, read, write
+from fieldbench.files import Completion, Selector, read, write
 
 xarray = pytest.importorskip("xarray")
 h5py = pytest.importorskip("h5py")
@@ -58,21 +58,21 @@ def file(request: pytest.FixtureRequest, tmp_path: Path, ocean: Any) -> Path:
     return path
 
 
-WANTED = Wanted(variable="temp", valid="mask_rho")
+SELECTOR = Selector(variable="temp", valid="mask_rho")
 
 
 def test_packed_values_fill_values_and_coordinates_are_decoded(file: Path, ocean: Any) -> None:
-    content = read(file, WANTED)
-    np.testing.assert_allclose(content.values, ocean.values, atol=0.0005)
-    np.testing.assert_array_equal(np.isnan(content.values), np.isnan(ocean.values))
-    np.testing.assert_array_equal(content.valid, ocean.valid)
-    assert [(axis.name, axis.unit) for axis in content.axes] == [
+    gridded = read(file, SELECTOR)
+    np.testing.assert_allclose(gridded.values, ocean.values, atol=0.0005)
+    np.testing.assert_array_equal(np.isnan(gridded.values), np.isnan(ocean.values))
+    np.testing.assert_array_equal(gridded.valid, ocean.valid)
+    assert [(axis.name, axis.unit) for axis in gridded.axes] == [
         ("depth", "m"),
         ("lat", "degrees_north"),
         ("lon", "degrees_east"),
     ]
-    assert content.axes[2].coordinates.tolist() == ocean.lon.tolist()
-    assert (content.variable.unit, content.quantity) == ("degree_Celsius", "sea_water_temperature")
+    assert gridded.axes[2].coordinates.tolist() == ocean.lon.tolist()
+    assert (gridded.variable.unit, gridded.quantity) == ("degree_Celsius", "sea_water_temperature")
 
 
 def test_the_variable_of_most_dimensions_is_the_field(file: Path) -> None:
@@ -82,16 +82,16 @@ def test_the_variable_of_most_dimensions_is_the_field(file: Path) -> None:
 def test_decoding_agrees_with_xarray(file: Path) -> None:
     with xarray.open_dataset(file, engine=file.stem) as decoded:
         for name in ("temp", "salt"):
-            np.testing.assert_allclose(read(file, Wanted(variable=name)).values, decoded[name].squeeze().values)
+            np.testing.assert_allclose(read(file, Selector(variable=name)).values, decoded[name].squeeze().values)
 
 
 def test_written_back_everything_else_is_as_it_was(file: Path, ocean: Any) -> None:
-    content = read(file, WANTED)
+    gridded = read(file, SELECTOR)
     target = file.with_name("out.nc")
-    completed = np.where(ocean.valid, np.where(np.isnan(content.values), 40.0, content.values), np.nan)
+    completed = np.where(ocean.valid, np.where(np.isnan(gridded.values), 40.0, gridded.values), np.nan)
     deviation = np.where(ocean.valid, 0.5, np.nan)
     note = {"method": "thin-plate", "estimated_rmse": 0.25}
-    write(file, target, Completion(content, completed, deviation, note))
+    write(file, target, Completion(gridded, completed, deviation, note))
     # The instrument's error keeps its name.
     assert _stored_names(target) - _stored_names(file) == {"temp_std_2", "temp_filled"}
     with xarray.open_dataset(file, engine=file.stem) as before, xarray.open_dataset(target, engine=file.stem) as after:
@@ -127,7 +127,7 @@ def test_written_back_everything_else_is_as_it_was(file: Path, ocean: Any) -> No
         assert ("_FillValue" in after.attrs) == ("_FillValue" in before.attrs) == (name == "salt")
     for data in raw:
         data.close()
-    np.testing.assert_allclose(read(target, WANTED).values, completed, rtol=1e-6)
+    np.testing.assert_allclose(read(target, SELECTOR).values, completed, rtol=1e-6)
 
 
 def _stored_names(file: Path) -> set[str]:
@@ -146,9 +146,9 @@ def test_groups_compression_and_unlimited_dimensions_are_kept(tmp_path: Path, oc
     data.to_netcdf(source, engine="h5netcdf", unlimited_dims=["time"])
     flags = xarray.Dataset({"flag": (("z",), np.arange(3, dtype="i1"), {"flag_meanings": "good odd bad"})})
     flags.to_netcdf(source, engine="h5netcdf", group="quality", mode="a")
-    content = read(source)
-    completed = np.where(ocean.valid, np.nan_to_num(content.values, nan=40.0), np.nan)
-    write(source, target, Completion(content, completed, np.full(completed.shape, 0.5)))
+    gridded = read(source)
+    completed = np.where(ocean.valid, np.nan_to_num(gridded.values, nan=40.0), np.nan)
+    write(source, target, Completion(gridded, completed, np.full(completed.shape, 0.5)))
     with xarray.open_dataset(target, engine="h5netcdf", group="quality") as kept:
         xarray.testing.assert_identical(kept.load(), flags)
     with xarray.open_dataset(target, engine="h5netcdf") as made:
@@ -162,9 +162,9 @@ def test_groups_compression_and_unlimited_dimensions_are_kept(tmp_path: Path, oc
 
 
 def test_the_kind_of_netcdf_is_kept(file: Path) -> None:
-    content = read(file, WANTED)
+    gridded = read(file, SELECTOR)
     target = file.with_name("out.nc")
-    write(file, target, Completion(content, np.nan_to_num(content.values)))
+    write(file, target, Completion(gridded, np.nan_to_num(gridded.values)))
     assert target.read_bytes()[:3] == file.read_bytes()[:3]
 
 
@@ -173,9 +173,9 @@ def test_a_fill_value_of_floats_is_kept(tmp_path: Path, ocean: Any) -> None:
     data = xarray.Dataset({"t": (("z", "y", "x"), ocean.values.astype("f4"))})
     data["t"].encoding = {"_FillValue": np.float32(1e20)}
     data.to_netcdf(source, engine="h5netcdf")
-    content = read(source)
-    assert np.isnan(content.values).sum() == np.isnan(ocean.values).sum()
-    write(source, target, Completion(content, np.where(ocean.valid, np.nan_to_num(content.values), np.nan)))
+    gridded = read(source)
+    assert np.isnan(gridded.values).sum() == np.isnan(ocean.values).sum()
+    write(source, target, Completion(gridded, np.where(ocean.valid, np.nan_to_num(gridded.values), np.nan)))
     with xarray.open_dataset(target, engine="h5netcdf", decode_cf=False) as raw:
         assert raw["t"].dtype == np.float32
         assert raw["t"].attrs["_FillValue"] == np.float32(1e20)
@@ -235,13 +235,13 @@ def test_packed_numbers_are_read_as_xarray_reads_them_and_written_back_unpacked(
     encoding = {} if "_FillValue" in attributes else NO_FILL
     data = xarray.Dataset({"t": (("y", "x"), numbers.reshape(2, 3), attributes, encoding)})
     data.to_netcdf(source, engine=engine, format=ENGINES[engine])
-    content = read(source)
+    gridded = read(source)
     with xarray.open_dataset(source, engine=engine) as decoded:
-        np.testing.assert_allclose(content.values, decoded["t"].values)
-    assert np.isnan(content.values).sum() == 1
-    completed = np.nan_to_num(content.values, nan=-7.125)
+        np.testing.assert_allclose(gridded.values, decoded["t"].values)
+    assert np.isnan(gridded.values).sum() == 1
+    completed = np.nan_to_num(gridded.values, nan=-7.125)
     completed[0, 0] = np.nan
-    write(source, target, Completion(content, completed))
+    write(source, target, Completion(gridded, completed))
     np.testing.assert_array_equal(read(target).values, completed)
     with xarray.open_dataset(target, engine=engine) as decoded:
         np.testing.assert_array_equal(decoded["t"].values, completed)
@@ -251,9 +251,9 @@ def test_one_time_of_several(tmp_path: Path, ocean: Any) -> None:
     source, target = tmp_path / "in.nc", tmp_path / "out.nc"
     both = np.stack([ocean.values, ocean.values + 1])
     xarray.Dataset({"t": (("time", "z", "y", "x"), both)}).to_netcdf(source, engine="h5netcdf")
-    content = read(source, Wanted(at=("time=1",)))
-    np.testing.assert_array_equal(content.values, ocean.values + 1)
-    write(source, target, Completion(content, np.nan_to_num(content.values)))
+    gridded = read(source, Selector(at=("time=1",)))
+    np.testing.assert_array_equal(gridded.values, ocean.values + 1)
+    write(source, target, Completion(gridded, np.nan_to_num(gridded.values)))
     with xarray.open_dataset(target, engine="h5netcdf") as after:
         np.testing.assert_array_equal(after["t"].values[0], ocean.values)
         np.testing.assert_array_equal(after["t"].values[1], np.nan_to_num(ocean.values + 1))
@@ -268,13 +268,13 @@ def test_coordinates_that_cannot_be_used_are_told(tmp_path: Path) -> None:
         file = tmp_path / f"{engine}.nc"
         data = xarray.Dataset({"t": (("station", "lon", "z"), np.ones((2, 3, 4)))}, coords=coordinates)
         data.to_netcdf(file, engine=engine, format=kind)
-        content = read(file)
-        assert [(axis.name, axis.unit, len(axis)) for axis in content.axes] == [
+        gridded = read(file)
+        assert [(axis.name, axis.unit, len(axis)) for axis in gridded.axes] == [
             ("station", "", 2),
             ("lon", "", 3),
             ("z", "", 4),
         ]
-        assert content.remarks == (
+        assert gridded.remarks == (
             "the coordinates 'station' are no numbers; positions along station are counted instead",
             "the coordinates 'lon' repeat 1 (positions 0 and 2); positions along lon are counted instead",
         )
@@ -284,22 +284,22 @@ def test_coordinates_that_cannot_be_used_are_told(tmp_path: Path) -> None:
 
 def test_coordinates_are_not_to_be_named(file: Path) -> None:
     with pytest.raises(RequestError, match="leave out coordinates"):
-        read(file, Wanted(variable="salt", coordinates=("depth", "lat", "lon")))
+        read(file, Selector(variable="salt", coordinates=("depth", "lat", "lon")))
 
 
 def test_a_mask_of_other_dimensions_is_refused(tmp_path: Path) -> None:
     data = xarray.Dataset({"t": (("y", "x"), np.ones((2, 3))), "m": (("z",), np.ones(2))})
     data.to_netcdf(tmp_path / "t.nc", engine="h5netcdf")
     with pytest.raises(RequestError, match="dimension 'z', which t has not"):
-        read(tmp_path / "t.nc", Wanted(variable="t", mask="m"))
+        read(tmp_path / "t.nc", Selector(variable="t", mask="m"))
 
 
 def test_a_mask_of_transposed_dimensions_fits(tmp_path: Path) -> None:
     mask = np.array([[1, 0], [1, 1], [0, 1]])
     data = xarray.Dataset({"t": (("y", "x"), np.ones((2, 3))), "m": (("x", "y"), mask)})
     data.to_netcdf(tmp_path / "t.nc", engine="h5netcdf")
-    content = read(tmp_path / "t.nc", Wanted(variable="t", mask="m"))
-    np.testing.assert_array_equal(~np.isnan(content.values), mask.T == 1)
+    gridded = read(tmp_path / "t.nc", Selector(variable="t", mask="m"))
+    np.testing.assert_array_equal(~np.isnan(gridded.values), mask.T == 1)
 
 
 def test_several_variables_are_listed_with_their_dimensions(tmp_path: Path) -> None:
@@ -325,7 +325,7 @@ def test_what_describes_other_variables_is_no_field(tmp_path: Path) -> None:
     )
     data.to_netcdf(tmp_path / "t.nc", engine="h5netcdf")
     assert read(tmp_path / "t.nc").name == "t"
-    assert read(tmp_path / "t.nc", Wanted(variable="t_error")).name == "t_error"
+    assert read(tmp_path / "t.nc", Selector(variable="t_error")).name == "t_error"
 
 
 def test_without_xarray_the_error_says_what_to_install(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fieldbench.errors import RequestError
-from fieldbench.files import Completion, Wanted, read, write
+from fieldbench.files import Completion, Selector, read, write
 
 xarray = pytest.importorskip("xarray")
 h5py = pytest.importorskip("h5py")
@@ -18,11 +18,11 @@ pytest.importorskip("h5netcdf")
 PLAIN = {"_FillValue": None}
 
 
-def complete(file: Path, wanted: Wanted | None = None, number: float = 7.0) -> tuple[Path, np.ndarray]:
-    content = read(file, wanted)
-    made = np.nan_to_num(content.values, nan=number)
+def complete(file: Path, selector: Selector | None = None, number: float = 7.0) -> tuple[Path, np.ndarray]:
+    gridded = read(file, selector)
+    made = np.nan_to_num(gridded.values, nan=number)
     target = file.with_name(f"out{file.suffix}")
-    write(file, target, Completion(content, made, np.full(made.shape, 0.5), {"method": "tnn"}))
+    write(file, target, Completion(gridded, made, np.full(made.shape, 0.5), {"method": "tnn"}))
     return target, made
 
 
@@ -38,9 +38,9 @@ def test_entries_that_were_never_written_are_missing(tmp_path: Path, engine: str
     data = xarray.Dataset({"t": (("y", "x"), values.astype(dtype), {}, PLAIN)})
     data.to_netcdf(file, engine=engine, format="NETCDF3_64BIT" if engine == "scipy" else None)
     assert np.argwhere(np.isnan(read(file).values)).tolist() == [[1, 1], [1, 2], [1, 3]]
-    content = read(file, Wanted(at=("y=0",)))
+    gridded = read(file, Selector(at=("y=0",)))
     target = tmp_path / "out.nc"
-    write(file, target, Completion(content, content.values))
+    write(file, target, Completion(gridded, gridded.values))
     with xarray.open_dataset(target, engine=engine) as other:  # what is still missing is said to be
         assert np.argwhere(np.isnan(other["t"].values)).tolist() == [[1, 1], [1, 2], [1, 3]]
 
@@ -61,7 +61,7 @@ def test_cdf5_is_read_and_written(tmp_path: Path) -> None:
         variable.units = "K"
         variable[:] = [1.0, -1.0, 3.0, 4.0]
         data.createVariable("many", "i8", ("x",))[:] = 2**40
-    target, made = complete(tmp_path / "a.nc", Wanted(variable="t"))
+    target, made = complete(tmp_path / "a.nc", Selector(variable="t"))
     assert target.read_bytes()[:4] == b"CDF\x05"
     with netcdf4.Dataset(target) as data:
         assert data["t"][:].tolist() == made.tolist() == [1, 7, 3, 4]
@@ -98,10 +98,10 @@ def test_filters_are_undone_and_kept(tmp_path: Path, filters: str, dtype: str) -
             data[name] = np.arange(8.0)
             data[name].make_scale(name)
             item.dims[index].attach_scale(data[name])
-    content = read(tmp_path / "a.nc")
-    assert np.argwhere(np.isnan(content.values)).tolist() == [[2, 3]]
+    gridded = read(tmp_path / "a.nc")
+    assert np.argwhere(np.isnan(gridded.values)).tolist() == [[2, 3]]
     target, made = complete(tmp_path / "a.nc", number=1 / 3)
-    np.testing.assert_allclose(read(target, Wanted(variable="t")).values, made, rtol=1e-7)
+    np.testing.assert_allclose(read(target, Selector(variable="t")).values, made, rtol=1e-7)
     with h5py.File(tmp_path / "a.nc") as before, h5py.File(target) as after:
         assert after["t"].chunks == after["t_std"].chunks == (4, 4)
         kinds = [
@@ -127,17 +127,17 @@ def test_a_variable_in_a_group_sees_the_coordinates_around_it(tmp_path: Path) ->
         for index in range(2):
             data["model/good"].dims[index].attach_scale(item.dims[index][0])
     for name in (None, "model/t"):
-        content = read(file, Wanted(variable=name, mask="good"))
-        assert content.name == "model/t"
-        assert [axis.coordinates.tolist() for axis in content.axes] == [[10, 20, 30], [0, 50]]
-        assert int(np.isnan(content.values).sum()) == 2
-    target, made = complete(file, Wanted(variable="model/t"))
+        gridded = read(file, Selector(variable=name, mask="good"))
+        assert gridded.name == "model/t"
+        assert [axis.coordinates.tolist() for axis in gridded.axes] == [[10, 20, 30], [0, 50]]
+        assert int(np.isnan(gridded.values).sum()) == 2
+    target, made = complete(file, Selector(variable="model/t"))
     with xarray.open_dataset(target, engine="h5netcdf", group="model") as group:
         np.testing.assert_array_equal(group["t"].values, made)
         assert set(group.data_vars) == {"t", "good", "t_std", "t_filled"}
         assert group["t"].attrs["ancillary_variables"] == "t_std t_filled"
     with pytest.raises(RequestError, match="no variable 'model/tt'; did you mean 'model/t'"):
-        read(file, Wanted(variable="model/tt"))
+        read(file, Selector(variable="model/tt"))
 
 
 def curvilinear(rotated: bool) -> Any:
@@ -161,11 +161,11 @@ def curvilinear(rotated: bool) -> Any:
 def test_a_curvilinear_grid_says_which_distance_is_used(tmp_path: Path) -> None:
     """A hundredth of a degree of latitude are 1.11 km, two of longitude at 45 degrees north 1.57 km."""
     curvilinear(False).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
-    content = read(tmp_path / "a.nc")
-    assert [(axis.name, axis.unit) for axis in content.axes] == [("eta", "km"), ("xi", "km")]
-    assert content.axes[0].spacing == pytest.approx(1.115, abs=0.005)
-    assert content.axes[1].spacing == pytest.approx(1.572, abs=0.005)
-    assert content.remarks == (
+    gridded = read(tmp_path / "a.nc")
+    assert [(axis.name, axis.unit) for axis in gridded.axes] == [("eta", "km"), ("xi", "km")]
+    assert gridded.axes[0].spacing == pytest.approx(1.115, abs=0.005)
+    assert gridded.axes[1].spacing == pytest.approx(1.572, abs=0.005)
+    assert gridded.remarks == (
         "latitude and longitude are two-dimensional; distances are measured in steps of the grid, on average "
         "1.11 km along eta and 1.57 km along xi",
     )
@@ -173,9 +173,9 @@ def test_a_curvilinear_grid_says_which_distance_is_used(tmp_path: Path) -> None:
 
 def test_a_rotated_pole_says_which_distance_is_used(tmp_path: Path) -> None:
     curvilinear(True).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
-    content = read(tmp_path / "a.nc")
-    assert content.axes[1].coordinates.tolist() == [0, 1, 2, 3, 4, 5]
-    assert content.remarks == (
+    gridded = read(tmp_path / "a.nc")
+    assert gridded.axes[1].coordinates.tolist() == [0, 1, 2, 3, 4, 5]
+    assert gridded.remarks == (
         "latitude and longitude are two-dimensional; distances are measured along eta and xi, in their own units",
     )
 
@@ -199,15 +199,15 @@ def test_zarr_is_read_and_written(tmp_path: Path, ocean: Any, version: int) -> N
         "chunks": (1, 4, 5),
     }
     data.to_zarr(source, zarr_format=version, consolidated=version == 2)
-    content = read(source, Wanted(variable="t"))
-    np.testing.assert_allclose(content.values, ocean.values, atol=0.0005)
-    assert content.axes[0].coordinates.tolist() == [0, 10, 30]
-    made = np.nan_to_num(content.values, nan=40.0)
+    gridded = read(source, Selector(variable="t"))
+    np.testing.assert_allclose(gridded.values, ocean.values, atol=0.0005)
+    assert gridded.axes[0].coordinates.tolist() == [0, 10, 30]
+    made = np.nan_to_num(gridded.values, nan=40.0)
     for overwrite in (False, True):
-        written = write(source, target, Completion(content, made, made + 1, {"method": "tnn"}), overwrite=overwrite)
+        written = write(source, target, Completion(gridded, made, made + 1, {"method": "tnn"}), overwrite=overwrite)
         assert written == [target]
     with pytest.raises(RequestError, match="exists; use --force"):
-        write(source, target, Completion(content, made))
+        write(source, target, Completion(gridded, made))
     with xarray.open_zarr(target) as after:
         np.testing.assert_allclose(after["t"].values, made, rtol=1e-6)
         np.testing.assert_allclose(after["t_std"].values, made + 1, rtol=1e-6)
@@ -228,10 +228,10 @@ def test_groups_of_zarr_are_kept(tmp_path: Path, ocean: Any, version: int) -> No
     xarray.Dataset({"n": (("k",), np.arange(5))}, coords={"z": ("z", ocean.depth)}).to_zarr(source, **options)
     model = xarray.Dataset({"t": (("z", "y", "x"), ocean.values), "s": (("y",), np.arange(4.0))})
     model.to_zarr(source, group="model", mode="a", **options)
-    content = read(source, Wanted(variable="model/t"))
-    assert content.axes[0].coordinates.tolist() == [0, 10, 30]
-    made = np.nan_to_num(content.values, nan=7.0)
-    write(source, target, Completion(content, made, made + 1))
+    gridded = read(source, Selector(variable="model/t"))
+    assert gridded.axes[0].coordinates.tolist() == [0, 10, 30]
+    made = np.nan_to_num(gridded.values, nan=7.0)
+    write(source, target, Completion(gridded, made, made + 1))
     with xarray.open_zarr(target, group="model", consolidated=False) as after:
         np.testing.assert_array_equal(after["t"].values, made)
         np.testing.assert_array_equal(after["t_std"].values, made + 1)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import fieldbench
-from fieldbench.files import Wanted, read
+from fieldbench.files import Selector, read
 
 xarray = pytest.importorskip("xarray")
 
@@ -18,12 +18,12 @@ ALBORAN, WINDS = DATA / "alboran-sst" / "alboranSST_small.nc", DATA / "era-inter
 
 @pytest.mark.skipif(not ALBORAN.is_file(), reason="the example of DINEOF is not in ../shared/data")
 def test_sea_surface_temperature_with_clouds_and_land() -> None:
-    content = read(ALBORAN, Wanted(variable="SST", valid="mask"))
-    assert content.values.shape == (10, 201, 301)
-    assert int(content.missing.sum()) == 100_636
-    assert int(content.observation().mask.sum()) == 121_224
+    gridded = read(ALBORAN, Selector(variable="SST", valid="mask"))
+    assert gridded.values.shape == (10, 201, 301)
+    assert int(gridded.missing.sum()) == 100_636
+    assert int(gridded.observation().mask.sum()) == 121_224
     # The sensor saw 19 pixels on what the mask has as land.
-    assert [line.partition(" ")[0] for line in content.remarks] == ["19"]
+    assert [line.partition(" ")[0] for line in gridded.remarks] == ["19"]
 
 
 @pytest.mark.skipif(not WINDS.is_file(), reason="the winds of ERA-Interim are not in ../shared/data")

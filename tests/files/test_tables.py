@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from fieldbench.errors import RequestError
-from fieldbench.files import Completion, Wanted, read, write
+from fieldbench.files import Completion, Selector, read, write
 
 COLUMNS = ("lon", "lat", "depth")
 
@@ -47,23 +47,23 @@ def load(file: Path) -> pd.DataFrame:
 
 
 def test_rows_on_a_grid_become_that_grid(file: Path, ocean: Any) -> None:
-    content = read(file, Wanted(coordinates=COLUMNS))
-    assert content.name == "temp"
-    assert [axis.name for axis in content.axes] == list(COLUMNS)
-    np.testing.assert_allclose(content.values, ocean.values.transpose(2, 1, 0))
+    gridded = read(file, Selector(coordinates=COLUMNS))
+    assert gridded.name == "temp"
+    assert [axis.name for axis in gridded.axes] == list(COLUMNS)
+    np.testing.assert_allclose(gridded.values, ocean.values.transpose(2, 1, 0))
 
 
 def test_written_with_one_row_a_grid_point(file: Path, ocean: Any) -> None:
-    content = read(file, Wanted(coordinates=COLUMNS))
+    gridded = read(file, Selector(coordinates=COLUMNS))
     target = file.with_name(f"out{file.suffix}")
-    completed = np.nan_to_num(content.values, nan=7.0)
-    files = write(file, target, Completion(content, completed, np.full(completed.shape, 0.5), {"method": "tnn"}))
+    completed = np.nan_to_num(gridded.values, nan=7.0)
+    files = write(file, target, Completion(gridded, completed, np.full(completed.shape, 0.5), {"method": "tnn"}))
     frame = load(target)
     assert list(frame.columns) == ["lon", "lat", "depth", "temp", "observed", "temp_std"]
     assert len(frame) == 60
     assert (frame["temp"][~frame["observed"].astype(bool)] == 7).all()
     assert frame["observed"].sum() == len(rows(ocean))
-    again = read(target, Wanted(coordinates=COLUMNS, variable="temp"))
+    again = read(target, Selector(coordinates=COLUMNS, variable="temp"))
     np.testing.assert_allclose(again.values, completed)
     if file.suffix == ".csv":
         assert json.loads((file.with_name("out.csv.json")).read_text()) == {"method": "tnn"}
@@ -76,11 +76,11 @@ def test_written_with_one_row_a_grid_point(file: Path, ocean: Any) -> None:
 
 
 def test_points_where_the_field_does_not_exist_are_not_written(file: Path) -> None:
-    content = read(file, Wanted(coordinates=COLUMNS))
-    completed = np.nan_to_num(content.values, nan=7.0)
+    gridded = read(file, Selector(coordinates=COLUMNS))
+    completed = np.nan_to_num(gridded.values, nan=7.0)
     completed[0] = np.nan
     target = file.with_name(f"out{file.suffix}")
-    write(file, target, Completion(content, completed))
+    write(file, target, Completion(gridded, completed))
     assert len(load(target)) == 48
 
 
@@ -88,8 +88,8 @@ def test_a_field_called_observed_keeps_its_column(tmp_path: Path) -> None:
     source, target = tmp_path / "p.csv", tmp_path / "out.csv"
     frame = pd.DataFrame({"x": [0, 0, 1], "observed_std": [0, 1, 0], "observed": [1.5, 2.5, 3.5]})
     frame.to_csv(source, index=False)
-    content = read(source, Wanted(coordinates=("x", "observed_std"), variable="observed"))
-    write(source, target, Completion(content, np.nan_to_num(content.values, nan=7.0), np.full((2, 2), 0.5)))
+    gridded = read(source, Selector(coordinates=("x", "observed_std"), variable="observed"))
+    write(source, target, Completion(gridded, np.nan_to_num(gridded.values, nan=7.0), np.full((2, 2), 0.5)))
     made = load(target)
     assert list(made.columns) == ["x", "observed_std", "observed", "observed_2", "observed_std_2"]
     assert made["observed"].tolist() == [1.5, 2.5, 3.5, 7.0]
@@ -99,18 +99,18 @@ def test_a_field_called_observed_keeps_its_column(tmp_path: Path) -> None:
 def test_scattered_points_are_averaged_into_the_wanted_grid(tmp_path: Path) -> None:
     frame = pd.DataFrame({"x": [0.0, 0.2, 4.0, 2.1], "y": [0.0, 0.1, 2.0, 1.9], "v": [1.0, 3.0, 5.0, 7.0]})
     frame.to_csv(tmp_path / "p.csv", index=False)
-    content = read(tmp_path / "p.csv", Wanted(coordinates=("x", "y"), grid=(3, 2)))
-    assert content.axes[0].coordinates.tolist() == [0, 2, 4]
-    np.testing.assert_array_equal(content.values, [[2, np.nan], [np.nan, 7], [np.nan, 5]])
+    gridded = read(tmp_path / "p.csv", Selector(coordinates=("x", "y"), grid=(3, 2)))
+    assert gridded.axes[0].coordinates.tolist() == [0, 2, 4]
+    np.testing.assert_array_equal(gridded.values, [[2, np.nan], [np.nan, 7], [np.nan, 5]])
 
 
 def test_a_grid_by_its_step(tmp_path: Path) -> None:
     frame = pd.DataFrame({"x": [0.1, 0.2, 1.1], "y": [7.0, 12.0, 21.0], "v": [1.0, 3.0, 5.0]})
     frame.to_csv(tmp_path / "p.csv", index=False)
-    content = read(tmp_path / "p.csv", Wanted(coordinates=("x", "y"), step=(0.5, 5.0)))
-    assert [axis.coordinates.tolist() for axis in content.axes] == [[0, 0.5, 1, 1.5], [5, 10, 15, 20, 25]]
-    assert content.values[0, 0] == 1
-    same = read(tmp_path / "p.csv", Wanted(coordinates=("x", "y"), step=(0.5,)))
+    gridded = read(tmp_path / "p.csv", Selector(coordinates=("x", "y"), step=(0.5, 5.0)))
+    assert [axis.coordinates.tolist() for axis in gridded.axes] == [[0, 0.5, 1, 1.5], [5, 10, 15, 20, 25]]
+    assert gridded.values[0, 0] == 1
+    same = read(tmp_path / "p.csv", Selector(coordinates=("x", "y"), step=(0.5,)))
     assert [len(axis) for axis in same.axes] == [4, 29]
 
 
@@ -120,7 +120,7 @@ def test_scattered_rows_without_a_gap_are_a_question(tmp_path: Path, count: int)
     pd.DataFrame({"x": rng.random(count), "y": rng.random(count), "v": 1.0}).to_csv(tmp_path / "p.csv", index=False)
     message = rf"{count} rows lie on no grid .*--at POINTS.csv.*--grid 20x20.*--grid step=0.5"
     with pytest.raises(RequestError, match=message):
-        read(tmp_path / "p.csv", Wanted(coordinates=("x", "y")))
+        read(tmp_path / "p.csv", Selector(coordinates=("x", "y")))
 
 
 def profiles() -> pd.DataFrame:
@@ -141,14 +141,14 @@ def test_scattered_rows_are_completed_where_they_lack_a_value(tmp_path: Path, su
     source, target = tmp_path / f"p{suffix}", tmp_path / f"out{suffix}"
     frame = profiles()
     frame.to_csv(source, index=False) if suffix == ".csv" else frame.to_parquet(source)
-    content = read(source, Wanted(coordinates=("km", "depth"), variable="temp"))
-    assert content.missing.sum() == frame["temp"].isna().sum()
-    assert content.valid is not None
-    assert content.valid.sum() == 853
+    gridded = read(source, Selector(coordinates=("km", "depth"), variable="temp"))
+    assert gridded.missing.sum() == frame["temp"].isna().sum()
+    assert gridded.valid is not None
+    assert gridded.valid.sum() == 853
     made = np.where(
-        content.valid, 20 - content.axes[1].coordinates / 100 + content.axes[0].coordinates[:, None] / 75, np.nan
+        gridded.valid, 20 - gridded.axes[1].coordinates / 100 + gridded.axes[0].coordinates[:, None] / 75, np.nan
     )
-    write(source, target, Completion(content, made, np.full(made.shape, 0.5)))
+    write(source, target, Completion(gridded, made, np.full(made.shape, 0.5)))
     written = load(target)
     assert list(written.columns) == [*frame.columns, "observed", "temp_std"]
     pd.testing.assert_frame_equal(written[["name", "km", "depth", "bottle"]], frame[["name", "km", "depth", "bottle"]])
@@ -164,28 +164,28 @@ def test_scattered_rows_are_completed_at_the_points_asked_for(tmp_path: Path) ->
     pd.DataFrame({"x": x, "y": y, "v": x + 2 * y}).to_csv(tmp_path / "p.csv", index=False)
     points = pd.DataFrame({"place": ["a", "b", "c"], "y": [0.5, y[3], 0.25], "x": [0.5, x[3], 0.75]})
     points.to_csv(tmp_path / "at.csv", index=False)
-    content = read(tmp_path / "p.csv", Wanted(coordinates=("x", "y"), points=tmp_path / "at.csv"))
-    assert (int((~np.isnan(content.values)).sum()), int(content.missing.sum())) == (150, 2)
-    plane = content.axes[0].coordinates[:, None] + 2 * content.axes[1].coordinates
+    gridded = read(tmp_path / "p.csv", Selector(coordinates=("x", "y"), points=tmp_path / "at.csv"))
+    assert (int((~np.isnan(gridded.values)).sum()), int(gridded.missing.sum())) == (150, 2)
+    plane = gridded.axes[0].coordinates[:, None] + 2 * gridded.axes[1].coordinates
     target = tmp_path / "out.csv"
-    write(tmp_path / "p.csv", target, Completion(content, np.where(content.valid, plane, np.nan), plane))
+    write(tmp_path / "p.csv", target, Completion(gridded, np.where(gridded.valid, plane, np.nan), plane))
     written = load(target)
     assert list(written.columns) == ["place", "y", "x", "v", "observed", "v_std"]
     np.testing.assert_allclose(written["v"], points["x"] + 2 * points["y"])
     points.drop(columns="x").to_csv(tmp_path / "at.csv", index=False)
     with pytest.raises(RequestError, match=r"the points have no column 'x', which .* has; they have place, y"):
-        read(tmp_path / "p.csv", Wanted(coordinates=("x", "y"), points=tmp_path / "at.csv"))
+        read(tmp_path / "p.csv", Selector(coordinates=("x", "y"), points=tmp_path / "at.csv"))
 
 
 def test_rows_at_one_place_keep_their_own_values(tmp_path: Path) -> None:
     frame = pd.DataFrame({"x": [0.1, 0.1, 0.7, 0.35], "y": [0.3, 0.3, 0.9, 0.77], "v": [1.0, 3.0, 5.0, np.nan]})
     frame.to_csv(tmp_path / "p.csv", index=False)
-    content = read(tmp_path / "p.csv", Wanted(coordinates=("x", "y")))
-    assert content.values[0, 0] == 2
-    made = np.where(content.valid, np.nan_to_num(content.values, nan=7.0), np.nan)
-    write(tmp_path / "p.csv", tmp_path / "out.csv", Completion(content, made))
+    gridded = read(tmp_path / "p.csv", Selector(coordinates=("x", "y")))
+    assert gridded.values[0, 0] == 2
+    made = np.where(gridded.valid, np.nan_to_num(gridded.values, nan=7.0), np.nan)
+    write(tmp_path / "p.csv", tmp_path / "out.csv", Completion(gridded, made))
     assert load(tmp_path / "out.csv")["v"].tolist() == [1, 3, 5, 7]
-    write(tmp_path / "p.csv", tmp_path / "smooth.csv", Completion(content, np.where(content.valid, 4.0, np.nan)))
+    write(tmp_path / "p.csv", tmp_path / "smooth.csv", Completion(gridded, np.where(gridded.valid, 4.0, np.nan)))
     assert load(tmp_path / "smooth.csv")["v"].tolist() == [4, 4, 4, 4]
 
 
@@ -194,25 +194,25 @@ def test_a_grid_too_large_for_memory_rounds_positions_and_says_so(tmp_path: Path
     frame = pd.DataFrame(rng.random((500, 3)), columns=list("xyz")).assign(v=1.0)
     frame.loc[7, "v"] = np.nan
     frame.to_csv(tmp_path / "p.csv", index=False)
-    content = read(tmp_path / "p.csv", Wanted(coordinates=tuple("xyz")))
-    assert content.values.size <= 4_000_000
-    assert content.missing.sum() == 1
-    assert all(line.startswith("positions along ") and " are rounded to 0.00" in line for line in content.remarks)
+    gridded = read(tmp_path / "p.csv", Selector(coordinates=tuple("xyz")))
+    assert gridded.values.size <= 4_000_000
+    assert gridded.missing.sum() == 1
+    assert all(line.startswith("positions along ") and " are rounded to 0.00" in line for line in gridded.remarks)
 
 
 def test_a_code_is_a_gap_of_scattered_rows(tmp_path: Path) -> None:
     frame = pd.DataFrame({"x": [0.1, 0.7, 0.35], "y": [0.3, 0.9, 0.77], "v": [1.0, 5.0, -999.0]})
     frame.to_csv(tmp_path / "p.csv", index=False)
-    content = read(tmp_path / "p.csv", Wanted(coordinates=("x", "y"), missing=(-999.0,)))
-    assert content.missing.sum() == 1
-    write(tmp_path / "p.csv", tmp_path / "out.csv", Completion(content, np.where(content.missing, 7.0, content.values)))
+    gridded = read(tmp_path / "p.csv", Selector(coordinates=("x", "y"), missing=(-999.0,)))
+    assert gridded.missing.sum() == 1
+    write(tmp_path / "p.csv", tmp_path / "out.csv", Completion(gridded, np.where(gridded.missing, 7.0, gridded.values)))
     assert load(tmp_path / "out.csv")["v"].tolist() == [1, 5, 7]
 
 
 def test_a_time_series_is_its_own_grid(tmp_path: Path) -> None:
     pd.DataFrame({"t": [0.1, 3.7, 2.2], "v": [1.0, np.nan, 2.0]}).to_csv(tmp_path / "p.csv", index=False)
-    content = read(tmp_path / "p.csv", Wanted(coordinates=("t",)))
-    np.testing.assert_array_equal(content.values, [1, 2, np.nan])
+    gridded = read(tmp_path / "p.csv", Selector(coordinates=("t",)))
+    np.testing.assert_array_equal(gridded.values, [1, 2, np.nan])
 
 
 TIDY = "lon,lat,temp\n10.5,50,1.5\n10.5,51,\n11.5,50,2.5\n11.5,51,3.25\n"
@@ -236,15 +236,15 @@ SPELLINGS = {
 def test_tables_as_people_write_them(tmp_path: Path, spelling: str) -> None:
     (tmp_path / "p.csv").write_bytes(SPELLINGS[spelling].encode())
     names = ("x", "y") if spelling == "names of one letter" else ("lon", "lat")
-    content = read(tmp_path / "p.csv", Wanted(coordinates=names))
-    assert [axis.coordinates.tolist() for axis in content.axes] == [[10.5, 11.5], [50, 51]]
-    np.testing.assert_array_equal(content.values, [[1.5, np.nan], [2.5, 3.25]])
+    gridded = read(tmp_path / "p.csv", Selector(coordinates=names))
+    assert [axis.coordinates.tolist() for axis in gridded.axes] == [[10.5, 11.5], [50, 51]]
+    np.testing.assert_array_equal(gridded.values, [[1.5, np.nan], [2.5, 3.25]])
 
 
 def test_latin_letters_of_old(tmp_path: Path) -> None:
     text = TIDY.replace("lon,", "L\xe4nge,")
     (tmp_path / "p.csv").write_bytes(text.encode("latin-1"))
-    assert read(tmp_path / "p.csv", Wanted(coordinates=("L\xe4nge", "lat"))).axes[0].name == "L\xe4nge"
+    assert read(tmp_path / "p.csv", Selector(coordinates=("L\xe4nge", "lat"))).axes[0].name == "L\xe4nge"
 
 
 DATES = {
@@ -264,32 +264,30 @@ def test_dates_are_coordinates(tmp_path: Path, suffix: str, dates: str) -> None:
         frame.to_csv(source, index=False)
     else:
         frame.assign(when=pd.to_datetime(frame["when"], dayfirst=dates == "German days")).to_parquet(source)
-    content = read(source, Wanted(coordinates=("when", "x")))
+    gridded = read(source, Selector(coordinates=("when", "x")))
     days = [0, 1, 2] if "days" in dates else [0.5, 18.5 / 24, 2]
-    np.testing.assert_allclose(content.axes[0].coordinates, days)
-    assert content.axes[0].unit == "days since 2024-02-28" + ("Z" if dates == "UTC" else "")
-    write(source, target, Completion(content, np.nan_to_num(content.values, nan=7.0)))
+    np.testing.assert_allclose(gridded.axes[0].coordinates, days)
+    assert gridded.axes[0].unit == "days since 2024-02-28" + ("Z" if dates == "UTC" else "")
+    write(source, target, Completion(gridded, np.nan_to_num(gridded.values, nan=7.0)))
     written = load(target)
     when = pd.to_datetime(written["when"])
-    wanted = pd.to_datetime(pd.Series(DATES[dates]), dayfirst=dates == "German days")
+    selector = pd.to_datetime(pd.Series(DATES[dates]), dayfirst=dates == "German days")
     assert (when.dt.tz is None) == (dates != "UTC")
-    assert (when.tolist()) == [date for date in wanted for _ in range(2)]
+    assert (when.tolist()) == [date for date in selector for _ in range(2)]
     assert written["v"].tolist() == [1, 4, 2, 7, 3, 6]
 
 
 def test_dates_that_can_be_read_in_two_ways_are_refused(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("when,v\n03/04/2024,1\n04/04/2024,\n")
     with pytest.raises(RequestError, match="'when' holds no numbers, nor dates such as 2024-01-31T12:00"):
-        read(tmp_path / "p.csv", Wanted(coordinates=("when",)))
+        read(tmp_path / "p.csv", Selector(coordinates=("when",)))
 
 
 def test_several_columns_are_completed_together(tmp_path: Path) -> None:
     frame = pd.DataFrame({"x": [0, 0, 1], "y": [0, 1, 0], "t": [1.0, 2, 3], "s": [4.0, np.nan, 6]})
     frame.to_csv(tmp_path / "p.csv", index=False)
-    contents = [read(tmp_path / "p.csv", Wanted(coordinates=("x", "y"), variable=name)) for name in "ts"]
-    made = [
-        Completion(content, np.nan_to_num(content.values, nan=9.0), None, {"method": "tnn"}) for content in contents
-    ]
+    several = [read(tmp_path / "p.csv", Selector(coordinates=("x", "y"), variable=name)) for name in "ts"]
+    made = [Completion(gridded, np.nan_to_num(gridded.values, nan=9.0), None, {"method": "tnn"}) for gridded in several]
     write(tmp_path / "p.csv", tmp_path / "out.csv", *made)
     written = load(tmp_path / "out.csv")
     assert written["t"].tolist() == [1, 2, 3, 9]
@@ -310,31 +308,31 @@ def test_mask_and_validity_columns(tmp_path: Path) -> None:
         }
     )
     frame.to_csv(tmp_path / "p.csv", index=False)
-    content = read(tmp_path / "p.csv", Wanted(coordinates=("x", "y"), mask="good", valid="water"))
-    np.testing.assert_array_equal(content.values, [[1, np.nan], [3, 4], [5, np.nan], [np.nan, 7]])
-    np.testing.assert_array_equal(content.valid, [[True, True], [True, False], [True, True], [True, False]])
-    assert np.argwhere(content.missing).tolist() == [[0, 1], [2, 1], [3, 0]]
+    gridded = read(tmp_path / "p.csv", Selector(coordinates=("x", "y"), mask="good", valid="water"))
+    np.testing.assert_array_equal(gridded.values, [[1, np.nan], [3, 4], [5, np.nan], [np.nan, 7]])
+    np.testing.assert_array_equal(gridded.valid, [[True, True], [True, False], [True, True], [True, False]])
+    assert np.argwhere(gridded.missing).tolist() == [[0, 1], [2, 1], [3, 0]]
 
 
 @pytest.mark.parametrize(
     ("wanted", "message"),
     [
-        (Wanted(), r"coordinates=\(lon,lat,depth\); its columns are station, lon"),
-        (Wanted(coordinates=("lon", "latt")), "column 'latt' is not there; did you mean 'lat'"),
-        (Wanted(coordinates=("lon", "station")), "'station' holds no numbers"),
-        (Wanted(coordinates=("lon", "lon")), "'lon' is named twice"),
-        (Wanted(coordinates=("lon", "lat")), r"variable=depth\|temp"),
-        (Wanted(coordinates=COLUMNS, mask="station"), "column 'station' holds no numbers, as a mask should"),
-        (Wanted(coordinates=COLUMNS, valid="station"), "column 'station' holds no numbers, as a mask should"),
-        (Wanted(coordinates=COLUMNS, grid=(3, 3)), "grid has 2 numbers, coordinates 3 columns"),
+        (Selector(), r"coordinates=\(lon,lat,depth\); its columns are station, lon"),
+        (Selector(coordinates=("lon", "latt")), "column 'latt' is not there; did you mean 'lat'"),
+        (Selector(coordinates=("lon", "station")), "'station' holds no numbers"),
+        (Selector(coordinates=("lon", "lon")), "'lon' is named twice"),
+        (Selector(coordinates=("lon", "lat")), r"variable=depth\|temp"),
+        (Selector(coordinates=COLUMNS, mask="station"), "column 'station' holds no numbers, as a mask should"),
+        (Selector(coordinates=COLUMNS, valid="station"), "column 'station' holds no numbers, as a mask should"),
+        (Selector(coordinates=COLUMNS, grid=(3, 3)), "grid has 2 numbers, coordinates 3 columns"),
     ],
 )
-def test_what_is_asked_of_a_table_must_be_there(file: Path, wanted: Wanted, message: str) -> None:
+def test_what_is_asked_of_a_table_must_be_there(file: Path, selector: Selector, message: str) -> None:
     with pytest.raises(RequestError, match=message):
-        read(file, wanted)
+        read(file, selector)
 
 
 def test_a_row_without_coordinates_is_refused(tmp_path: Path) -> None:
     pd.DataFrame({"x": [0.0, np.nan], "v": [1.0, 2.0]}).to_csv(tmp_path / "p.csv", index=False)
     with pytest.raises(RequestError, match="'x' has missing"):
-        read(tmp_path / "p.csv", Wanted(coordinates=("x",)))
+        read(tmp_path / "p.csv", Selector(coordinates=("x",)))

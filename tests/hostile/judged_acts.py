@@ -60,7 +60,7 @@ DATASETS = [
             "draw-changes-shape": (EITHER, later("return Field(np.ones((2, 3, 4)))")),
             "draw-changes-unit": (EITHER, later("return Field(np.ones((8, 8)), unit='\\x1b[31mm')")),
             "draw-unit-is-no-text": (EITHER, later("return Field(np.ones((8, 8)), unit=Evil(), quantity=5)")),
-            "draw-known-is-evil": (EITHER, later("return Field(np.ones((8, 8)), known={'n': Evil()})")),
+            "draw-known-is-evil": (EITHER, later("return Field(np.ones((8, 8)), metadata={'n': Evil()})")),
             "draw-floor-nan": (EITHER, later("return Field(np.ones((8, 8)), log_floor=float('nan'))")),
             "draw-floor-text": (EITHER, later("return Field(np.ones((8, 8)), log_floor='low')")),
             "draw-field-lies": (
@@ -69,7 +69,7 @@ DATASETS = [
                     """
                 class Odd(Field):
                     @property
-                    def existing(self):
+                    def valid(self):
                         return np.ones((3, 3), bool)
                 return Odd(np.ones((8, 8)))
                 """
@@ -141,16 +141,16 @@ SAMPLERS = [
             "mask-raises": (LATER, later("raise ValueError")),
             "mask-none": (LATER, later("return None")),
             "mask-evil": (LATER, later("return Evil()")),
-            "mask-empty": (LATER, later("return np.zeros(existing.shape, bool)")),
+            "mask-empty": (LATER, later("return np.zeros(valid.shape, bool)")),
             "mask-too-small": (LATER, later("return np.ones((3, 3), bool)")),
             "mask-one-row": (LATER, later("return np.ones((1, 8), bool)")),
             "mask-scalar": (LATER, later("return True")),
             "mask-one-axis-more": (LATER, later("return np.ones((8, 8, 8), bool)")),
-            "mask-floats": (LATER, later("return np.ones(existing.shape)")),
-            "mask-integers": (LATER, later("return np.ones(existing.shape, int)")),
-            "mask-objects": (LATER, later("return np.ones(existing.shape, object)")),
-            "mask-texts": (LATER, later("return np.full(existing.shape, 'yes')")),
-            "mask-masked": (LATER, later("return np.ma.masked_all(existing.shape, bool)")),
+            "mask-floats": (LATER, later("return np.ones(valid.shape)")),
+            "mask-integers": (LATER, later("return np.ones(valid.shape, int)")),
+            "mask-objects": (LATER, later("return np.ones(valid.shape, object)")),
+            "mask-texts": (LATER, later("return np.full(valid.shape, 'yes')")),
+            "mask-masked": (LATER, later("return np.ma.masked_all(valid.shape, bool)")),
             "mask-subclass": (
                 EITHER,
                 later(
@@ -159,16 +159,16 @@ SAMPLERS = [
                     def __and__(self, other):
                         sys.exit(0)
                     __rand__ = __and__
-                return half(existing, rng).view(Odd)
+                return half(valid, rng).view(Odd)
                 """
                 ),
             ),
             "mask-spoils-the-field": (
                 PASSES,
                 """
-                existing.setflags(write=True)
-                answer = half(existing, rng)
-                existing[:] = False
+                valid.setflags(write=True)
+                answer = half(valid, rng)
+                valid[:] = False
                 return answer
                 """,
             ),

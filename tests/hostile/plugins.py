@@ -172,7 +172,7 @@ HOOKS = {
     "dataset.draw": ("Dataset", "rng", "return wave(rng)"),
     "dataset.prepare": ("Dataset", "", "return None"),
     "dataset.fingerprint": ("Dataset", "", "return ''"),
-    "sampler.draw": ("Sampler", "existing, axes, rate, rng", "return half(existing, rng)"),
+    "sampler.draw": ("Sampler", "valid, axes, rate, rng", "return half(valid, rng)"),
     "sampler.withhold_from": (
         "Sampler",
         "observation, share, rng",
@@ -192,7 +192,7 @@ REST = {
         "complete": "def complete(self, observation, *, seed, device, report):\n    return flat(observation)",
     },
     "Dataset": {"draw": "def draw(self, rng):\n    return wave(rng)"},
-    "Sampler": {"draw": "def draw(self, existing, axes, rate, rng):\n    return half(existing, rng)"},
+    "Sampler": {"draw": "def draw(self, valid, axes, rate, rng):\n    return half(valid, rng)"},
     "Noise": {"draw": "def draw(self, shape, rng):\n    return 0.1 * rng.normal(size=shape)"},
     "Metric": {"score": "def score(self, estimate, truth):\n    return float(np.abs(estimate - truth).max())"},
     "Modifier": {},
@@ -204,10 +204,10 @@ def wave(rng):
     return Field(np.sin(np.arange(8)[:, np.newaxis] + np.arange(8) + 6 * rng.random()))
 
 
-def half(existing, rng):
-    mask = np.zeros(existing.size, dtype=bool)
-    mask[rng.permutation(existing.size)[: existing.size // 2]] = True
-    return mask.reshape(existing.shape)
+def half(valid, rng):
+    mask = np.zeros(valid.size, dtype=bool)
+    mask[rng.permutation(valid.size)[: valid.size // 2]] = True
+    return mask.reshape(valid.shape)
 """
 
 #: What such a dataset and the command that names a headline need besides.

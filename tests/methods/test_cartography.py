@@ -13,9 +13,9 @@ import pytest
 import torch
 
 import fieldbench
-from fieldbench import Field, Observation, RequestError, Silent
+from fieldbench import Field, NullReport, Observation, RequestError
 from fieldbench.registry import Registry
-from fieldbench.sensing import Fibers, observe
+from fieldbench.sampler import Fibers, observe
 from fieldbench_datasets.radiomap import RadioMap, RadioMap1
 from fieldbench_methods.cartography import dowjons, nasdac, weight_files
 from fieldbench_methods.cartography.autoencoder import initialised
@@ -54,7 +54,7 @@ def untrained(tmp_path: Path) -> str:
 def measured(dataset: RadioMap, rate: float, seed: int) -> tuple[Field, Observation]:
     rng = np.random.default_rng(seed)
     field = dataset.draw(rng)
-    mask = Fibers().draw(field.existing, field.axes, rate, rng)
+    mask = Fibers().draw(field.valid, field.axes, rate, rng)
     return field, observe(field, mask, np.zeros(field.shape))
 
 
@@ -62,7 +62,7 @@ def completed(
     method: fieldbench.Method, observation: Observation, report: fieldbench.Report | None = None
 ) -> np.ndarray:
     assert method.applicable(observation) is None
-    return np.asarray(method.complete(observation, seed=0, device="cpu", report=report or Silent()))
+    return np.asarray(method.complete(observation, seed=0, device="cpu", report=report or NullReport()))
 
 
 def slnre(estimate: np.ndarray, field: Field) -> float:
@@ -101,7 +101,7 @@ def test_they_say_why_they_do_not_apply(
 ) -> None:
     _, observation = measured(RadioMap1(), 0.1, 1)
     values, mask = change(observation.values, observation.mask)
-    changed = Observation(np.where(mask, values, np.nan), mask, known={"emitters": 7})
+    changed = Observation(np.where(mask, values, np.nan), mask, metadata={"emitters": 7})
     assert reason in str(method.applicable(changed))
 
 

@@ -131,25 +131,25 @@ def test_examples_have_the_population_in_equal_shares() -> None:
 
 
 def test_lessons_depend_on_seed_and_step_alone(fields: Fields) -> None:
-    whole = list(training.lessons(fields, SHORT, 7, 0))
+    whole = list(training.batches(fields, SHORT, 7, 0))
     assert [step for step, _, _ in whole] == list(range(6))
     for (step, complete, mask), (later, complete_again, mask_again) in zip(
-        whole[3:], training.lessons(fields, SHORT, 7, 3), strict=True
+        whole[3:], training.batches(fields, SHORT, 7, 3), strict=True
     ):
         assert step == later
         assert torch.equal(complete, complete_again)
         assert torch.equal(mask, mask_again)
-    _, other, _ = next(training.lessons(fields, SHORT, 8, 0))
+    _, other, _ = next(training.batches(fields, SHORT, 8, 0))
     assert not torch.equal(whole[0][1], other)
 
 
 def test_no_batch_meets_the_same_fields_or_masks_twice(fields: Fields) -> None:
     settings = SHORT.model_copy(update={"steps": 12})
-    batches = list(training.lessons(fields, settings, 7, 0))
+    batches = list(training.batches(fields, settings, 7, 0))
     sums = [float(field.sum()) for _, complete, _ in batches for field in complete]
     assert len(set(sums)) == len(sums) == 12 * 8
-    exam = training.examination(fields, 16, 7)
-    assert not set(sums) & {float(field.sum()) for field in exam.complete}
+    validation = training.validation_set(fields, 16, 7)
+    assert not set(sums) & {float(field.sum()) for field in validation.complete}
 
 
 def test_the_learning_rate_rises_stays_and_falls() -> None:
@@ -167,9 +167,9 @@ def test_training_learns_and_writes_a_card(tmp_path: Path, small_pools: None, fi
     card = json.loads((tmp_path / "p.json").read_text())
     assert seen == [(step, 40) for step in range(1, 41)]
     assert [entry["step"] for entry in card["losses"]] == [10, 20, 30, 40]
-    exam = training.examination(fields, 16, 1)
-    assert card["validation_loss"] < 0.9 * exam.loss(initialised(1))
-    stored = exam.loss(weight_files.load(tmp_path / "p.safetensors"))
+    validation = training.validation_set(fields, 16, 1)
+    assert card["validation_loss"] < 0.9 * validation.loss(initialised(1))
+    stored = validation.loss(weight_files.load(tmp_path / "p.safetensors"))
     assert stored == pytest.approx(card["validation_loss"], rel=1e-3)
     assert card["sha256"] == weight_files.sha256(tmp_path / "p.safetensors")
     assert card["settings"]["steps"] == 40
@@ -179,12 +179,12 @@ def test_training_learns_and_writes_a_card(tmp_path: Path, small_pools: None, fi
 
 def test_a_training_may_start_from_weights(tmp_path: Path, small_pools: None, fields: Fields) -> None:
     """A step too small to matter leaves the loss where those weights had it, far below that of random ones."""
-    exam = training.examination(fields, 16, 1)
+    validation = training.validation_set(fields, 16, 1)
     still = {"start": str(weight_files.SHIPPED), "learning_rate": 1e-12, "steps": 1}
     run(tmp_path / "p.safetensors", SHORT.model_copy(update=still))
     card = json.loads((tmp_path / "p.json").read_text())
     # Batch normalisation's running means move by a tenth towards the first batch's.
-    assert card["validation_loss"] < 0.5 * exam.loss(initialised(1))
+    assert card["validation_loss"] < 0.5 * validation.loss(initialised(1))
     assert card["start"]["sha256"] == weight_files.sha256(weight_files.SHIPPED)
     with pytest.raises(RequestError, match=r"start=none\.safetensors is no file"):
         run(tmp_path / "q.safetensors", SHORT.model_copy(update={"start": "none.safetensors"}))
@@ -197,7 +197,7 @@ class Interrupted(Exception):
 def test_a_large_batch_has_larger_pools(fields: Fields) -> None:
     """A pool of less than a batch would give none."""
     settings = SHORT.model_copy(update={"steps": 5, "batch": 70})
-    sizes = [len(complete) for _, complete, _ in training.lessons(fields, settings, 7, 0)]
+    sizes = [len(complete) for _, complete, _ in training.batches(fields, settings, 7, 0)]
     assert sizes == [70] * 5
 
 
@@ -218,7 +218,7 @@ def test_a_step_reads_nothing_back(fields: Fields) -> None:
     network = initialised(1)
     optimizer = torch.optim.Adam(network.parameters(), fused=True)
     with Reads() as reads:
-        for _, complete, mask in training.lessons(fields, SHORT, 7, 0):
+        for _, complete, mask in training.batches(fields, SHORT, 7, 0):
             loss = training._learn(network, optimizer, complete, mask)
         assert reads.seen == []
         float(loss)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fieldbench import Observation, RequestError, Silent
-from fieldbench_methods.dineof import Dineof, Limits, best_modes, truncate, truncations
+from fieldbench import NullReport, Observation, RequestError
+from fieldbench_methods.dineof import Dineof, Stopping, best_modes, truncate, truncations
 
 
 def of_rank(rank, shape=(9, 8, 14), seed=0):
@@ -21,7 +21,7 @@ def observe(field, rate=0.7, seed=0):
 
 
 def complete(method, observation, seed=0):
-    return method.complete(observation, seed=seed, device="cpu", report=Silent())
+    return method.complete(observation, seed=seed, device="cpu", report=NullReport())
 
 
 @pytest.mark.parametrize("shape", [(9, 5), (5, 9)])
@@ -37,7 +37,7 @@ def test_truncation_is_that_of_the_svd(shape, modes):
 def test_settled_entries_are_what_the_truncated_svd_of_the_filled_matrix_says(axis):
     field = of_rank(3)
     mask = observe(field).mask
-    filled = next(truncations(field, mask, axis, Limits(1e-12, 5000)))
+    filled = next(truncations(field, mask, axis, Stopping(1e-12, 5000)))
     np.testing.assert_array_equal(filled[mask], field[mask])
     mean = field[mask].mean()
     matrix = np.moveaxis(filled - mean, axis, -1).reshape(-1, field.shape[axis])
@@ -62,13 +62,13 @@ def test_the_number_of_modes_and_the_axis_are_found(rank):
 def test_a_given_number_of_modes_is_used_and_judged():
     field = of_rank(2)
     observation = observe(field)
-    held = observe(field, 0.1, seed=1).mask & observation.mask
-    limits = Limits(1e-3, 50)
-    error, modes = best_modes(field, observation.mask, held, 2, 2, limits)
-    fields = list(truncations(field, observation.mask & ~held, 2, limits))
+    withheld = observe(field, 0.1, seed=1).mask & observation.mask
+    limits = Stopping(1e-3, 50)
+    error, modes = best_modes(field, observation.mask, withheld, 2, 2, limits)
+    fields = list(truncations(field, observation.mask & ~withheld, 2, limits))
     assert modes == 2
-    assert error == pytest.approx(np.mean((fields[1] - field)[held] ** 2))
-    assert best_modes(field, observation.mask, held, 2, None, limits)[0] <= error
+    assert error == pytest.approx(np.mean((fields[1] - field)[withheld] ** 2))
+    assert best_modes(field, observation.mask, withheld, 2, None, limits)[0] <= error
 
 
 def test_fibers_are_unfolded_along_an_axis_that_teaches_something():

@@ -10,7 +10,7 @@ import pytest
 from scipy.interpolate import RBFInterpolator
 from scipy.special import xlogy
 
-from fieldbench import Axis, Observation, Silent
+from fieldbench import Axis, NullReport, Observation
 from fieldbench_methods import polyharmonic
 from fieldbench_methods.kriging import Kriging
 from fieldbench_methods.polyharmonic import choose, leave_one_out, predict
@@ -30,7 +30,7 @@ def observe(field, rate=0.3, seed=0, **more):
 
 
 def complete(method, observation, seed=0):
-    return method.complete(observation, seed=seed, device="cpu", report=Silent())
+    return method.complete(observation, seed=seed, device="cpu", report=NullReport())
 
 
 @pytest.mark.parametrize("shape", [(12, 9), SHAPE, (4, 5, 3, 4)])
@@ -169,12 +169,12 @@ def test_noise_asks_for_smoothing_and_a_smooth_field_does_not():
 
 
 def test_the_judges_are_the_only_randomness(monkeypatch):
-    """Few judges choose now this kernel and smoothing, now that; if all positions judge, the seed picks nothing."""
+    """Few validation choose now this kernel and smoothing, now that; if all positions judge, the seed picks nothing."""
     field = smooth() + 0.2 * np.random.default_rng(8).normal(size=SHAPE)
     observation, method = observe(field, rate=0.5), RadialBasis(exact=1, neighbours=8)
 
-    def estimates(judges, seeds):
-        monkeypatch.setattr(polyharmonic, "JUDGES", judges)
+    def estimates(validation, seeds):
+        monkeypatch.setattr(polyharmonic, "VALIDATION_POINTS", validation)
         return {complete(method, observation, seed=seed).tobytes() for seed in seeds}
 
     assert len(estimates(5, [4, 4])) == 1

@@ -12,11 +12,11 @@ import pytest
 from numpy.typing import ArrayLike
 
 import fieldbench
-from fieldbench import fields
+from fieldbench import reconstructions
 from fieldbench.plan import Plan, Request
 from fieldbench.records import encode, trial_of
 from fieldbench.registry import Registry, Sources
-from fieldbench.report.facts import gather
+from fieldbench.report.metadata import collect
 from fieldbench.report.stored import StoredRun
 from fieldbench.store.run import RunStore
 from tests.here import examined, keeping, run
@@ -115,7 +115,7 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     plan = Plan(Request(methods=["learner", "flat", "half", "fussy"], datasets="sea", trials=4), registry)
     units = examined(plan, registry)
     with RunStore.open(folder, plan) as store:
-        store.manifest.facts = gather(plan, registry, units).as_dict()
+        store.manifest.metadata = collect(plan, registry, units).as_dict()
         store.begin({"command": ["/somewhere/bin/fieldbench", "run", "--methods", "learner,flat,half,fussy"]})
         for trial in plan:
             keep = keeping(folder) if trial.number == 0 else None
@@ -134,11 +134,11 @@ def stored(run_folder: Path) -> StoredRun:
 def write_run(tmp_path: Path) -> Callable[..., StoredRun]:
     """Writes a run of records as they are given; what a record does not say is as in the plainest one."""
 
-    def write(*given: dict[str, Any], manifest: dict[str, Any] | None = None, **facts: Any) -> StoredRun:
+    def write(*given: dict[str, Any], manifest: dict[str, Any] | None = None, **metadata: Any) -> StoredRun:
         folder = tmp_path / "written"
         folder.mkdir()
         (folder / "manifest.json").write_text(
-            json.dumps({"format": 2, "cells": [], "facts": facts, **(manifest or {})})
+            json.dumps({"format": 2, "cells": [], "metadata": metadata, **(manifest or {})})
         )
         rows = [{**PLAIN, **row} for row in given]
         keyed = ({"key": trial_of(row).key, "status": "ok", **row} for row in rows)
@@ -169,5 +169,7 @@ def two_seeds(write_run: Callable[..., StoredRun]) -> StoredRun:
             values = np.linspace(0, 1, 24).reshape(2, 3, 4) + 10 * row["seed"] + row["trial"]
             truth = fieldbench.Field(values)
             observation = fieldbench.Observation(values, np.ones(values.shape, dtype=bool), truth.axes)
-            fields.save(stored.path / "fields", row["key"], fields.Reconstruction(truth, observation, values + 0.25))
+            reconstructions.save(
+                stored.path / "fields", row["key"], reconstructions.Reconstruction(truth, observation, values + 0.25)
+            )
     return stored

@@ -12,9 +12,9 @@ from scipy import stats
 from fieldbench.errors import RequestError
 from fieldbench.report.comparison import compare, fewest_for_ranks, holm
 from fieldbench.report.factors import SPECS
-from fieldbench.report.facts import Facts
+from fieldbench.report.metadata import RunMetadata
 
-FACTS = Facts(
+FACTS = RunMetadata(
     order=("a", "b", "c"), headline={"sea": "rmse", "map": "gain"}, units={"sea": "m/s"}, higher_is_better=("gain",)
 )
 

@@ -158,7 +158,7 @@ def test_without_matplotlib_the_tables_are_there_and_the_extra_is_named(
     for name in [name for name in sys.modules if name.startswith("fieldbench.report.figures")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr("fieldbench.report.page.content.find_spec", lambda name: None)
+    monkeypatch.setattr("fieldbench.report.page.parts.find_spec", lambda name: None)
     text = write_page(StoredRun(run_folder), tmp_path / "page.html").read_text()
     assert "fieldbench[plots]: pip install &#x27;.[plots]&#x27;" in text
     assert 'id="cells"' in text
@@ -272,7 +272,7 @@ def test_the_slice_browser_draws_what_is_chosen(opened: WebDriver, run_folder: P
         return [width, height, ...canvas.getContext('2d').getImageData(0, 0, width, height).data]"""
     width, height, *values = opened.execute_script(pixels, "observed")
     assert (width, height) == (6, 7)
-    shown = np.array(values).reshape(7, 6, 4)[..., 3] > 0  # hidden entries stay transparent
+    shown = np.array(values).reshape(7, 6, 4)[..., 3] > 0  # unobserved entries stay transparent
     stored = StoredRun(run_folder)
     row = next(row for row in stored.rows() if row["method"] == "fussy" and row["rate"] == 0.4 and row["trial"] == 0)
     np.testing.assert_array_equal(shown[::-1], stored.reconstruction(row).observation.mask[:, :, 1].T)

@@ -18,7 +18,7 @@ import pytest
 from scipy import stats
 
 from fieldbench.errors import RequestError
-from fieldbench.report.facts import Facts
+from fieldbench.report.metadata import RunMetadata
 from fieldbench.report.tables import Table, make_table
 
 TEXTS = ("method", "dataset", "sampler", "noise", "select", "status", "device", "machine", "session", "timed")
@@ -72,41 +72,41 @@ def places(table: Table) -> dict[str, int]:
     ],
 )
 def test_mean_and_spread(three: pd.DataFrame, spread: str, expected: float) -> None:
-    cell = only(make_table(three, Facts(), spread=spread), method="tap")
+    cell = only(make_table(three, RunMetadata(), spread=spread), method="tap")
     assert cell["mean"] == pytest.approx(np.mean(TAP))
     assert cell[spread] == pytest.approx(expected)
     assert cell["count"] == cell["planned"] == 4
 
 
 def test_one_trial_has_no_spread() -> None:
-    table = make_table(frame(*trials([0.5])), Facts())
+    table = make_table(frame(*trials([0.5])), RunMetadata())
     assert math.isnan(only(table)["std"])
     assert "±" not in str(table)
 
 
 def test_best_and_second_best(three: pd.DataFrame) -> None:
-    assert places(make_table(three, Facts())) == {"tap": 1, "tnn": 2, "nearest": 0}
+    assert places(make_table(three, RunMetadata())) == {"tap": 1, "tnn": 2, "nearest": 0}
 
 
 def test_more_is_better_where_the_metric_says_so(three: pd.DataFrame) -> None:
-    facts = Facts(higher_is_better=("rmse",))
-    assert places(make_table(three, facts)) == {"tap": 0, "tnn": 2, "nearest": 1}
+    metadata = RunMetadata(higher_is_better=("rmse",))
+    assert places(make_table(three, metadata)) == {"tap": 0, "tnn": 2, "nearest": 1}
 
 
 def test_equals_share_a_place() -> None:
     table = make_table(
-        frame(*trials([1.0], method="a"), *trials([1.0], method="b"), *trials([2.0], method="c")), Facts()
+        frame(*trials([1.0], method="a"), *trials([1.0], method="b"), *trials([2.0], method="c")), RunMetadata()
     )
     assert places(table) == {"a": 1, "b": 1, "c": 2}
 
 
 def test_a_method_alone_is_not_the_best() -> None:
-    assert places(make_table(frame(*trials([1.0, 2.0])), Facts())) == {"tap": 0}
+    assert places(make_table(frame(*trials([1.0, 2.0])), RunMetadata())) == {"tap": 0}
 
 
 def test_failed_trials_are_neither_averaged_in_nor_hidden(three: pd.DataFrame) -> None:
     lost = frame(*trials([0.1, 0.2], method="lucky"), *trials([math.nan] * 2, method="lucky", status="timeout"))
-    table = make_table(frame(*three.to_dict("records"), *lost.to_dict("records")), Facts())
+    table = make_table(frame(*three.to_dict("records"), *lost.to_dict("records")), RunMetadata())
     cell = only(table, method="lucky")
     assert (cell["mean"], cell["count"], cell["planned"], cell["failed"]) == (pytest.approx(0.15), 2, 4, 2)
     assert places(table) == {"tap": 1, "tnn": 2, "nearest": 0, "lucky": 0}, "an incomplete cell is not ranked"
@@ -115,7 +115,7 @@ def test_failed_trials_are_neither_averaged_in_nor_hidden(three: pd.DataFrame) -
 
 
 def test_trials_that_are_not_there_yet_are_counted(three: pd.DataFrame) -> None:
-    table = make_table(three, Facts(trials={0: 10}))
+    table = make_table(three, RunMetadata(trials={0: 10}))
     assert only(table, method="tap")["planned"] == 10
     assert "(4/10)" in str(table)
     assert "18 not there yet" in str(table)
@@ -126,7 +126,7 @@ def test_a_cell_of_failures_says_failed_and_one_that_does_not_apply_says_so(thre
         *trials([math.nan] * 4, method="broken", status="crashed"),
         *trials([math.nan] * 4, method="cubic", status="not-applicable"),
     )
-    text = str(make_table(frame(*three.to_dict("records"), *more.to_dict("records")), Facts()))
+    text = str(make_table(frame(*three.to_dict("records"), *more.to_dict("records")), RunMetadata()))
     assert re.search(r"^broken +failed$", text, re.MULTILINE)
     assert re.search(r"^cubic +n/a$", text, re.MULTILINE)
 
@@ -141,7 +141,7 @@ def test_every_trial_that_is_not_in_a_mean_is_accounted_for() -> None:
         *trials([math.nan] * 5, method="void"),
         *trials([math.nan] * 5, method="cubic", status="not-applicable"),
     )
-    table = make_table(made, Facts())
+    table = make_table(made, RunMetadata())
     counts = ("count", "unscored", "not_applicable", "failed", "planned")
     assert [only(table, method="tap")[name] for name in counts] == [1, 1, 1, 1, 5]
     assert [only(table, method="void")[name] for name in counts] == [0, 5, 0, 0, 5]
@@ -151,7 +151,7 @@ def test_every_trial_that_is_not_in_a_mean_is_accounted_for() -> None:
 
 def test_oracles_are_rows_of_their_own_marked_and_not_ranked(three: pd.DataFrame) -> None:
     oracle = frame(*trials([0.1, 0.1, 0.1, 0.1], select="oracle[every=10]"))
-    table = make_table(frame(*three.to_dict("records"), *oracle.to_dict("records")), Facts())
+    table = make_table(frame(*three.to_dict("records"), *oracle.to_dict("records")), RunMetadata())
     assert places(table) == {
         "tap, final": 1, "tap, oracle[every=10]": 0, "tnn, final": 2, "nearest, final": 0,
     }  # fmt: skip
@@ -162,14 +162,14 @@ def test_oracles_are_rows_of_their_own_marked_and_not_ranked(three: pd.DataFrame
 
 
 def test_oracles_among_themselves_are_ranked(three: pd.DataFrame) -> None:
-    table = make_table(frame(*({**row, "select": "oracle"} for row in three.to_dict("records"))), Facts())
+    table = make_table(frame(*({**row, "select": "oracle"} for row in three.to_dict("records"))), RunMetadata())
     assert places(table) == {"tap": 1, "tnn": 2, "nearest": 0}
     assert "tap †" in str(table)
     assert str(table).splitlines()[-1].endswith("not ranked beside others")
 
 
 def test_trained_methods_are_marked(three: pd.DataFrame) -> None:
-    text = str(make_table(three, Facts(trained=("tnn",))))
+    text = str(make_table(three, RunMetadata(trained=("tnn",))))
     assert "tnn ‡" in text
     assert "‡ trained" in text
     assert "tap ‡" not in text
@@ -181,8 +181,10 @@ def test_blocks_for_what_else_varies_and_each_dataset_its_metric() -> None:
         *trials([3.0, 4.0], noise="gaussian"),
         *({"dataset": "radiomap1", "sampler": "fibers", "slnre": 0.2, "trial": number} for number in range(2)),
     )
-    facts = Facts(headline={"ssf": "rmse", "radiomap1": "slnre"}, units={"ssf": "m/s"}, order=("ssf", "radiomap1"))
-    table = make_table(made, facts)
+    metadata = RunMetadata(
+        headline={"ssf": "rmse", "radiomap1": "slnre"}, units={"ssf": "m/s"}, order=("ssf", "radiomap1")
+    )
+    table = make_table(made, metadata)
     assert [block.title for block in table.blocks] == [
         "ssf, noise gaussian: rmse (m/s)",
         "ssf, noise none: rmse (m/s)",
@@ -200,17 +202,15 @@ def test_rows_and_columns_by_any_factor() -> None:
             for method in ("tap", "tnn")
         )
     )
-    table = make_table(made, Facts(order=("none", "gaussian")), rows=["noise"], columns=["rate"])
+    table = make_table(made, RunMetadata(order=("none", "gaussian")), rows=["noise"], columns=["rate"])
     assert [block.title for block in table.blocks] == ["ssf, method tap: rmse", "ssf, method tnn: rmse"]
     block = table.blocks[0]
     assert [head.text for head in block.rows] == ["none", "gaussian"]
     assert [head.text for head in block.columns] == ["10 %", "20 %"], "rates are in order"
     assert [[block.cells[i, j].value for j in (0, 1)] for i in (0, 1)] == [[0.1, 0.2], [1.1, 1.2]]
-    assert {cell.place for cell in block.cells.values()} == {0}, "noises are no rivals"
-    across = make_table(made, Facts(), rows=["rate"], columns=["method"])
-    assert {cell.place for block in across.blocks for cell in block.cells.values()} == {1}, (
-        "equal methods share a place"
-    )
+    assert {cell.rank for cell in block.cells.values()} == {0}, "noises are no rivals"
+    across = make_table(made, RunMetadata(), rows=["rate"], columns=["method"])
+    assert {cell.rank for block in across.blocks for cell in block.cells.values()} == {1}, "equal methods share a place"
 
 
 def test_parameters_are_factors() -> None:
@@ -219,9 +219,9 @@ def test_parameters_are_factors() -> None:
         *trials([0.5, 0.7], method="tap"),
         *trials([3.0, 3.0], method="nearest"),
     )
-    facts = Facts(parameters={"tap[epochs=500]": {"tap.epochs": "500"}, "tap": {"tap.epochs": "1000"}})
+    metadata = RunMetadata(parameters={"tap[epochs=500]": {"tap.epochs": "500"}, "tap": {"tap.epochs": "1000"}})
     for factor in ("epochs", "tap.epochs"):
-        table = make_table(made, facts, columns=[factor])
+        table = make_table(made, metadata, columns=[factor])
         (block,) = table.blocks
         assert [head.text for head in block.rows] == ["nearest", "tap"]
         assert [head.text for head in block.columns] == ["-", "500", "1000"], "numbers by size"
@@ -255,21 +255,21 @@ def test_a_name_that_may_mean_several_things_is_asked_for_in_full(
             for row in trials([float(score)] * 2, method=method, dataset=dataset)
         )
     )
-    facts = Facts(trials={0: 2}, parameters={"waves": {"waves.modes": "20"}})
+    metadata = RunMetadata(trials={0: 2}, parameters={"waves": {"waves.modes": "20"}})
     with pytest.raises(RequestError, match=f"factor '{bare}' may be any of {', '.join(full)}; give one"):
-        make_table(made, facts, columns=[bare])
+        make_table(made, metadata, columns=[bare])
     for factor in full:
-        table = make_table(made, facts, columns=[factor])
+        table = make_table(made, metadata, columns=[factor])
         assert sorted(cell["mean"] for cell in table.cells() if cell["count"]) == [float(n) for n in range(len(specs))]
         assert not any("(k/n)" in note for note in table.notes), "no cell holds two methods, and none half a one"
 
 
 def test_only_the_parameter_of_the_column_leaves_the_name() -> None:
     made = frame(*trials([1.0], method="dineof[modes=2]", dataset="waves[modes=4]"))
-    cell = only(make_table(made, Facts(), columns=["dineof.modes"]))
+    cell = only(make_table(made, RunMetadata(), columns=["dineof.modes"]))
     assert (cell["method"], cell["dineof.modes"], cell["dataset"]) == ("dineof", "2", "waves[modes=4]")
     made = frame(*({"method": f"flat+tv[weight={a}]+tv[weight={b}]", "rmse": a + b} for a in (1, 3) for b in (5, 9)))
-    table = make_table(made, Facts(), columns=["weight"])
+    table = make_table(made, RunMetadata(), columns=["weight"])
     assert {(cell["method"], cell["weight"]): cell["mean"] for cell in table.cells()} == {
         (f"flat+tv[weight={a}]+tv", str(b)): a + b for a in (1, 3) for b in (5, 9)
     }
@@ -278,36 +278,36 @@ def test_only_the_parameter_of_the_column_leaves_the_name() -> None:
 def test_taking_parameters_out_loses_neither_unit_nor_mark_nor_the_other_parameters_default() -> None:
     made = frame(*({"dataset": f"sea[depth={depth}]", "rmse": float(depth)} for depth in (1, 2)))
     units = {"sea[depth=1]": "K", "sea[depth=2]": "K"}
-    (block,) = make_table(made, Facts(units=units), columns=["depth"]).blocks
+    (block,) = make_table(made, RunMetadata(units=units), columns=["depth"]).blocks
     assert block.title == "sea: rmse (K)"
     learnt = [f"net[steps={steps},weights=w1]+tv" for steps in (1, 2)]
     made = frame(*({"method": text, "rmse": 1.0} for text in (*learnt, "nearest")))
-    (block,) = make_table(made, Facts(trained=tuple(learnt)), columns=["steps"]).blocks
+    (block,) = make_table(made, RunMetadata(trained=tuple(learnt)), columns=["steps"]).blocks
     assert [(row.text, row.trained) for row in block.rows] == [("nearest", False), ("net[weights=w1]+tv", True)]
     parameters = {f"tap[epochs={n}]": {"tap.epochs": str(n), "tap.window": "6"} for n in (1, 2)}
     made = frame(*({"method": text, "rmse": 1.0} for text in parameters))
-    table = make_table(made, Facts(parameters=parameters), columns=["epochs", "window"])
+    table = make_table(made, RunMetadata(parameters=parameters), columns=["epochs", "window"])
     assert [column.levels for column in table.blocks[0].columns] == [("1", "6"), ("2", "6")]
 
 
 def test_a_block_has_one_unit() -> None:
     made = frame(*({"dataset": name, "rmse": mean} for name, mean in (("heat", 1.0), ("ice", 2.0), ("air", 3.0))))
-    facts = Facts(units={"heat": "K", "ice": "m", "air": "K"}, order=("heat", "ice", "air"))
-    table = make_table(made, facts, columns=["dataset"])
+    metadata = RunMetadata(units={"heat": "K", "ice": "m", "air": "K"}, order=("heat", "ice", "air"))
+    table = make_table(made, metadata, columns=["dataset"])
     shown = {block.title: [column.text for column in block.columns] for block in table.blocks}
     assert shown == {"rmse (K)": ["heat", "air"], "rmse (m)": ["ice"]}
-    assert {cell["dataset"]: cell["unit"] for cell in table.cells()} == facts.units
+    assert {cell["dataset"]: cell["unit"] for cell in table.cells()} == metadata.units
 
 
 def test_parameters_of_datasets_are_factors_but_no_rivals() -> None:
     made = frame(*({"dataset": f"radiomap[eta={eta}]", "rmse": float(eta)} for eta in (12, 6, 9)))
-    (block,) = make_table(made, Facts(), rows=["eta"], columns=["method"]).blocks
+    (block,) = make_table(made, RunMetadata(), rows=["eta"], columns=["method"]).blocks
     assert [head.text for head in block.rows] == ["6", "9", "12"]
-    assert {cell.place for cell in block.cells.values()} == {0}
+    assert {cell.rank for cell in block.cells.values()} == {0}
 
 
 def test_other_metrics_and_measures(three: pd.DataFrame) -> None:
-    table = make_table(three, Facts(), metric="seconds")
+    table = make_table(three, RunMetadata(), metric="seconds")
     assert only(table, method="tnn")["median"] == 1.0
     assert only(table, method="tnn")["unit"] == "s"
 
@@ -323,20 +323,20 @@ def test_other_metrics_and_measures(three: pd.DataFrame) -> None:
 )
 def test_three_figures_of_the_smallest_mean(means: list[float], expected: list[str]) -> None:
     made = frame(*({"rmse": mean, "method": f"m{index}"} for index, mean in enumerate(means)))
-    text = make_table(made, Facts()).to("text")
+    text = make_table(made, RunMetadata()).to("text")
     assert [line.split()[1] for line in text.splitlines()[3:5]] == expected
 
 
 def test_text_in_a_terminal_is_bold_and_underlined(three: pd.DataFrame) -> None:
-    text = make_table(three, Facts()).to("text", styled=True)
+    text = make_table(three, RunMetadata()).to("text", styled=True)
     assert "\x1b[1m0.550\x1b[22m" in text
     assert "\x1b[4m0.838\x1b[24m" in text
     plain = re.sub(r"\x1b\[\d+m", "", text)
-    assert plain == make_table(three, Facts()).to("text"), "styles do not move columns"
+    assert plain == make_table(three, RunMetadata()).to("text"), "styles do not move columns"
 
 
 def test_csv_is_read_back_by_a_csv_reader(three: pd.DataFrame) -> None:
-    read = list(csv.DictReader(io.StringIO(make_table(three, Facts()).to("csv"))))
+    read = list(csv.DictReader(io.StringIO(make_table(three, RunMetadata()).to("csv"))))
     means = {row["method"]: float(row["mean"]) for row in read}
     assert means == pytest.approx({"tap": np.mean(TAP), "tnn": np.mean(TNN), "nearest": np.mean(NEAREST)}, rel=1e-12)
 
@@ -345,7 +345,7 @@ def test_markdown_is_read_back_by_a_markdown_parser() -> None:
     from markdown_it import MarkdownIt
 
     made = frame(*trials(TAP), *trials(TNN, method="tnn[a_b=1]"), *trials(NEAREST, method="nearest"))
-    page = MarkdownIt("commonmark").enable("table").render(make_table(made, Facts()).to("markdown"))
+    page = MarkdownIt("commonmark").enable("table").render(make_table(made, RunMetadata()).to("markdown"))
     assert page.count("<tr>") == 4
     assert "<strong>0.550</strong>" in page
     assert '<td style="text-align:left">tnn[a_b=1]</td>' in page
@@ -377,7 +377,7 @@ class Cells(html.parser.HTMLParser):
 
 
 def test_html_is_read_back_by_an_html_parser(three: pd.DataFrame) -> None:
-    page = make_table(three, Facts(units={"ssf": "<m/s>"})).to("html")
+    page = make_table(three, RunMetadata(units={"ssf": "<m/s>"})).to("html")
     parser = Cells()
     parser.feed(page)
     assert parser.open == []
@@ -393,7 +393,9 @@ def latex(table: Table) -> str:
 
 def test_latex_has_the_parts_of_booktabs(three: pd.DataFrame) -> None:
     oracle = frame(*trials([0.1] * 4, method="tap[a_b=50]", select="oracle"))
-    text = latex(make_table(frame(*three.to_dict("records"), *oracle.to_dict("records")), Facts(trained=("tnn",))))
+    text = latex(
+        make_table(frame(*three.to_dict("records"), *oracle.to_dict("records")), RunMetadata(trained=("tnn",)))
+    )
     for part in (r"\toprule", r"\midrule", r"\bottomrule", r"\textbf{0.550}", r"\underline{0.838}", r"10 \%"):
         assert part in text
     assert r"tap{[}a\_b=50{]}, oracle $\dagger$" in text
@@ -406,7 +408,7 @@ def test_latex_has_the_parts_of_booktabs(three: pd.DataFrame) -> None:
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no TeX is installed")
 def test_latex_compiles(three: pd.DataFrame, tmp_path: Path) -> None:
-    (tmp_path / "table.tex").write_text(latex(make_table(three, Facts(trials={0: 5}, trained=("tnn",)))))
+    (tmp_path / "table.tex").write_text(latex(make_table(three, RunMetadata(trials={0: 5}, trained=("tnn",)))))
     (tmp_path / "paper.tex").write_text(
         r"\documentclass{article}\usepackage{booktabs}\begin{document}"
         r"\begin{table}\centering\input{table}\caption{A table}\end{table}\end{document}"
@@ -417,8 +419,8 @@ def test_latex_compiles(three: pd.DataFrame, tmp_path: Path) -> None:
 
 
 def test_a_factor_named_twice_counts_once(three: pd.DataFrame) -> None:
-    twice = make_table(three, Facts(), rows=["method", "method"], columns=["rate", "rate"])
-    assert twice.to("csv") == make_table(three, Facts(), rows=["method"], columns=["rate"]).to("csv")
+    twice = make_table(three, RunMetadata(), rows=["method", "method"], columns=["rate", "rate"])
+    assert twice.to("csv") == make_table(three, RunMetadata(), rows=["method"], columns=["rate"]).to("csv")
 
 
 @pytest.mark.parametrize(
@@ -432,9 +434,9 @@ def test_a_factor_named_twice_counts_once(three: pd.DataFrame) -> None:
 )
 def test_a_wrong_request_names_what_would_be_right(three: pd.DataFrame, arguments: dict[str, Any], words: str) -> None:
     with pytest.raises(RequestError, match=re.escape(words)):
-        make_table(three, Facts(), **arguments)
+        make_table(three, RunMetadata(), **arguments)
 
 
 def test_no_records_make_no_table(three: pd.DataFrame) -> None:
     with pytest.raises(RequestError, match="no records"):
-        make_table(three.iloc[:0], Facts())
+        make_table(three.iloc[:0], RunMetadata())

@@ -58,7 +58,7 @@ def write(tmp_path: Path) -> Callable[..., StoredRun]:
 
 
 def seconds(run: StoredRun, **arrangement: Any) -> Table:
-    return make_table(run.frame, run.facts, metric="seconds", **arrangement)
+    return make_table(run.frame, run.metadata, metric="seconds", **arrangement)
 
 
 def cell(table: Table, method: str) -> dict[str, Any]:
@@ -89,7 +89,7 @@ def test_the_frame_says_where_and_how_seconds_were_taken(write: Callable[..., St
 def test_what_is_said_of_seconds_is_no_metric(write: Callable[..., StoredRun], column: str) -> None:
     run = write(took("tap", [1.0], ALONE))
     with pytest.raises(RequestError, match=f"unknown metric '{column}'"):
-        make_table(run.frame, run.facts, metric=column)
+        make_table(run.frame, run.metadata, metric=column)
 
 
 def test_the_start_up_of_a_process_is_not_in_a_method_s_seconds(write: Callable[..., StoredRun]) -> None:
@@ -186,7 +186,7 @@ def test_a_spread_of_means_is_refused_for_medians(write: Callable[..., StoredRun
 
 def test_other_metrics_are_means_of_all_trials_without_marks(write: Callable[..., StoredRun]) -> None:
     run = write(took("tap", [4.0, 1.0, 1.0, 1.0], [FIRST, SHARED, {**SHARED, "machine": "m2"}, OLD]))
-    table = make_table(run.frame, run.facts)
+    table = make_table(run.frame, run.metadata)
     assert (cell(table, "tap")["mean"], cell(table, "tap")["count"]) == (2.5, 4)
     assert not re.search("[§¶*]", str(table))
 

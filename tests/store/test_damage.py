@@ -191,7 +191,7 @@ def test_what_a_newer_version_adds_is_no_damage(tmp_path: Path) -> None:
         b"", b"{", b"null", b"[]", b"{}", b"\xff", b'"run"', b'{"format": 2}', b'{"format": "two", "cells": []}',
         b'{"format": 2, "cells": {}}', b'{"format": 2, "cells": [1]}', b'{"format": 2, "cells": [{"method": "tap"}]}',
         b'{"format": 2, "cells": [], "sessions": "none"}', b'{"format": 2, "cells": [], "sessions": [3]}',
-        b'{"format": 2, "cells": [], "sessions": [{"started": 5}]}', b'{"format": 2, "cells": [], "facts": []}',
+        b'{"format": 2, "cells": [], "sessions": [{"started": 5}]}', b'{"format": 2, "cells": [], "metadata": []}',
         b'{"format": 1, "plans": [{"identity": "i"}]}', b'{"format": 1, "plans": [{"request": {}, "cells": [[1]]}]}',
         b'{"format": 1, "plans": "none"}', b'{"format": 2, "cells": [], "sessions": [{"slots": {"cpu": "many"}}]}',
         json.dumps({**MANIFEST, "cells": [{**MANIFEST["cells"][0], "rate": 7}]}).encode(),
@@ -213,10 +213,10 @@ def test_a_damaged_manifest_is_one_line_with_a_way_out(tmp_path: Path, content: 
     assert (run_status(folder).done, run_status(folder).planned) == (len(ROWS), len(ROWS))
 
 
-@pytest.mark.parametrize("facts", [{"units": 3}, {"order": 5}, {"headline": []}, {"parameters": {"tap": 1}}])
-def test_facts_that_are_none_are_one_line(tmp_path: Path, facts: dict[str, Any]) -> None:
-    folder = written(tmp_path / "run", LINES, {**MANIFEST, "facts": facts})
-    with pytest.raises(RequestError, match=r"facts in manifest\.json are damaged") as raised:
+@pytest.mark.parametrize("metadata", [{"units": 3}, {"order": 5}, {"headline": []}, {"parameters": {"tap": 1}}])
+def test_facts_that_are_none_are_one_line(tmp_path: Path, metadata: dict[str, Any]) -> None:
+    folder = written(tmp_path / "run", LINES, {**MANIFEST, "metadata": metadata})
+    with pytest.raises(RequestError, match=r"metadata in manifest\.json are damaged") as raised:
         Results(folder)
     assert "\n" not in str(raised.value)
 
@@ -259,7 +259,7 @@ def test_a_run_of_version_1_is_read(tmp_path: Path, caplog: pytest.LogCaptureFix
         for trials in (2, 3)
     ]
     sessions = [{"host": "old", "slots": {"cpu": 2}, "started": "2026-11-01T10:00:00+0000", "ended": None}]
-    folder = written(tmp_path / "run", lines, {"format": 1, "plans": plans, "facts": {}, "sessions": sessions})
+    folder = written(tmp_path / "run", lines, {"format": 1, "plans": plans, "metadata": {}, "sessions": sessions})
     with caplog.at_level(logging.WARNING):
         assert everywhere(folder) == [{row["key"] for row in ROWS}] * 3
     assert caplog.messages == []

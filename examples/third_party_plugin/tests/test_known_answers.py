@@ -1,4 +1,4 @@
-"""Tensors whose rank, noise and hidden entries are known."""
+"""Tensors whose rank, noise and unobserved entries are known."""
 
 import numpy as np
 import pytest

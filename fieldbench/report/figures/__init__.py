@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldbench.errors import RequestError, how_to_install, nearest
-from fieldbench.names import unused
+from fieldbench.files.gridded import unused
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from fieldbench.report.stored import Setting, StoredRun
+    from fieldbench.report.stored import Panel, StoredRun
 
 FORMATS = ("png", "pdf", "svg")
 
@@ -107,7 +107,7 @@ def save(figure: Figure, path: str | Path) -> Path:
 
 
 def of_settings(
-    kind: str, run: StoredRun, view: View, drawn: Callable[[Setting], Figure | None], nothing: str
+    kind: str, run: StoredRun, view: View, drawn: Callable[[Panel], Figure | None], nothing: str
 ) -> dict[str, Figure]:
     """A figure for each setting that has something to show, by file name, as far as the view goes.
 

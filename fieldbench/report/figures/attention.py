@@ -15,7 +15,7 @@ from fieldbench.field import FloatArray, Observation
 from fieldbench.records import trial_of
 from fieldbench.report.figures import View, of_settings
 from fieldbench.report.figures.style import Look, grid, looks, wrapped
-from fieldbench.report.stored import Setting, StoredRun
+from fieldbench.report.stored import Panel, StoredRun
 from fieldbench.store.secret import secrets_of
 
 
@@ -42,7 +42,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     if not able:
         raise RequestError("no method of this run has an attention map")
 
-    def drawn(setting: Setting) -> Figure | None:
+    def drawn(setting: Panel) -> Figure | None:
         title, rows = run.draw(setting, view.trial)
         shown = {text: _map(run, rows[text]) for text in able if text in rows}
         return _figure(title, shown, styles) if shown else None

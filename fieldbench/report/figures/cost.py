@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from fieldbench.report.figures import View, of_settings
 from fieldbench.report.figures.style import COLUMN, Look, error_axis, log_axis, looks, not_finite, wrapped
 from fieldbench.report.statistics import front
-from fieldbench.report.stored import Setting, StoredRun
+from fieldbench.report.stored import Panel, StoredRun
 from fieldbench.report.times import SECONDS, caution, counted, left_out
 
 
@@ -27,7 +27,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     return of_settings("cost", run, view, lambda setting: _figure(run, setting, styles), nothing)
 
 
-def _figure(run: StoredRun, setting: Setting, styles: dict[str, Look]) -> Figure | None:
+def _figure(run: StoredRun, setting: Panel, styles: dict[str, Look]) -> Figure | None:
     part = run.part(setting).dropna(subset=["score", SECONDS])
     if part.empty:
         return None
@@ -45,7 +45,7 @@ def _figure(run: StoredRun, setting: Setting, styles: dict[str, Look]) -> Figure
             centres[method] = (float(seconds.median()), float(scores.mean()))
             ax.plot(*centres[method], look.marker, color=look.colour, markersize=6.5, mec="white", mew=0.6, zorder=3)
         ax.plot([], [], look.marker, color=look.colour, markersize=5, label=look.name)
-    sign = 1 if run.facts.lower_is_better(setting.metric) else -1
+    sign = 1 if run.metadata.lower_is_better(setting.metric) else -1
     best = front({name: (time, sign * score) for name, (time, score) in centres.items()})
     ax.plot(*np.array([centres[name] for name in best]).T, color="#999999", linewidth=0.8, zorder=2, label="front")
     log_axis(ax, "x")

@@ -11,7 +11,7 @@ from fieldbench.records import OK
 from fieldbench.report.figures import View, of_settings
 from fieldbench.report.figures.style import PAGE, Look, error_axis, legend, looks, mean_band, not_finite, wrapped
 from fieldbench.report.numbers import is_number
-from fieldbench.report.stored import Setting, StoredRun
+from fieldbench.report.stored import Panel, StoredRun
 
 
 def draw(run: StoredRun, view: View) -> dict[str, Figure]:
@@ -25,7 +25,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     styles = looks(run.methods)
     curves = _curves(run)
 
-    def drawn(setting: Setting) -> Figure | None:
+    def drawn(setting: Panel) -> Figure | None:
         here = {method: curves[setting.title, method] for method in styles if (setting.title, method) in curves}
         return _figure(run, setting, here, styles) if here else None
 
@@ -47,9 +47,7 @@ def _curves(run: StoredRun) -> dict[tuple[str, str], list[dict[str, Any]]]:
     return found
 
 
-def _figure(
-    run: StoredRun, setting: Setting, curves: dict[str, list[dict[str, Any]]], styles: dict[str, Look]
-) -> Figure:
+def _figure(run: StoredRun, setting: Panel, curves: dict[str, list[dict[str, Any]]], styles: dict[str, Look]) -> Figure:
     sparse = {name: told for name, listed in curves.items() if all(told := [_sparsity(curve) for curve in listed])}
     figure = Figure(figsize=(PAGE if sparse else 0.6 * PAGE, 2.6), layout="constrained")
     axes = list(figure.subplots(1, 2 if sparse else 1, squeeze=False).flat)

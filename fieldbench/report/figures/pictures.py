@@ -48,7 +48,7 @@ def scale_of(field: Field) -> Scale:
     else:
         label = f"{quantity} ({field.unit})" if field.unit else quantity
         shown = Scale(matplotlib.colormaps["viridis"], 0, 1, label, False, 0.0)
-    values = shown.shown(field.values[field.existing])
+    values = shown.shown(field.values[field.valid])
     low, high = float(values.min()), float(values.max())
     if low == high:
         low, high = low - 0.5, high + 0.5
@@ -87,7 +87,7 @@ def cut_axis(field: Field, named: str | None) -> int:
     raise RequestError(f"the field has no axis {named!r}{nearest(named, names)}")
 
 
-def cut_places(size: int, wanted: tuple[int, ...]) -> list[int]:
+def cut_positions(size: int, wanted: tuple[int, ...]) -> list[int]:
     """Indices of the slices: those wanted, or three spread over the axis.
 
     Raises:

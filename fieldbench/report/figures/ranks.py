@@ -23,7 +23,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     _need("scikit_posthocs", "ranks")
     import scikit_posthocs
 
-    comparison = compare(run.frame, run.facts)
+    comparison = compare(run.frame, run.metadata)
     ranks = comparison.ranks()
     if len(ranks.methods) < 3 or ranks.settings < 2:
         raise RequestError(

@@ -12,7 +12,7 @@ from fieldbench.errors import RequestError
 from fieldbench.report.figures import View, file_name
 from fieldbench.report.figures.style import Look, error_axis, grid, legend, looks, mean_band, not_finite, wrapped
 from fieldbench.report.settings import ORDINARY
-from fieldbench.report.stored import Setting, StoredRun
+from fieldbench.report.stored import Panel, StoredRun
 
 
 def draw(run: StoredRun, view: View) -> dict[str, Figure]:
@@ -25,7 +25,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     styles = looks(run.methods)
     figures: dict[str, Figure] = {}
     for dataset, settings in groupby(run.settings, key=lambda setting: str(setting.levels["dataset"])):
-        panels: dict[tuple[str, ...], list[Setting]] = {}
+        panels: dict[tuple[str, ...], list[Panel]] = {}
         for setting in settings:
             panels.setdefault(_but_rate(setting), []).append(setting)
         several = {key: listed for key, listed in panels.items() if len(listed) > 1}
@@ -44,7 +44,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     return figures
 
 
-def _but_rate(setting: Setting) -> tuple[str, ...]:
+def _but_rate(setting: Panel) -> tuple[str, ...]:
     return tuple(
         str(setting.levels[factor])
         for factor in ("sampler", "noise", "select")
@@ -52,7 +52,7 @@ def _but_rate(setting: Setting) -> tuple[str, ...]:
     )
 
 
-def _panel(ax: Axes, run: StoredRun, settings: list[Setting], styles: dict[str, Look]) -> None:
+def _panel(ax: Axes, run: StoredRun, settings: list[Panel], styles: dict[str, Look]) -> None:
     parts = [(float(setting.levels["rate"]), run.part(setting)) for setting in settings]
     shown: list[float] = []
     for method, look in styles.items():

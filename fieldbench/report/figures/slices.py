@@ -9,12 +9,12 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from fieldbench.fields import Reconstruction
+from fieldbench.reconstructions import Reconstruction
 from fieldbench.report.figures import View, of_settings
 from fieldbench.report.figures.pictures import (
     axis_label,
     cut_axis,
-    cut_places,
+    cut_positions,
     error_colours,
     extent,
     plane,
@@ -22,7 +22,7 @@ from fieldbench.report.figures.pictures import (
     scale_of,
 )
 from fieldbench.report.figures.style import looks, wrapped
-from fieldbench.report.stored import Setting, StoredRun
+from fieldbench.report.stored import Panel, StoredRun
 
 #: Share of the errors that the error scale covers, so that one bad entry does not make all others pale.
 COVERED = 0.995
@@ -37,7 +37,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     """
     styles = looks(run.methods)
 
-    def drawn(setting: Setting) -> Figure | None:
+    def drawn(setting: Panel) -> Figure | None:
         title, rows = run.draw(setting, view.trial)
         shown = {method: run.reconstruction(rows[method]) for method in styles if method in rows}
         names = {method: styles[method].name for method in shown}
@@ -47,7 +47,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
 
 
 def _figure(
-    setting: Setting,
+    setting: Panel,
     title: str,
     shown: dict[str, Reconstruction],
     rows: dict[str, Any],
@@ -57,30 +57,30 @@ def _figure(
     first = next(iter(shown.values()))
     truth = first.truth
     axis = cut_axis(truth, view.axis)
-    places = [0] if len(truth.shape) == 2 else cut_places(truth.shape[axis], view.at)
+    positions = [0] if len(truth.shape) == 2 else cut_positions(truth.shape[axis], view.at)
     across, up = plane_axes(truth, axis)
     scale = scale_of(truth)
     errors = {method: scale.shown(item.estimate) - scale.shown(truth.values) for method, item in shown.items()}
-    existing = truth.existing
-    largest = error_range([error[existing] for error in errors.values()])
+    valid = truth.valid
+    largest = error_range([error[valid] for error in errors.values()])
 
     aspect = _aspect(truth, across, up)
     columns = 2 + len(shown)
     width = min(1.45, 10.0 / columns)
     height = width * min(max(aspect, 0.5), 1.6)
-    size = (columns * width + 1.1, 2 * len(places) * (height + 0.12) + 0.75)
+    size = (columns * width + 1.1, 2 * len(positions) * (height + 0.12) + 0.75)
     figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots(2 * len(places), columns, squeeze=False)
+    axes = figure.subplots(2 * len(positions), columns, squeeze=False)
     box, downward = extent(across, up), "depth" in up.name
-    for number, index in enumerate(places):
+    for number, index in enumerate(positions):
         above, below = axes[2 * number], axes[2 * number + 1]
         fields = [truth.values, first.observation.values, *(item.estimate for item in shown.values())]
         for ax, values in zip(above, fields, strict=True):
-            hidden = np.isnan(values) | ~existing
-            picture = np.where(plane(hidden, axis, index), np.nan, scale.shown(plane(values, axis, index)))
+            unobserved = np.isnan(values) | ~valid
+            picture = np.where(plane(unobserved, axis, index), np.nan, scale.shown(plane(values, axis, index)))
             fieldlike = _picture(ax, picture, box, scale.colours, scale.low, scale.high, downward)
         for ax, error in zip(below[2:], errors.values(), strict=True):
-            picture = plane(np.where(existing, error, np.nan), axis, index)
+            picture = plane(np.where(valid, error, np.nan), axis, index)
             errorlike = _picture(ax, picture, box, error_colours(), -largest, largest, downward)
         for ax in below[:2]:
             ax.remove()

@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 
 from fieldbench.report.figures import View, of_settings
 from fieldbench.report.figures.style import COLUMN, Look, error_axis, looks, not_finite, wrapped
-from fieldbench.report.stored import Setting, StoredRun
+from fieldbench.report.stored import Panel, StoredRun
 
 
 def draw(run: StoredRun, view: View) -> dict[str, Figure]:
@@ -23,7 +23,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     )
 
 
-def _figure(run: StoredRun, setting: Setting, styles: dict[str, Look]) -> Figure | None:
+def _figure(run: StoredRun, setting: Panel, styles: dict[str, Look]) -> Figure | None:
     part = run.part(setting)
     if part["score"].notna().sum() == 0:
         return None
@@ -32,19 +32,19 @@ def _figure(run: StoredRun, setting: Setting, styles: dict[str, Look]) -> Figure
     figure = Figure(figsize=(max(COLUMN, 0.75 * len(present) + 0.8), 2.6), layout="constrained")
     ax = figure.subplots()
     scores = np.array([[row.get(method, np.nan) for method in present] for _, row in table.iterrows()])
-    places = np.arange(len(present))
+    positions = np.arange(len(present))
     for line in scores:
-        ax.plot(places, line, color="#bbbbbb", linewidth=0.5, zorder=1)
+        ax.plot(positions, line, color="#bbbbbb", linewidth=0.5, zorder=1)
     names = []
-    for place, method in enumerate(present):
-        look, values = styles[method], scores[:, place]
+    for position, method in enumerate(present):
+        look, values = styles[method], scores[:, position]
         good = values[np.isfinite(values)]
-        ax.plot(np.full(len(values), place), values, look.marker, color=look.colour, alpha=0.75, mew=0, zorder=2)
+        ax.plot(np.full(len(values), position), values, look.marker, color=look.colour, alpha=0.75, mew=0, zorder=2)
         if len(good) and not np.isinf(values).any():
-            ax.hlines(good.mean(), place - 0.25, place + 0.25, color=look.colour, linewidth=1.8, zorder=3)
+            ax.hlines(good.mean(), position - 0.25, position + 0.25, color=look.colour, linewidth=1.8, zorder=3)
         lost = int((part["method"] == method).sum() - (~np.isnan(values)).sum())
         names.append(f"{_breakable(look.name)}\n({lost} without score)" if lost else _breakable(look.name))
-    ax.set_xticks(places, names)
+    ax.set_xticks(positions, names)
     ax.set_xlim(-0.5, len(present) - 0.5)
     error_axis(ax, list(scores[np.isfinite(scores)]))
     ax.set_ylabel(setting.measure)

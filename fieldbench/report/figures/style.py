@@ -99,9 +99,9 @@ def legend(figure: Figure, panels: Sequence[Axes]) -> None:
 
 
 def mean_band(
-    axes: Axes, places: Sequence[float], samples: Sequence[ArrayLike], look: Look, marker: str = ""
+    axes: Axes, positions: Sequence[float], samples: Sequence[ArrayLike], look: Look, marker: str = ""
 ) -> list[float]:
-    """A line through the means of samples, one a place, with their 95 % intervals (Student's t) as a band.
+    """A line through the means of samples, one a position, with their 95 % intervals (Student's t) as a band.
 
     A sample with a value that is not finite has no mean to be shown and leaves a gap. Where no value is
     negative, as with an error, the band ends at zero.
@@ -115,8 +115,8 @@ def mean_band(
     signed = any((vector < 0).any() for vector in vectors)
     if not signed:
         lows = np.maximum(lows, 0)
-    axes.plot(places, means, color=look.colour, marker=marker, label=look.name)
-    axes.fill_between(places, lows, highs, color=look.colour, alpha=0.18, linewidth=0)
+    axes.plot(positions, means, color=look.colour, marker=marker, label=look.name)
+    axes.fill_between(positions, lows, highs, color=look.colour, alpha=0.18, linewidth=0)
     return [float(value) for value in (*means, *(lows if signed else ())) if math.isfinite(value)]
 
 

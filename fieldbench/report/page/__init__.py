@@ -1,6 +1,6 @@
 """A run as one HTML file that opens anywhere: no network, no other file, nothing to install.
 
-The parts are made by :mod:`content` (tables, failures, provenance), :mod:`drawings` (figures) and
+The parts are made by :mod:`parts` (tables, failures, provenance), :mod:`drawings` (figures) and
 :mod:`browser` (the fields behind the slice browser); ``template.html``, ``style.css`` and ``script.js`` hold
 what is the same in every page.
 """
@@ -13,8 +13,8 @@ from pathlib import Path
 from string import Template
 
 from fieldbench.report.page.browser import Album, make_album
-from fieldbench.report.page.content import sections
 from fieldbench.report.page.drawings import Drawing, drawings
+from fieldbench.report.page.parts import sections
 from fieldbench.report.stored import StoredRun
 
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench import fields
-from fieldbench.fields import Reconstruction
+from fieldbench import reconstructions
+from fieldbench.reconstructions import Reconstruction
 from fieldbench.records import OK
-from fieldbench.report.stored import Setting, StoredRun
+from fieldbench.report.stored import Panel, StoredRun
 
 #: The album stops growing at this size in bytes: a page is to fit into a mail.
 LARGEST = 8_000_000
@@ -67,7 +67,7 @@ def make_album(run: StoredRun, *, recompute: bool = False) -> Album:
         begun.add(setting.title)
         shown: dict[str, Reconstruction] = {}
         for row in rows:
-            kept = fields.find(run.path, row["key"])
+            kept = reconstructions.find(run.path, row["key"])
             if kept is None and recompute and first:
                 kept = run.reconstruction(row)
             if kept is not None:
@@ -86,7 +86,7 @@ def make_album(run: StoredRun, *, recompute: bool = False) -> Album:
     return album
 
 
-def _draws(run: StoredRun) -> Iterator[tuple[Setting, str, list[dict[str, Any]]]]:
+def _draws(run: StoredRun) -> Iterator[tuple[Panel, str, list[dict[str, Any]]]]:
     """Rows that ended well, by setting and draw, whose name comes with them: first trials of all settings first."""
     groups: dict[tuple[int, int, int], list[dict[str, Any]]] = {}
     for row in run.rows():
@@ -99,21 +99,21 @@ def _draws(run: StoredRun) -> Iterator[tuple[Setting, str, list[dict[str, Any]]]
 
 
 def _entry(
-    run: StoredRun, setting: Setting, draw: str, shown: dict[str, Reconstruction], rows: dict[str, Any]
+    run: StoredRun, setting: Panel, draw: str, shown: dict[str, Reconstruction], rows: dict[str, Any]
 ) -> dict[str, Any]:
     from fieldbench.report.figures.pictures import scale_of
     from fieldbench.report.figures.slices import error_range
     from fieldbench.report.figures.style import short_names
 
     first = next(iter(shown.values()))
-    truth, existing = first.truth, first.truth.existing
+    truth, valid = first.truth, first.truth.valid
     scale = scale_of(truth)
     errors = {name: scale.shown(item.estimate) - scale.shown(truth.values) for name, item in shown.items()}
-    largest = error_range([error[existing] for error in errors.values()])
+    largest = error_range([error[valid] for error in errors.values()])
     names = short_names(run.methods)
 
     def packed(values: NDArray[Any]) -> str:
-        return _packed(np.where(existing, scale.shown(values), np.nan), scale.low, scale.high)
+        return _packed(np.where(valid, scale.shown(values), np.nan), scale.low, scale.high)
 
     return {
         "setting": setting.title,
@@ -141,14 +141,14 @@ def _entry(
                 "name": names[name],
                 "score": _score(setting, rows[name]),
                 "values": packed(item.estimate),
-                "error": _packed(np.where(existing, errors[name], np.nan), -largest, largest),
+                "error": _packed(np.where(valid, errors[name], np.nan), -largest, largest),
             }
             for name, item in shown.items()
         ],
     }
 
 
-def _score(setting: Setting, row: dict[str, Any]) -> str:
+def _score(setting: Panel, row: dict[str, Any]) -> str:
     score = row["metrics"].get(setting.metric)
     return "" if score is None else f"{setting.metric.upper()} {score:.4g} {setting.unit}".strip()
 

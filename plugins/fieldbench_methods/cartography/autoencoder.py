@@ -46,7 +46,7 @@ class Autoencoder(nn.Module):
 
         Args:
             mask: boolean, (fields, 51, 51), True = observed.
-            values: (fields, 51, 51), finite at observed pixels; hidden ones are not looked at.
+            values: (fields, 51, 51), finite at observed pixels; unobserved ones are not looked at.
         """
         seen = torch.where(mask, values, torch.zeros((), dtype=values.dtype, device=values.device))
         latent: Tensor = self.encoder(torch.stack([mask.to(values.dtype), seen], dim=1))

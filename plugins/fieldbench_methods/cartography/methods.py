@@ -9,11 +9,7 @@ import numpy as np
 from pydantic import PositiveInt
 
 import fieldbench
-from fieldbench import parameter
-from fieldbench.datafile import DataPath, located
-from fieldbench.field import FloatArray
-from fieldbench.sensing import is_fiber_mask
-from fieldbench.spec import Value
+from fieldbench import DataPath, FloatArray, Value, is_fiber_mask, located, parameter
 from fieldbench_methods.cartography.prior import LossFieldPrior
 
 if TYPE_CHECKING:
@@ -69,7 +65,7 @@ class Nasdac(fieldbench.Method):
             return f"the prior of {self.name} is for 51x51 positions; this field has {found}"
         if not is_fiber_mask(observation.mask):
             return f"{self.name} needs sensors that measure every frequency bin; use the sampler fibers"
-        if self.emitters is None and "emitters" not in observation.known:
+        if self.emitters is None and "emitters" not in observation.metadata:
             return f"{self.name} needs the number of emitters, which this dataset does not give; set emitters=estimate"
         return None
 
@@ -102,7 +98,7 @@ class Nasdac(fieldbench.Method):
         if self.emitters == "estimate":
             emitters = count_emitters(power)
         else:
-            emitters = int(observation.known["emitters"]) if self.emitters is None else self.emitters
+            emitters = int(observation.metadata["emitters"]) if self.emitters is None else self.emitters
         return Separated.of(sensors, power, emitters)
 
 

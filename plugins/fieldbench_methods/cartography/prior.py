@@ -7,8 +7,7 @@ from typing import Self
 
 from pydantic import model_validator
 
-from fieldbench import parameter
-from fieldbench.method import PriorTraining, Progress
+from fieldbench import PriorTraining, TrainingProgress, parameter
 
 _SOURCE = "Shrestha, Fu, Hong, IEEE TSP 70, 2022"
 
@@ -52,7 +51,7 @@ class LossFieldPrior(PriorTraining):
             raise ValueError(f"observed must end at 1 at most, not {self.observed[1]:g}")
         return self
 
-    def run(self, out: Path, *, seed: int, device: str, progress: Progress, resume: bool) -> None:
+    def run(self, out: Path, *, seed: int, device: str, progress: TrainingProgress, resume: bool) -> None:
         from fieldbench_methods.cartography.training import train
 
         train(self, out, seed=seed, device=device, progress=progress, resume=resume)

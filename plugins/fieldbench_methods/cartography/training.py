@@ -18,13 +18,13 @@ import torch
 from torch import Tensor
 
 import fieldbench
-from fieldbench.paths import expanded
+from fieldbench import expanded
 from fieldbench_methods.cartography import weight_files
 from fieldbench_methods.cartography.autoencoder import Autoencoder, initialised
 from fieldbench_methods.cartography.loss_fields import Fields, Population, Range, generator
 
 if TYPE_CHECKING:
-    from fieldbench.method import Progress
+    from fieldbench import TrainingProgress
     from fieldbench_methods.cartography.prior import LossFieldPrior
 
 #: A pool, drawn at once, has at least so many fields and serves at least so many steps, which spreads the fields
@@ -49,7 +49,7 @@ class History:
         step: steps done.
         seconds: wall-clock seconds spent on them, all sittings together.
         losses: (step, mean training loss since the last entry, validation loss), for each validation.
-        schedules: (first step, steps, decay), whenever a sitting was begun with another end in view.
+        schedules: (first step, steps, decay), whenever a session was begun with another end in view.
     """
 
     step: int = 0
@@ -62,14 +62,14 @@ class History:
         return self.step == step and bool(self.losses) and self.losses[-1][0] == step
 
     def begin(self, settings: LossFieldPrior) -> None:
-        """Note the schedule of a sitting that begins."""
+        """Note the schedule of a session that begins."""
         schedule = (settings.steps, settings.decay)
         if not self.schedules or tuple(self.schedules[-1][1:]) != schedule:
             self.schedules.append((self.step, *schedule))
 
 
 @dataclass(frozen=True)
-class Exam:
+class ValidationSet:
     """Validation fields with their masks, the same whenever they are asked for."""
 
     complete: Tensor
@@ -97,7 +97,9 @@ def fastest_convolutions() -> Iterator[None]:
 
 
 @fastest_convolutions()
-def train(settings: LossFieldPrior, out: Path, *, seed: int, device: str, progress: Progress, resume: bool) -> None:
+def train(
+    settings: LossFieldPrior, out: Path, *, seed: int, device: str, progress: TrainingProgress, resume: bool
+) -> None:
     """Train a prior and write it; see :class:`fieldbench_methods.cartography.prior.LossFieldPrior`.
 
     The fields and masks of a step depend on seed and step alone, so a training that was cut short and
@@ -123,17 +125,17 @@ def train(settings: LossFieldPrior, out: Path, *, seed: int, device: str, progre
     history.begin(settings)
 
     fields = Fields(population(settings), place)
-    exam = examination(fields, settings.validation, seed)
+    validation = validation_set(fields, settings.validation, seed)
     started, before, saved = time.monotonic(), history.seconds, time.monotonic()
     recent, counted = torch.zeros((), device=place), 0
-    for step, complete, mask in lessons(fields, settings, seed, history.step):
+    for step, complete, mask in batches(fields, settings, seed, history.step):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(settings, step)
         recent += _learn(network, optimizer, complete, mask)
         counted += 1
         history.step = step + 1
         if history.step % settings.validate_every == 0 or history.step == settings.steps:
-            history.losses.append((history.step, float(recent) / counted, exam.loss(network)))
+            history.losses.append((history.step, float(recent) / counted, validation.loss(network)))
             recent, counted = torch.zeros_like(recent), 0
         history.seconds = before + time.monotonic() - started
         latest = history.losses[-1] if history.losses else None
@@ -173,7 +175,7 @@ def population(settings: LossFieldPrior) -> Population:
     )
 
 
-def lessons(fields: Fields, settings: LossFieldPrior, seed: int, start: int) -> Iterator[tuple[int, Tensor, Tensor]]:
+def batches(fields: Fields, settings: LossFieldPrior, seed: int, start: int) -> Iterator[tuple[int, Tensor, Tensor]]:
     """Training batches from step ``start`` on: (step, complete fields, masks).
 
     Each pool of fields is drawn at once and then used batch by batch; masks are fresh in every step.
@@ -191,9 +193,9 @@ def lessons(fields: Fields, settings: LossFieldPrior, seed: int, start: int) -> 
                 yield step, complete, fields.masks(len(complete), generator(fields.device, seed, MASK, step))
 
 
-def examination(fields: Fields, size: int, seed: int) -> Exam:
+def validation_set(fields: Fields, size: int, seed: int) -> ValidationSet:
     """``size`` validation fields of their own stream, the same for every device."""
-    return Exam(*fields.examples(size, np.random.default_rng((seed, VALIDATION))))
+    return ValidationSet(*fields.examples(size, np.random.default_rng((seed, VALIDATION))))
 
 
 def learning_rate(settings: LossFieldPrior, step: int) -> float:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench.field import Mask
+from fieldbench import Mask
 from fieldbench_methods.fieldformer.geometry import Geometry
 
 SMALLEST_NORM = 1e-12

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench.field import FloatArray, Mask
+from fieldbench import FloatArray, Mask
 from fieldbench_methods.fieldformer import kernels, randomness
 from fieldbench_methods.fieldformer.design import SMALLEST_NORM, Design, Schedule
 from fieldbench_methods.fieldformer.geometry import Geometry

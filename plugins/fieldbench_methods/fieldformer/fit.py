@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench.field import FloatArray
+from fieldbench import FloatArray
 from fieldbench_methods.fieldformer.design import Design, Schedule
 from fieldbench_methods.fieldformer.halves import threads_for_halves
 from fieldbench_methods.self_supervised import Problem

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench.field import FloatArray
+from fieldbench import FloatArray
 
 Sizes = tuple[int, ...]
 

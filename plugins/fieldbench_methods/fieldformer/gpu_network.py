@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from fieldbench_methods.fieldformer.design import Design
-from fieldbench_methods.fieldformer.gpu_rows import WIDEST_ROW, Rows, core_of
+from fieldbench_methods.fieldformer.gpu_rows import WIDEST_ROW, AttentionRows, core_of
 from fieldbench_methods.fieldformer.network import TensorAttention
 
 
@@ -24,7 +24,7 @@ class FusedTensorAttention(TensorAttention):
         super().__init__(design, cubes, seeds, epochs)
         places = torch.from_numpy(design.geometry.places).to(cubes.device, torch.int32)
         score_keys, core_keys = self.dropout_keys
-        self._rows = Rows(
+        self._rows = AttentionRows(
             places,
             score_keys,
             core_keys,

@@ -25,7 +25,7 @@ _FIRST, _SECOND = tl.constexpr(FIRST), tl.constexpr(SECOND)
 
 
 @dataclass(frozen=True)
-class Rows:
+class AttentionRows:
     """What does not change from step to step.
 
     Attributes:
@@ -45,7 +45,7 @@ class Rows:
     soft: bool
 
 
-def core_of(cosines: Tensor, rows: Rows, step: Tensor | None) -> Tensor:
+def core_of(cosines: Tensor, rows: AttentionRows, step: Tensor | None) -> Tensor:
     """The flat core (B, h N^2) of cosines (B, h, N, N); differentiable.
 
     Args:
@@ -57,7 +57,7 @@ def core_of(cosines: Tensor, rows: Rows, step: Tensor | None) -> Tensor:
 
 class _Core(torch.autograd.Function):
     @staticmethod
-    def forward(context: Any, cosines: Tensor, rows: Rows, step: Tensor | None) -> Tensor:
+    def forward(context: Any, cosines: Tensor, rows: AttentionRows, step: Tensor | None) -> Tensor:
         cosines = cosines.contiguous()
         batch, heads, count, _ = cosines.shape
         core = torch.empty((batch, heads * count * count), device=cosines.device)
@@ -77,7 +77,9 @@ class _Core(torch.autograd.Function):
         return slope, None, None
 
 
-def _launch(cosines: Tensor, rows: Rows, step: Tensor | None) -> tuple[tuple[int, int], list[Any], dict[str, Any]]:
+def _launch(
+    cosines: Tensor, rows: AttentionRows, step: Tensor | None
+) -> tuple[tuple[int, int], list[Any], dict[str, Any]]:
     """Grid, common arguments and constants of either kernel."""
     batch, heads, count, _ = cosines.shape
     training = step is not None

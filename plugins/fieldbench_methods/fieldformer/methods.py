@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fieldbench.field import FloatArray, Observation
-from fieldbench.method import Method, Report, Silent
-from fieldbench.plugin import parameter
-from fieldbench.spec import Value
+from fieldbench import FloatArray, Method, NullReport, Observation, Report, Value, parameter
 from fieldbench_methods.fieldformer.geometry import Geometry, Sizes, check_geometry, guideline, spread
 from fieldbench_methods.self_supervised import Problem, complete
 from fieldbench_methods.tv import TotalVariation
@@ -153,7 +150,7 @@ class _FieldFormer(Method):
 
         variation = self.modifier("tv")
         assert variation is None or isinstance(variation, TotalVariation)
-        complete(train, [observation], [seed], "cpu", [Silent()], self.transform, variation)
+        complete(train, [observation], [seed], "cpu", [NullReport()], self.transform, variation)
         return maps[-1]
 
     def batch_size(self, shape: Sequence[int], device: str) -> int:

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fieldbench.field import FloatArray
+from fieldbench import FloatArray
 from fieldbench_methods.fieldformer.design import Schedule
 from fieldbench_methods.self_supervised import Problem
 from fieldbench_methods.tv.penalty import variation

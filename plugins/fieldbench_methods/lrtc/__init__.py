@@ -7,9 +7,7 @@ from itertools import combinations
 from typing import ClassVar, Literal
 
 import fieldbench
-from fieldbench.errors import RequestError
-from fieldbench.field import FloatArray, Observation
-from fieldbench.spec import Value
+from fieldbench import FloatArray, Observation, RequestError, Value
 
 
 class LRTC(fieldbench.Method):
@@ -29,7 +27,7 @@ class LRTC(fieldbench.Method):
 
     variant: Literal["tsvd", "silrtc", "halrtc"] = fieldbench.parameter("tsvd", "which nuclear norm and algorithm")
     tube: int | tuple[int, ...] | None = fieldbench.parameter(
-        None, "tsvd: the axis (4-D: axes) of the tubes, from 0; none = chosen on held-out observed entries"
+        None, "tsvd: the axis (4-D: axes) of the tubes, from 0; none = chosen on withheld observed entries"
     )
     alpha: float = fieldbench.parameter(1.0, "silrtc: weight of each unfolding's nuclear norm", gt=0)
     beta: float = fieldbench.parameter(1.0, "silrtc: weight of each unfolding's distance to the field", gt=0)
@@ -55,7 +53,7 @@ class LRTC(fieldbench.Method):
             self.check_shape(observation.shape)
         except ValueError as error:
             raise RequestError(f"lrtc: {error}") from None
-        limits = solve.Limits(self.iterations, self.tolerance)
+        limits = solve.Stopping(self.iterations, self.tolerance)
         if self.variant == "silrtc":
             return solve.complete(observation, solve.silrtc(self.alpha, self.beta), limits, report)
         if self.variant == "halrtc":

@@ -9,10 +9,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench.field import FloatArray, Mask, Observation
-from fieldbench.method import Report, Silent
-from fieldbench_methods.holdout import hold_out
+from fieldbench import FloatArray, Mask, NullReport, Observation, Report
 from fieldbench_methods.scaling import fit_scaling
+from fieldbench_methods.withholding import withhold
 
 #: From scaled values and mask to one pair an iteration, for ever: the estimate, of full shape and equal to
 #: the observed values at observed entries, and the norm by which its low-rank twins still differ from it
@@ -21,15 +20,15 @@ Iteration: TypeAlias = Callable[[FloatArray, Mask], Iterator[tuple[FloatArray, f
 
 
 @dataclass(frozen=True)
-class Limits:
+class Stopping:
     """When to stop: after so many iterations, or when nothing changes or differs by more than so little (relative)."""
 
     iterations: int
     tolerance: float
 
 
-def complete(observation: Observation, iteration: Iteration, limits: Limits, report: Report) -> FloatArray:
-    """Iterate to the limits; hidden entries are first set to 0, so that nothing in them can matter."""
+def complete(observation: Observation, iteration: Iteration, limits: Stopping, report: Report) -> FloatArray:
+    """Iterate to the limits; unobserved entries are first set to 0, so that nothing in them can matter."""
     scaling, mask = fit_scaling(observation), observation.mask
     current = np.where(mask, scaling.forward(observation.filled(1.0)), 0.0)
     enough = limits.tolerance * float(np.linalg.norm(current))
@@ -44,18 +43,18 @@ def complete(observation: Observation, iteration: Iteration, limits: Limits, rep
 
 
 def choose_tubes(
-    observation: Observation, candidates: Sequence[tuple[int, ...]], limits: Limits, seed: int
+    observation: Observation, candidates: Sequence[tuple[int, ...]], limits: Stopping, seed: int
 ) -> tuple[int, ...]:
-    """The tube axes with the smallest error at a fifth of the observed entries (or fibers), held out."""
-    held = hold_out(observation.mask, 0.2, np.random.default_rng(seed), observation.valid)
-    if held is None:
+    """The tube axes with the smallest error at a fifth of the observed entries (or fibers), withheld."""
+    withheld = withhold(observation.mask, 0.2, np.random.default_rng(seed), observation.valid)
+    if withheld is None:
         return candidates[0]
-    visible, scaling = observation.without(held), fit_scaling(observation)
-    truth = scaling.forward(observation.values[held])
+    visible, scaling = observation.without(withheld), fit_scaling(observation)
+    truth = scaling.forward(observation.values[withheld])
 
     def error(tube: tuple[int, ...]) -> float:
-        estimate = complete(visible, tsvd(tube), limits, Silent())
-        return float(np.mean((scaling.forward(estimate[held]) - truth) ** 2))
+        estimate = complete(visible, tsvd(tube), limits, NullReport())
+        return float(np.mean((scaling.forward(estimate[withheld]) - truth) ** 2))
 
     return min(candidates, key=error)
 

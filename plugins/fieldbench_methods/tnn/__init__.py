@@ -8,10 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from numpy.typing import ArrayLike
 
-from fieldbench.field import FloatArray, Observation
-from fieldbench.method import Method, Report
-from fieldbench.plugin import parameter
-from fieldbench.spec import Value
+from fieldbench import FloatArray, Method, Observation, Report, Value, parameter
 from fieldbench_methods.fieldformer.geometry import Sizes, spread
 from fieldbench_methods.self_supervised import Problem, complete
 from fieldbench_methods.tv import TotalVariation

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.linalg.cython_blas  # noqa: F401  (numba calls its BLAS; loaded here, before BLAS threads are limited)
 from numpy.typing import NDArray
 
-from fieldbench.field import FloatArray
+from fieldbench import FloatArray
 from fieldbench_methods.fieldformer import kernels
 from fieldbench_methods.fieldformer.design import Schedule
 from fieldbench_methods.self_supervised import Problem, observed_lines
@@ -87,7 +87,7 @@ class _Plan:
         return tensors[self.tensor_starts[-3] : self.tensor_starts[-2]].reshape(self.ranks[-1], -1)
 
 
-class Engine:
+class TNNEngine:
     """One trial: its weights, its buffers and its training step.
 
     Where whole lines along the last mode are observed, a training step computes the last contraction, which costs

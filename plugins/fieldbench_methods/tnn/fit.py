@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench.field import FloatArray
+from fieldbench import FloatArray
 from fieldbench_methods.fieldformer.design import Schedule
 from fieldbench_methods.fieldformer.fit import has_numba, one_blas_thread
 from fieldbench_methods.self_supervised import Problem
@@ -55,10 +55,10 @@ def fit_plain(
 
 def fit_fast(network: TensorNetwork, initial: Initial, problem: Problem, schedule: Schedule) -> FloatArray:
     """One problem on one CPU thread, by numpy and numba."""
-    from fieldbench_methods.tnn.engine import Engine
+    from fieldbench_methods.tnn.engine import TNNEngine
 
     with one_blas_thread():
-        engine = Engine(network, initial(problem.seed), problem, schedule)
+        engine = TNNEngine(network, initial(problem.seed), problem, schedule)
         for step in range(1, schedule.epochs + 1):
             engine.step()
             if problem.listener.due(step):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from fieldbench.method import Modifier
-from fieldbench.plugin import parameter
+from fieldbench import Modifier, parameter
 
 
 class TotalVariation(Modifier):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fieldbench.field import Mask, Observation
+from fieldbench import Mask, Observation
 
 
 def withheld(observation: Observation, share: float, seed: int) -> Mask:

@@ -17,11 +17,11 @@ from fieldbench.files.codes import classes_of, coded, suspicions
 
 #: Where a gridded field sits in the whole array of a file: fixed positions, whole dimensions, or for dimensions
 #: that are out of order an open mesh of positions.
-Place: TypeAlias = tuple[int | slice | NDArray[np.intp], ...]
+Region: TypeAlias = tuple[int | slice | NDArray[np.intp], ...]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class Selector:
     """What is asked of a file.
 
     Attributes:
@@ -30,7 +30,7 @@ class Wanted:
             columns that say where a row is.
         grid: for a table, number of grid points along each coordinate; none if its rows lie on a grid.
         step: for a table, in place of ``grid``, the step of the grid along each coordinate (one for all), in its unit.
-        points: for a table, a file with a table of the points where the field is wanted.
+        points: for a table, a file with a table of the points where the field is selector.
         mask: name of a variable that is true (non-zero) where the variable was observed.
         valid: name of a variable that is true (non-zero) where the field exists.
         at: positions along dimensions that are to be fixed, such as ``time=0``.
@@ -51,8 +51,8 @@ class Wanted:
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
-    """Rows of a table that lie scattered on the grid of all their coordinates.
+class ScatteredRows:
+    """ScatteredRows of a table that lie scattered on the grid of all their coordinates.
 
     Attributes:
         frame: the table (pandas), one row a point.
@@ -88,11 +88,11 @@ class Variable:
     whole: bool = False
     flags: bool = False
     exists: Mask | None = None
-    rows: Rows | None = None
+    rows: ScatteredRows | None = None
 
 
 @dataclass(frozen=True, eq=False)
-class Content:
+class GriddedVariable:
     """A field with gaps, as found in a file.
 
     Attributes:
@@ -100,7 +100,7 @@ class Content:
         valid: True where the field exists, or None where it does everywhere.
         axes: one for each dimension of ``values``, in order.
         variable: the variable that it is (a part of), as it lies in the file.
-        place: where ``values`` sits in the variable's whole array, which may have more dimensions.
+        region: where ``values`` sits in the variable's whole array, which may have more dimensions.
         unchanged: True where the file's number stays unless it is completed: a number that stands for a missing
             value, or one that was measured where the field does not exist.
         remarks: what the user should know of all this, a line each.
@@ -111,7 +111,7 @@ class Content:
     valid: Mask | None
     axes: tuple[Axis, ...]
     variable: Variable
-    place: Place
+    region: Region
     unchanged: Mask
     remarks: tuple[str, ...] = ()
     classes: tuple[float, ...] = ()
@@ -128,10 +128,10 @@ class Content:
     @property
     def missing(self) -> Mask:
         """True where the field exists and was not observed."""
-        hidden = np.isnan(self.values)
-        return hidden if self.valid is None else hidden & self.valid
+        unobserved = np.isnan(self.values)
+        return unobserved if self.valid is None else unobserved & self.valid
 
-    def observation(self, log_floor: float | None = None, known: Mapping[str, float] | None = None) -> Observation:
+    def observation(self, log_floor: float | None = None, metadata: Mapping[str, float] | None = None) -> Observation:
         """What a method may see: the observed entries that exist, and what else is known.
 
         Raises:
@@ -152,13 +152,13 @@ class Content:
         Raises:
             RequestError: if there is no entry at all, or one has no logarithm with the floor added.
         """
-        existing = ~np.isnan(self.values)
+        valid = ~np.isnan(self.values)
         if self.valid is not None:
-            existing &= self.valid
-        if not existing.any():
+            valid &= self.valid
+        if not valid.any():
             raise RequestError(f"{self.name} has no entry (all are missing or not valid)")
-        self._check_logarithm(existing, log_floor)
-        valid = None if existing.all() else existing
+        self._check_logarithm(valid, log_floor)
+        valid = None if valid.all() else valid
         return Field(self.values, self.axes, self.variable.unit, self.quantity, valid, log_floor)
 
     def _check_logarithm(self, entries: Mask, log_floor: float | None) -> None:
@@ -179,13 +179,13 @@ class Completion:
     """A completed field, ready to be written.
 
     Attributes:
-        content: what was completed.
-        values: array of the shape of :attr:`Content.values`; NaN where the field does not exist.
+        gridded: what was completed.
+        values: array of the shape of :attr:`GriddedVariable.values`; NaN where the field does not exist.
         deviation: standard deviation of each entry, or None where the method has none.
         attributes: what is to be noted beside the values, such as the method and its estimated error.
     """
 
-    content: Content
+    gridded: GriddedVariable
     values: FloatArray
     deviation: FloatArray | None = None
     attributes: Mapping[str, str | float] = field(default_factory=dict)
@@ -193,23 +193,25 @@ class Completion:
     @property
     def filled(self) -> Mask:
         """True where there was nothing, and now is."""
-        return np.isnan(self.content.values) & ~np.isnan(self.values)
+        return np.isnan(self.gridded.values) & ~np.isnan(self.values)
 
     def into(self, whole: np.ndarray) -> None:
         """Put the values into the whole array of the file, where nothing is to stay as it was."""
-        place = self.content.place
-        stays = self.content.unchanged & np.isnan(self.values)
-        whole[place] = np.where(stays, whole[place], self.values)
+        region = self.gridded.region
+        stays = self.gridded.unchanged & np.isnan(self.values)
+        whole[region] = np.where(stays, whole[region], self.values)
 
 
-def assemble(variable: Variable, mask: np.ndarray | None, valid: np.ndarray | None, wanted: Wanted) -> Content:
+def assemble(
+    variable: Variable, mask: np.ndarray | None, valid: np.ndarray | None, selector: Selector
+) -> GriddedVariable:
     """A variable with its masks, dimensions of length 1 and fixed positions taken out.
 
     Args:
         variable: as read.
         mask: array that broadcasts to the variable, non-zero where observed, or None.
         valid: likewise, non-zero where the field exists, or None.
-        wanted: the request.
+        selector: the request.
 
     Raises:
         RequestError: if values are infinite, a position does not exist, or no dimension is left.
@@ -218,45 +220,45 @@ def assemble(variable: Variable, mask: np.ndarray | None, valid: np.ndarray | No
         count = int(np.isinf(variable.values).sum())
         raise RequestError(f"{variable.name} has {count} infinite entries; missing ones must be NaN or a fill value")
     shape, remarks = variable.values.shape, list(variable.remarks)
-    place, axes, about = _place(variable, wanted)
-    read = variable.values[place]
-    code = coded(read, wanted.missing)
+    region, axes, about = _region(variable, selector)
+    read = variable.values[region]
+    code = coded(read, selector.missing)
     values = np.where(code, np.nan, read)
     if mask is not None:
-        values = np.where(np.broadcast_to(_truth(mask), shape)[place], values, np.nan)
-    exists = None if variable.exists is None else variable.exists[place]
+        values = np.where(np.broadcast_to(_truth(mask), shape)[region], values, np.nan)
+    exists = None if variable.exists is None else variable.exists[region]
     if valid is not None:
-        existing = np.broadcast_to(_truth(valid), shape)[place]
-        exists = existing if exists is None else exists & existing
+        valid = np.broadcast_to(_truth(valid), shape)[region]
+        exists = valid if exists is None else exists & valid
     if exists is not None and exists.all():
         exists = None
     outside = np.zeros(values.shape, dtype=bool) if exists is None else ~exists & ~np.isnan(values)
     if outside.any():
         remarks.append(
-            f"{int(outside.sum())} measured values of {variable.name} lie where {wanted.valid} says that there is no "
+            f"{int(outside.sum())} measured values of {variable.name} lie where {selector.valid} says that there is no "
             "field; they are not used, and stay as they are"
         )
     used = values[~np.isnan(values) & ~outside]
     remarks += [*about, *suspicions(variable.name, used)]
     classes = classes_of(used, variable.whole, variable.flags)
-    return Content(values, exists, axes, variable, place, code | outside, tuple(remarks), classes)
+    return GriddedVariable(values, exists, axes, variable, region, code | outside, tuple(remarks), classes)
 
 
-def choose(names: Mapping[str, str], wanted: str | None, file: str) -> str:
+def choose(names: Mapping[str, str], selector: str | None, file: str) -> str:
     """The variable that is meant: the one named, or the only one.
 
     Args:
         names: what each variable is (``"30 x 40"``), by name.
-        wanted: a name, or None.
+        selector: a name, or None.
         file: what to call the file.
 
     Raises:
         RequestError: if there is none of that name, none at all, or several to choose from.
     """
-    if wanted is not None:
-        if wanted not in names:
-            raise RequestError(f"{file} has no variable {wanted!r}{nearest(wanted, names)}")
-        return wanted
+    if selector is not None:
+        if selector not in names:
+            raise RequestError(f"{file} has no variable {wanted!r}{nearest(selector, names)}")
+        return selector
     if not names:
         raise RequestError(f"{file} has no numeric array of one dimension or more")
     if len(names) > 1:
@@ -265,9 +267,9 @@ def choose(names: Mapping[str, str], wanted: str | None, file: str) -> str:
     return next(iter(names))
 
 
-def candidates(shapes: Mapping[str, tuple[int, ...]], wanted: Wanted) -> dict[str, tuple[int, ...]]:
+def candidates(shapes: Mapping[str, tuple[int, ...]], selector: Selector) -> dict[str, tuple[int, ...]]:
     """The arrays among which a field is sought: those of most dimensions, coordinates and masks left out."""
-    aside = {*wanted.coordinates, wanted.mask, wanted.valid}
+    aside = {*selector.coordinates, selector.mask, selector.valid}
     left = {
         name: shape for name, shape in shapes.items() if not aside & {name, name.rpartition("/")[2]} and len(shape) > 0
     }
@@ -304,25 +306,25 @@ def _truth(mask: np.ndarray) -> Mask:
     return np.asarray(np.isfinite(numbers) & (numbers != 0))
 
 
-def _place(variable: Variable, wanted: Wanted) -> tuple[Place, tuple[Axis, ...], list[str]]:
+def _region(variable: Variable, selector: Selector) -> tuple[Region, tuple[Axis, ...], list[str]]:
     """Where the field lies in the variable, its axes in order, and what was done to them."""
-    fixed = _fixed(variable, wanted.at)
+    fixed = _fixed(variable, selector.at)
     kept = [index for index, position in enumerate(fixed) if position is None]
     if not kept:
         raise RequestError(f"{variable.name} is a single number; a field needs at least one dimension")
-    closed = periods(wanted.cyclic, [variable.axes[index] for index in kept])
+    closed = periods(selector.cyclic, [variable.axes[index] for index in kept])
     made = [arranged(variable.axes[index], closed) for index in kept]
-    place: list[int | slice | NDArray[np.intp]] = [slice(None) if item is None else item for item in fixed]
+    region: list[int | slice | NDArray[np.intp]] = [slice(None) if item is None else item for item in fixed]
     if any(order is not None for _, order, _ in made):
         mesh = np.ix_(*(np.arange(len(axis)) if order is None else order for axis, order, _ in made))
         for index, positions in zip(kept, mesh, strict=True):
             place[index] = positions
-    return tuple(place), tuple(axis for axis, _, _ in made), [remark for _, _, remark in made if remark]
+    return tuple(region), tuple(axis for axis, _, _ in made), [remark for _, _, remark in made if remark]
 
 
 def _fixed(variable: Variable, texts: Sequence[str]) -> list[int | None]:
     """The position along each dimension that is not completed, None for one that is."""
-    place: list[int | None] = [0 if len(axis) == 1 else None for axis in variable.axes]
+    region: list[int | None] = [0 if len(axis) == 1 else None for axis in variable.axes]
     names = [axis.name for axis in variable.axes]
     for text in texts:
         name, equals, position = (piece.strip() for piece in text.partition("="))
@@ -335,4 +337,4 @@ def _fixed(variable: Variable, texts: Sequence[str]) -> list[int | None]:
         if not -size <= index < size:
             raise RequestError(f"{name}={index} is outside; {name} has {size} positions, 0 to {size - 1}")
         place[dimension] = index % size
-    return place
+    return region

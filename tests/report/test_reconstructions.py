@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import fieldbench
-from fieldbench import fields
+from fieldbench import reconstructions
 from fieldbench.errors import RequestError
 from fieldbench.execution import Options, Stop, again, execute
 from fieldbench.metric import RMSE
@@ -47,26 +47,26 @@ def test_what_is_kept_is_what_was_scored(plan: Plan, tmp_path: Path) -> None:
     registry = Registry(Sources(classes=(Island,)))
     trial = next(iter(plan))
     (record,) = run([trial], registry, keep=keeping(tmp_path))
-    kept = fields.find(tmp_path, trial.key)
+    kept = reconstructions.find(tmp_path, trial.key)
     assert kept is not None
-    existing = kept.truth.existing
-    assert existing.sum() == 4 * 5 * 3 - 6
-    assert RMSE().score(kept.estimate[existing], kept.truth.values[existing]) == pytest.approx(
+    valid = kept.truth.valid
+    assert valid.sum() == 4 * 5 * 3 - 6
+    assert RMSE().score(kept.estimate[valid], kept.truth.values[valid]) == pytest.approx(
         record.metrics["rmse"], rel=1e-6
     )
     assert kept.observation.mask.sum() == record.diagnostics["observed"]
     assert [(axis.name, axis.unit) for axis in kept.truth.axes] == [("x", "km"), ("y", "km"), ("depth", "m")]
     assert list(kept.truth.axes[2].coordinates) == [0, 10, 50]
     assert (kept.truth.unit, kept.truth.quantity, kept.truth.log_floor) == ("m/s", "sound speed", 1e-3)
-    assert np.isnan(kept.error[~existing]).all()
-    assert np.isfinite(kept.error[existing]).all()
+    assert np.isnan(kept.error[~valid]).all()
+    assert np.isfinite(kept.error[valid]).all()
 
 
 def test_recomputed_is_the_same_as_kept_and_is_kept_then(plan: Plan, tmp_path: Path) -> None:
     registry = Registry(Sources(classes=(Island,)))
     trial = list(plan)[1]
     run([trial], registry, keep=keeping(tmp_path / "first"))
-    kept = fields.find(tmp_path / "first", trial.key)
+    kept = reconstructions.find(tmp_path / "first", trial.key)
     second = again.reconstruction(tmp_path / "second", trial, lambda: registry)
     assert kept is not None
     np.testing.assert_allclose(second.estimate, kept.estimate, rtol=1e-6)
@@ -82,8 +82,8 @@ def test_what_single_precision_cannot_hold_stays_finite(tmp_path: Path) -> None:
     values = np.array([[1.0, -1e200], [3e300, 2.0]])
     truth = fieldbench.Field(values)
     observation = fieldbench.Observation(values, np.ones((2, 2), dtype=bool), truth.axes)
-    fields.save(tmp_path / "fields", "k", fields.Reconstruction(truth, observation, 2 * values))
-    kept = fields.find(tmp_path, "k")
+    reconstructions.save(tmp_path / "fields", "k", reconstructions.Reconstruction(truth, observation, 2 * values))
+    kept = reconstructions.find(tmp_path, "k")
     assert kept is not None
     largest = np.finfo(np.float32).max
     np.testing.assert_array_equal(kept.truth.values, [[1, -largest], [largest, 2]])
@@ -102,7 +102,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "fields").mkdir()
     (tmp_path / "fields" / "abc.npz").write_bytes(content)
     with pytest.raises(RequestError, match=r"abc\.npz holds no kept fields"):
-        fields.find(tmp_path, "abc")
+        reconstructions.find(tmp_path, "abc")
 
 
 def test_a_full_disk_leaves_no_half_file_and_the_trial_undone(

@@ -1,6 +1,6 @@
 """What a table must know besides the records: directions, units, headline metrics, parameters.
 
-Facts are gathered while a run's plugins are at hand and kept in its manifest, so that a table can be made
+RunMetadata are gathered while a run's plugins are at hand and kept in its manifest, so that a table can be made
 later and elsewhere, without them.
 """
 
@@ -26,8 +26,8 @@ MEASURES: dict[str, str] = {"seconds": "s", "peak_memory": "bytes"}
 
 
 @dataclass(frozen=True)
-class Facts:
-    """Facts about the specs of a run.
+class RunMetadata:
+    """RunMetadata about the specs of a run.
 
     Attributes:
         trials: repetitions of each seed that were asked for in each cell; empty where unknown.
@@ -56,18 +56,18 @@ class Facts:
         return {key: value for key, value in asdict(self).items() if key not in ("trials", "size")}
 
     @classmethod
-    def of_run(cls, manifest: Manifest) -> Facts:
-        """The facts of a stored run: what :meth:`as_dict` gave its manifest, and what was asked for in all.
+    def of_run(cls, manifest: Manifest) -> RunMetadata:
+        """The metadata of a stored run: what :meth:`as_dict` gave its manifest, and what was asked for in all.
 
         What is missing or unknown is left out.
 
         Raises:
-            RequestError: if the manifest has facts that are none.
+            RequestError: if the manifest has metadata that are none.
         """
         try:
-            known = _FACTS.validate_python(manifest.facts)
+            known = _METADATA.validate_python(manifest.metadata)
         except ValidationError as error:
-            raise RequestError(f"the facts in {MANIFEST} are damaged: {first_complaint(error)}") from None
+            raise RequestError(f"the metadata in {MANIFEST} are damaged: {first_complaint(error)}") from None
         trials: Counter[int] = Counter()
         for planned in manifest.cells:
             for seed, spans in planned.trials.items():
@@ -91,11 +91,11 @@ class Facts:
         return _written(parse(text))
 
 
-_FACTS = TypeAdapter(Facts)
+_METADATA = TypeAdapter(RunMetadata)
 
 
-def gather(plan: Plan, registry: Registry, units: Mapping[str, str] | None = None) -> Facts:
-    """The facts of a plan, but for the counts: a run may have several plans.
+def collect(plan: Plan, registry: Registry, units: Mapping[str, str] | None = None) -> RunMetadata:
+    """The metadata of a plan, but for the counts: a run may have several plans.
 
     Args:
         plan: the plan.
@@ -118,7 +118,7 @@ def gather(plan: Plan, registry: Registry, units: Mapping[str, str] | None = Non
     for text in plan.selections:
         specs[text] = _parameters([registry.selection(text)])
     metrics = registry.metrics()
-    return Facts(
+    return RunMetadata(
         order=tuple(specs),
         headline={text: registry.dataset(text).metric for text in datasets},
         units=dict(units or {}),

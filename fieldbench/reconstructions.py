@@ -37,7 +37,7 @@ class Reconstruction:
     @property
     def error(self) -> FloatArray:
         """Estimate minus truth; NaN where the field does not exist."""
-        return np.where(self.truth.existing, self.estimate - self.truth.values, np.nan)
+        return np.where(self.truth.valid, self.estimate - self.truth.values, np.nan)
 
 
 def save(folder: Path, key: str, reconstruction: Reconstruction) -> Path:
@@ -51,7 +51,7 @@ def save(folder: Path, key: str, reconstruction: Reconstruction) -> Path:
         "truth": _single(truth.values),
         "observed": _single(observation.values),
         "estimate": _single(reconstruction.estimate),
-        "existing": np.packbits(truth.existing),
+        "valid": np.packbits(truth.valid),
         "axis_names": np.array([axis.name for axis in truth.axes]),
         "axis_units": np.array([axis.unit for axis in truth.axes]),
         "unit": np.array(truth.unit),
@@ -92,9 +92,9 @@ def load(path: Path) -> Reconstruction:
             Axis(name, arrays[f"axis_{index}"], unit)
             for index, (name, unit) in enumerate(zip(names, units, strict=True))
         )
-        existing = np.unpackbits(arrays["existing"], count=int(np.prod(shape))).astype(bool).reshape(shape)
+        valid = np.unpackbits(arrays["valid"], count=int(np.prod(shape))).astype(bool).reshape(shape)
         floor = float(arrays["log_floor"])
-        about = (axes, str(arrays["unit"]), str(arrays["quantity"]), None if existing.all() else existing)
+        about = (axes, str(arrays["unit"]), str(arrays["quantity"]), None if valid.all() else valid)
         log_floor = None if np.isnan(floor) else floor
         truth = Field(arrays["truth"], *about, log_floor)
         observation = Observation(arrays["observed"], np.isfinite(arrays["observed"]), *about, log_floor)

@@ -15,7 +15,7 @@ class CtrlC(KeyboardInterrupt):
 
 
 @contextlib.contextmanager
-def foreign_code() -> Iterator[None]:
+def plugin_code() -> Iterator[None]:
     """Run a plugin's code: what it raises passes, and the working folder, streams and Ctrl-C stay what they were.
 
     Raises:

@@ -40,7 +40,7 @@ def sections(run: StoredRun, figures: Sequence[Drawing], album: Album | None = N
     status = run_status(run.path)
     if run.frame.empty:
         return f"<h1>{_text(_name(run))}</h1>\n<p class='lead'>No trial has ended yet.</p>\n{_state(status)}"
-    table = make_table(run.frame, run.facts, spread="interval")
+    table = make_table(run.frame, run.metadata, spread="interval")
     comparison = _comparison(run)
     parts = [
         ("results", "Results", _results(table)),
@@ -68,7 +68,7 @@ def sections(run: StoredRun, figures: Sequence[Drawing], album: Album | None = N
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A column of a sortable table; a numeric one sorts by the value of its cells."""
 
     head: str
@@ -76,7 +76,7 @@ class Column:
     long: bool = False
 
 
-def sortable(name: str, caption: str, columns: Sequence[Column], rows: Iterable[Sequence[Any]]) -> str:
+def sortable(name: str, caption: str, columns: Sequence[TableColumn], rows: Iterable[Sequence[Any]]) -> str:
     """A table that can be sorted and filtered.
 
     Args:
@@ -105,7 +105,7 @@ def sortable(name: str, caption: str, columns: Sequence[Column], rows: Iterable[
     return controls + _scrolling(table, caption)
 
 
-def _cell(value: Any, column: Column) -> str:
+def _cell(value: Any, column: TableColumn) -> str:
     if column.numeric:
         number, text = value
         # As JavaScript writes it: its Number() does not know "inf".
@@ -131,13 +131,13 @@ def _state(status: RunStatus) -> str:
 def _results(table: Table) -> str:
     rows = list(table.cells())
     varying = [name for name in (*SETTING, "seed", "metric") if _varies(name, rows)]
-    placed = [(block.decimals, cell.place) for block in table.blocks for cell in block.cells.values()]
+    placed = [(block.decimals, cell.rank) for block in table.blocks for cell in block.cells.values()]
     columns = [
-        Column("method"),
-        *(Column(name, name in ("rate", "seed")) for name in varying),
-        Column("mean", True),
-        Column("95 % interval ±", True),
-        Column("trials", True),
+        TableColumn("method"),
+        *(TableColumn(name, name in ("rate", "seed")) for name in varying),
+        TableColumn("mean", True),
+        TableColumn("95 % interval ±", True),
+        TableColumn("trials", True),
     ]
     body = []
     for row, (decimals, place) in zip(rows, placed, strict=True):
@@ -167,7 +167,7 @@ def _results(table: Table) -> str:
 
 def _comparison(run: StoredRun) -> Comparison | None:
     try:
-        return compare(run.frame, run.facts)
+        return compare(run.frame, run.metadata)
     except RequestError:
         return None
 
@@ -175,13 +175,13 @@ def _comparison(run: StoredRun) -> Comparison | None:
 def _compared(comparison: Comparison) -> str:
     several = len(comparison.groups) > 1
     columns = [
-        *([Column("setting")] if several else []),
-        Column("better"),
-        Column("worse"),
-        Column("difference", True),
-        Column("95 % interval"),
-        Column("wins", True),
-        Column("p (Holm)", True),
+        *([TableColumn("setting")] if several else []),
+        TableColumn("better"),
+        TableColumn("worse"),
+        TableColumn("difference", True),
+        TableColumn("95 % interval"),
+        TableColumn("wins", True),
+        TableColumn("p (Holm)", True),
     ]
     rows = []
     for group in comparison.groups:
@@ -299,13 +299,13 @@ def _trials(run: StoredRun) -> str:
     metrics = list(dict.fromkeys(setting.metric for setting in run.settings))
     metrics = [name for name in metrics if name in frame]
     columns = [
-        Column("method"),
-        *(Column(name, name in ("rate", "seed")) for name in varying),
-        Column("trial", True),
-        Column("status"),
-        *(Column(name.upper(), True) for name in metrics),
-        Column("seconds", True),
-        Column("error", long=True),
+        TableColumn("method"),
+        *(TableColumn(name, name in ("rate", "seed")) for name in varying),
+        TableColumn("trial", True),
+        TableColumn("status"),
+        *(TableColumn(name.upper(), True) for name in metrics),
+        TableColumn("seconds", True),
+        TableColumn("error", long=True),
     ]
     shown = frame.head(MOST_TRIALS).to_dict("records")
     rows = [

@@ -1,18 +1,17 @@
-"""What methods hold out to choose their settings: fibers where fibers are observed, as far as they exist."""
+"""What methods withhold to choose their settings: fibers where fibers are observed, as far as they exist."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from fieldbench import Observation, Silent
+from fieldbench import NullReport, Observation
 from fieldbench_methods import dineof, smoothness
-from fieldbench_methods.holdout import hold_out
 from fieldbench_methods.inpainting import Biharmonic, Harmonic
 from fieldbench_methods.lrtc import LRTC, solve
 from fieldbench_methods.self_supervised import complete
 from fieldbench_methods.tv import TotalVariation
-from fieldbench_methods.tv.withholding import withheld
+from fieldbench_methods.withholding import withhold, withhold_lines
 
 SHAPE = (8, 7, 6)
 
@@ -27,21 +26,21 @@ def columns(depths, rate=0.5, axis=2):
 
 
 def by_rng(observation, share, seed):
-    return hold_out(observation.mask, share, np.random.default_rng(seed), observation.valid)
+    return withhold(observation.mask, share, np.random.default_rng(seed), observation.valid)
 
 
-def are_whole(held, observation, axis=2):
-    """Whether each column is held out as far as it was observed, or not at all."""
-    return np.array_equal(held, held.any(axis=axis, keepdims=True) & observation.mask)
+def are_whole(withheld, observation, axis=2):
+    """Whether each column is withheld as far as it was observed, or not at all."""
+    return np.array_equal(withheld, withheld.any(axis=axis, keepdims=True) & observation.mask)
 
 
 @pytest.mark.parametrize(("choose", "axis"), [(by_rng, 2), (withheld, 2), (withheld, 0), (withheld, 1)])
 @pytest.mark.parametrize("depths", [(1, 6), (6, 6), (3, 5)])
 def test_whole_columns_are_held_out(choose, axis, depths):
     observation = columns(depths, axis=axis)
-    held = choose(observation, 0.25, 3)
-    assert are_whole(held, observation, axis)
-    assert held.any(axis=axis).sum() == round(0.25 * observation.mask.any(axis=axis).sum())
+    withheld = choose(observation, 0.25, 3)
+    assert are_whole(withheld, observation, axis)
+    assert withheld.any(axis=axis).sum() == round(0.25 * observation.mask.any(axis=axis).sum())
 
 
 @pytest.mark.parametrize("choose", [by_rng, withheld])
@@ -49,8 +48,8 @@ def test_single_entries_are_held_out_where_single_ones_are_missing(choose):
     observation = columns((1, 6))
     mask = observation.mask.copy()
     mask[tuple(np.argwhere(mask)[0])] = False  # it exists, and is not observed
-    held = choose(observation.replaced(observation.values, mask), 0.25, 3)
-    assert held.sum() == round(0.25 * mask.sum())
+    withheld = choose(observation.replaced(observation.values, mask), 0.25, 3)
+    assert withheld.sum() == round(0.25 * mask.sum())
 
 
 def test_all_that_exists_is_withheld_entry_by_entry_for_total_variation():
@@ -71,12 +70,12 @@ def test_methods_say_where_the_field_exists(module, method, monkeypatch):
     observation, seen = columns((1, 6)), []
 
     def watched(*arguments):
-        seen.append(hold_out(*arguments))
+        seen.append(withhold(*arguments))
         return seen[-1]
 
-    monkeypatch.setattr(module, "hold_out", watched)
-    assert np.isfinite(method.complete(observation, seed=0, device="cpu", report=Silent())).all()
-    assert [are_whole(held, observation) for held in seen] == [True]
+    monkeypatch.setattr(module, "withhold", watched)
+    assert np.isfinite(method.complete(observation, seed=0, device="cpu", report=NullReport())).all()
+    assert [are_whole(withheld, observation) for held in seen] == [True]
 
 
 def test_a_weight_of_total_variation_is_chosen_on_whole_columns():
@@ -86,19 +85,19 @@ def test_a_weight_of_total_variation_is_chosen_on_whole_columns():
         seen.extend(problem.mask for problem in problems)
         return [np.zeros(SHAPE) for _ in problems]
 
-    complete(fit, [observation], [0], "cpu", [Silent()], "auto", TotalVariation())
-    held = observation.mask & ~seen[0]
-    assert held.any()
-    assert are_whole(held, observation)
+    complete(fit, [observation], [0], "cpu", [NullReport()], "auto", TotalVariation())
+    withheld = observation.mask & ~seen[0]
+    assert withheld.any()
+    assert are_whole(withheld, observation)
 
 
 def test_the_last_axis_of_columns_teaches_dineof_nothing(monkeypatch):
     tried = set()
 
-    def watched(values, mask, held, axis, *rest):
+    def watched(values, mask, withheld, axis, *rest):
         tried.add(axis)
         return 1.0, 1
 
     monkeypatch.setattr(dineof, "best_modes", watched)
-    dineof.Dineof(iterations=2).complete(columns((3, 5)), seed=0, device="cpu", report=Silent())
+    dineof.Dineof(iterations=2).complete(columns((3, 5)), seed=0, device="cpu", report=NullReport())
     assert tried == {0, 1}

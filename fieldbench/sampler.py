@@ -10,7 +10,7 @@ import numpy as np
 
 from fieldbench.errors import RequestError
 from fieldbench.field import Axis, Field, FloatArray, Mask, Observation
-from fieldbench.holes import holes_like_the_gaps
+from fieldbench.gap_holdout import withhold_like_gaps
 from fieldbench.hookspecs import hookimpl
 from fieldbench.plugin import Plugin, parameter
 
@@ -19,18 +19,18 @@ class Sampler(Plugin, ABC):
     """A way to choose which entries of a field are observed."""
 
     @abstractmethod
-    def draw(self, existing: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
+    def draw(self, valid: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
         """A boolean mask, True = observed.
 
         Args:
-            existing: boolean array of the field's shape, False where the field does not exist.
+            valid: boolean array of the field's shape, False where the field does not exist.
             axes: the field's axes, for samplers that work with positions.
-            rate: share of the existing entries to observe, in (0, 1].
+            rate: share of the valid entries to observe, in (0, 1].
             rng: the only source of randomness.
         """
 
     def withhold(self, mask: Mask, share: float, rng: np.random.Generator) -> Mask:
-        """Choose about ``share`` of the observed entries to hold out, as this sampler's pattern demands.
+        """Choose about ``share`` of the observed entries to withhold, as this sampler's pattern demands.
 
         Returns:
             A boolean array, True = withheld: a part of ``mask``, never all of it.
@@ -38,7 +38,7 @@ class Sampler(Plugin, ABC):
         Raises:
             RequestError: if too little is observed to withhold any.
         """
-        return _scatter(mask, _held_out(int(mask.sum()), share), rng)
+        return _scatter(mask, _withheld_count(int(mask.sum()), share), rng)
 
     def withhold_from(self, observation: Observation, share: float, rng: np.random.Generator) -> Mask:
         """As :meth:`withhold`, for a pattern that shows only beside the axes, or beside where the field exists.
@@ -60,30 +60,30 @@ class RandomEntries(Sampler):
 
     count: Literal["exact", "bernoulli"] = parameter("exact", "exactly round(rate x entries), or a coin for each entry")
 
-    def draw(self, existing: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
+    def draw(self, valid: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
         if self.count == "bernoulli":
-            return existing & (rng.random(existing.shape) < rate)
-        return _scatter(existing, _observed(int(existing.sum()), rate, "entries"), rng)
+            return valid & (rng.random(valid.shape) < rate)
+        return _scatter(valid, _observed(int(valid.sum()), rate, "entries"), rng)
 
 
 class Fibers(Sampler):
     """Whole fibers along the last axis, at exactly round(rate x positions) random positions.
 
     The sampling of the radio-map experiments (paper, section V-B): a sensor measures every frequency bin.
-    A position counts if any of its entries exists; only existing entries are observed.
+    A position counts if any of its entries exists; only valid entries are observed.
     """
 
     name = "fibers"
     revision = "1"
 
-    def draw(self, existing: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
-        positions = np.asarray(existing.any(axis=-1))
+    def draw(self, valid: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
+        positions = np.asarray(valid.any(axis=-1))
         chosen = _scatter(positions, _observed(int(positions.sum()), rate, "positions"), rng)
-        return chosen[..., np.newaxis] & existing
+        return chosen[..., np.newaxis] & valid
 
     def withhold(self, mask: Mask, share: float, rng: np.random.Generator) -> Mask:
         positions = np.asarray(mask.any(axis=-1))
-        return _scatter(positions, _held_out(int(positions.sum()), share), rng)[..., np.newaxis] & mask
+        return _scatter(positions, _withheld_count(int(positions.sum()), share), rng)[..., np.newaxis] & mask
 
 
 class Blocks(Sampler):
@@ -96,11 +96,11 @@ class Blocks(Sampler):
     name = "blocks"
     revision = "1"
 
-    def draw(self, existing: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
-        shape = existing.shape
+    def draw(self, valid: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
+        shape = valid.shape
         edges = [min(size, round(size * (1 - rate) ** (1 / len(shape)))) for size in shape]
         corner = [int(rng.integers(size - edge + 1)) for size, edge in zip(shape, edges, strict=True)]
-        mask = existing.copy()
+        mask = valid.copy()
         mask[tuple(slice(start, start + edge) for start, edge in zip(corner, edges, strict=True))] = False
         return mask
 
@@ -108,7 +108,7 @@ class Blocks(Sampler):
         """Entries in holes as deep as the missing block, since scattered ones would be far easier to predict."""
         if mask.all():
             return super().withhold(mask, share, rng)
-        return holes_like_the_gaps(mask, ~mask, share, rng)
+        return withhold_like_gaps(mask, ~mask, share, rng)
 
 
 def observe(field: Field, mask: Mask, noise: FloatArray) -> Observation:
@@ -120,7 +120,9 @@ def observe(field: Field, mask: Mask, noise: FloatArray) -> Observation:
     if not mask.any():
         raise RequestError("no entry is observed; raise the sampling rate")
     values = np.where(mask, field.values + noise, np.nan).astype(field.values.dtype)
-    return Observation(values, mask, field.axes, field.unit, field.quantity, field.valid, field.log_floor, field.known)
+    return Observation(
+        values, mask, field.axes, field.unit, field.quantity, field.valid, field.log_floor, field.metadata
+    )
 
 
 def is_fiber_mask(mask: Mask, valid: Mask | None = None) -> bool:
@@ -139,9 +141,9 @@ def _observed(total: int, rate: float, what: str) -> int:
     return count
 
 
-def _held_out(total: int, share: float) -> int:
+def _withheld_count(total: int, share: float) -> int:
     if total < 2:
-        raise RequestError("only one position is observed, so none can be held out; use --select final")
+        raise RequestError("only one position is observed, so none can be withheld; use --select final")
     return min(max(1, round(share * total)), total - 1)
 
 

@@ -9,7 +9,7 @@ from fieldbench.errors import RequestError
 from fieldbench.field import FloatArray, Mask
 
 
-def holes_like_the_gaps(observed: Mask, missing: Mask, share: float, rng: np.random.Generator) -> Mask:
+def withhold_like_gaps(observed: Mask, missing: Mask, share: float, rng: np.random.Generator) -> Mask:
     """Choose about ``share`` of the observed entries, on average as far from the rest as the missing ones are.
 
     Entries are chosen in holes: a missing entry is drawn and its distance to the nearest observed entry is
@@ -33,7 +33,7 @@ def holes_like_the_gaps(observed: Mask, missing: Mask, share: float, rng: np.ran
     """
     points = np.argwhere(observed)
     if len(points) < 2:
-        raise RequestError("only one position is observed, so none can be held out")
+        raise RequestError("only one position is observed, so none can be withheld")
     if not missing.any():
         raise RequestError("nothing is missing, so there is no gap to imitate")
     depths = _distance(observed)[missing]

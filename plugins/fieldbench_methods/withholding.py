@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from fieldbench.field import Mask
-from fieldbench.sensing import Fibers, RandomEntries, is_fiber_mask
+from fieldbench import Fibers, Mask, RandomEntries, is_fiber_mask
 
 
-def hold_out(mask: Mask, share: float, rng: np.random.Generator, valid: Mask | None = None) -> Mask | None:
-    """About ``share`` of the observed entries, in the pattern of the hidden ones.
+def withhold(mask: Mask, share: float, rng: np.random.Generator, valid: Mask | None = None) -> Mask | None:
+    """About ``share`` of the observed entries, in the pattern of the unobserved ones.
 
     Whole fibers along the last axis where whole fibers are observed (as far as they exist, which ``valid``
-    says), single entries elsewhere: what is held out must be as hard to predict as what is hidden.
+    says), single entries elsewhere: what is withheld must be as hard to predict as what is unobserved.
 
     Returns:
         A boolean array, True = withheld, or None where only one entry or fiber is observed.

@@ -9,7 +9,7 @@ from scipy.ndimage import distance_transform_edt
 
 from fieldbench.errors import RequestError
 from fieldbench.field import Field, grid_axes
-from fieldbench.sensing import Blocks, Fibers, RandomEntries, Sampler, is_fiber_mask, observe
+from fieldbench.sampler import Blocks, Fibers, RandomEntries, Sampler, is_fiber_mask, observe
 
 SHAPE = (12, 10, 8)
 EVERYWHERE = np.ones(SHAPE, dtype=bool)
@@ -19,14 +19,14 @@ COAST[5, 5, 4:] = False  # a shallow spot: the last depths do not exist
 SAMPLERS = [RandomEntries(), RandomEntries(count="bernoulli"), Fibers(), Blocks()]
 
 
-def draw(sampler: Sampler, existing: np.ndarray = EVERYWHERE, rate: float = 0.3, seed: int = 0) -> np.ndarray:
-    return sampler.draw(existing, grid_axes(existing.shape), rate, np.random.default_rng(seed))
+def draw(sampler: Sampler, valid: np.ndarray = EVERYWHERE, rate: float = 0.3, seed: int = 0) -> np.ndarray:
+    return sampler.draw(valid, grid_axes(valid.shape), rate, np.random.default_rng(seed))
 
 
 @pytest.mark.parametrize("rate", [0.001, 0.05, 0.1, 1 / 3, 0.999, 1.0])
 def test_random_entries_are_exactly_as_many_as_asked(rate: float) -> None:
-    for existing in (EVERYWHERE, COAST):
-        assert draw(RandomEntries(), existing, rate).sum() == round(rate * existing.sum())
+    for valid in (EVERYWHERE, COAST):
+        assert draw(RandomEntries(), valid, rate).sum() == round(rate * valid.sum())
 
 
 @pytest.mark.parametrize("rate", [0.05, 0.1, 1.0])
@@ -57,9 +57,9 @@ def test_bernoulli_counts_vary_as_a_binomial() -> None:
 @pytest.mark.parametrize("sampler", [RandomEntries(), RandomEntries(count="bernoulli"), Fibers()], ids=str)
 def test_every_place_is_as_likely_as_any_other(sampler: Sampler) -> None:
     shape = (6, 5, 2)
-    existing = np.ones(shape, dtype=bool)
+    valid = np.ones(shape, dtype=bool)
     draws = 2000
-    hits = np.sum([draw(sampler, existing, 0.3, seed)[..., 0] for seed in range(draws)], axis=0).ravel()
+    hits = np.sum([draw(sampler, valid, 0.3, seed)[..., 0] for seed in range(draws)], axis=0).ravel()
     # Counts of draws without replacement are less spread than multinomial ones, so this is conservative.
     assert stats.chisquare(hits).pvalue > 1e-4
     assert hits.std() > 0
@@ -158,7 +158,7 @@ def test_noise_is_added_where_observed_and_the_rest_is_hidden() -> None:
     np.testing.assert_array_equal(observation.values, [[0.5, np.nan, np.nan], [np.nan, 4.5, 5.5]])
     np.testing.assert_array_equal(observation.mask, mask)
     assert (observation.unit, observation.quantity, observation.log_floor) == ("K", "temperature", 1e-3)
-    assert (observation.axes, observation.known) == (field.axes, {"emitters": 4})
+    assert (observation.axes, observation.metadata) == (field.axes, {"emitters": 4})
     np.testing.assert_array_equal(field.values, np.arange(6.0).reshape(2, 3))  # the truth keeps clean
 
 
