@@ -7,6 +7,8 @@ import pytest
 
 from fieldbench import Axis, Observation, Silent
 from fieldbench.errors import RequestError
+from fieldbench.identity import cell_identity, version
+from fieldbench.records import Cell
 from fieldbench.registry import Registry
 from fieldbench_methods.interpolation import Nearest
 from fieldbench_methods.slices import Slices
@@ -64,9 +66,15 @@ def test_text_form_and_identity():
     assert str(method) == "nearest+slices[axis=time]"
     assert method == REGISTRY.method(str(method))
     assert method == Nearest() + Slices(axis="time")
-    plain, sliced = REGISTRY.identity(Nearest()), REGISTRY.identity(method)
-    assert sliced.pop("modifiers")[0]["parameters"] == {"axis": "time"}
-    assert sliced == plain
+    assert version(REGISTRY, type(method)) == version(REGISTRY, Nearest)
+
+
+def test_the_axis_is_part_of_the_identity():
+    identities = {
+        cell_identity(REGISTRY, Cell(method, "ssf-synthetic", "random", "none", "final", 0.1))
+        for method in ("nearest", "nearest+slices[axis=0]", "nearest+slices[axis=1]")
+    }
+    assert len(identities) == 3
 
 
 @pytest.mark.parametrize(
