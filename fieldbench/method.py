@@ -87,6 +87,7 @@ class Method(Plugin, ABC):
         libraries: of ``numba`` and ``torch``, what it imports; loaded once for all processes, they cost its own
             process no time.
         has_uncertainty: whether :meth:`predict` returns a standard deviation.
+        derived_from: the registered class, for one that a modifier made of it; None for others.
     """
 
     uses_gpu: ClassVar[bool] = False
@@ -98,6 +99,7 @@ class Method(Plugin, ABC):
     scale_equivariant: ClassVar[bool] = True
     conformance_dataset: ClassVar[str | None] = None
     libraries: ClassVar[tuple[str, ...]] = ()
+    derived_from: ClassVar[type[Method] | None] = None
 
     modifiers: tuple[SerializeAsAny[Modifier], ...] = _PydanticField((), repr=False)
 

@@ -454,5 +454,5 @@ def _text(item: Named, classes: dict[type[Plugin], None]) -> str:
         classes[item] = None
         return str(item.name)
     for part in (item, *getattr(item, "modifiers", ())):
-        classes[type(part)] = None
+        classes[getattr(part, "derived_from", None) or type(part)] = None
     return str(item)

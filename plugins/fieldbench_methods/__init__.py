@@ -18,6 +18,7 @@ def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbe
     from fieldbench_methods.interpolation import InverseDistance, Linear, Nearest
     from fieldbench_methods.kriging import Kriging
     from fieldbench_methods.lrtc import LRTC
+    from fieldbench_methods.slices import Slices
     from fieldbench_methods.splines import RadialBasis, ThinPlate
     from fieldbench_methods.tnn import TNN
     from fieldbench_methods.tucker_als import TuckerALS
@@ -28,6 +29,7 @@ def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbe
         MHTAP,
         TNN,
         TotalVariation,
+        Slices,
         TuckerALS,
         LRTC,
         Nearest,

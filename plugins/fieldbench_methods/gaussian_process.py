@@ -1,16 +1,14 @@
-"""A Gaussian process of unknown mean: its likelihood, its fit, and its predictions."""
+"""A Gaussian process of unknown mean: its likelihood, its fit and its predictions, by one system of all points."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench import FloatArray, Mask, Observation
-from fieldbench_methods.neighbourhood import systems
-from fieldbench_methods.scattered import Scattered, scatter
+from fieldbench import FloatArray, Mask
+from fieldbench_methods.correlation import CORRELATIONS, Covariance
 
 #: Length scales are sought between these, in grid steps and in extents of the observed positions.
 SHORTEST_STEPS, LONGEST_EXTENTS = 0.3, 20.0
@@ -21,59 +19,6 @@ _COARSE = 300
 #: Scaled values that differ by no more than this are one value, apart from rounding.
 _CONSTANT = 1e-12
 _CHUNK = 2**22
-
-
-@dataclass(frozen=True)
-class Correlation:
-    """A correlation function of distance r in length scales.
-
-    Attributes:
-        value: the correlation, 1 at r = 0.
-        slope: -value'(r) / r, from which derivatives with respect to length scales follow.
-    """
-
-    value: Callable[[FloatArray], FloatArray]
-    slope: Callable[[FloatArray], FloatArray]
-
-
-_ROOT3, _ROOT5 = np.sqrt(3.0), np.sqrt(5.0)
-
-CORRELATIONS = {
-    "exponential": Correlation(
-        lambda r: np.exp(-r),
-        # At r = 0 it is only ever multiplied by a squared distance of 0.
-        lambda r: np.exp(-r) / np.where(r > 0, r, 1.0),
-    ),
-    "matern-3/2": Correlation(lambda r: (1 + _ROOT3 * r) * np.exp(-_ROOT3 * r), lambda r: 3 * np.exp(-_ROOT3 * r)),
-    "matern-5/2": Correlation(
-        lambda r: (1 + _ROOT5 * r + 5 / 3 * r**2) * np.exp(-_ROOT5 * r),
-        lambda r: 5 / 3 * (1 + _ROOT5 * r) * np.exp(-_ROOT5 * r),
-    ),
-    "squared-exponential": Correlation(lambda r: np.exp(-(r**2) / 2), lambda r: np.exp(-(r**2) / 2)),
-}
-
-
-@dataclass(frozen=True)
-class Covariance:
-    """A fitted covariance: variance times (correlation + nugget at distance 0).
-
-    Attributes:
-        kernel: name of the correlation function.
-        lengths: length scales in grid steps, shape (d,).
-        nugget: variance of the noise over that of the field.
-        variances: variance of the field, one a column of values, shape (c,).
-    """
-
-    kernel: str
-    lengths: FloatArray
-    nugget: float
-    variances: FloatArray
-
-    def correlate(self, one: FloatArray, other: FloatArray) -> FloatArray:
-        """Correlation of the field between positions (n, d) and (m, d), shape (n, m), without the nugget."""
-        from scipy.spatial.distance import cdist
-
-        return CORRELATIONS[self.kernel].value(cdist(one / self.lengths, other / self.lengths))
 
 
 def restricted_likelihood(
@@ -120,7 +65,9 @@ def varying(values: FloatArray) -> Mask:
     return np.ptp(values, axis=0) > _CONSTANT
 
 
-def fit(kernel: str, points: FloatArray, values: FloatArray, most: int, rng: np.random.Generator) -> Covariance:
+def fit(
+    kernel: str, points: FloatArray, values: FloatArray, most: int, rng: np.random.Generator, *, tied: bool = False
+) -> tuple[Covariance, float]:
     """The covariance of largest restricted likelihood on at most ``most`` of the points, chosen at random.
 
     Starts from three length scales on few points, then refines the best of them on all that are allowed.
@@ -132,69 +79,72 @@ def fit(kernel: str, points: FloatArray, values: FloatArray, most: int, rng: np.
         values: shape (n, c), none of the columns constant.
         most: largest number of points to use.
         rng: chooses the points.
+        tied: whether all axes have one length scale in common.
+
+    Returns:
+        The covariance, and its negative log likelihood on the points used.
     """
-    from scipy.optimize import minimize
-
     order = rng.permutation(len(points))
-    extents = np.maximum(np.ptp(points, axis=0), 1.0)
-    bounds = [(np.log(SHORTEST_STEPS), np.log(LONGEST_EXTENTS * extent)) for extent in extents]
-    bounds.append((np.log(LEAST_NUGGET), np.log(LARGEST_NUGGET)))
 
-    def best_of(starts: list[FloatArray], count: int) -> FloatArray:
+    def best_of(starts: list[FloatArray], count: int) -> tuple[FloatArray, float]:
         chosen = np.sort(_varied(order, values, count))
         telling = np.compress(varying(values[chosen]), values[chosen], axis=1)
         squares = (points[chosen].T[:, :, np.newaxis] - points[chosen].T[:, np.newaxis]) ** 2
-        inside = [np.clip(start, *np.transpose(bounds)) for start in starts]
-        found = [
-            minimize(
-                restricted_likelihood,
-                start,
-                args=(kernel, squares, telling),
-                jac=True,
-                bounds=bounds,
-                method="L-BFGS-B",
-                options={"maxiter": 60, "ftol": 1e-6},
-            )
-            for start in inside
-        ]
-        return min(found, key=lambda result: result.fun).x
+        if tied:
+            squares = squares.sum(axis=0, keepdims=True)
+        return most_likely(lambda at: restricted_likelihood(at, kernel, squares, telling), starts, bounds)
 
+    extents = np.maximum(np.ptp(points, axis=0), 1.0)
+    extents = extents.max(keepdims=True) if tied else extents
+    bounds = search_bounds(extents)
     starts = [np.log([*(share * extents), nugget]) for share, nugget in ((0.5, 1e-4), (0.2, 1e-2), (0.05, 1e-1))]
-    found = best_of(starts, min(_COARSE, most))
+    found, value = best_of(starts, min(_COARSE, most))
     if min(most, len(points)) > _COARSE:
-        found = best_of([found], most)
+        found, value = best_of([found], most)
     lengths, nugget = np.exp(found[:-1]), float(np.exp(found[-1]))
     chosen = _varied(order, values, most)
-    return Covariance(kernel, lengths, nugget, _variances(kernel, lengths, nugget, points, values, chosen))
+    return Covariance(kernel, lengths, nugget, _variances(kernel, lengths, nugget, points, values, chosen)), value
+
+
+def search_bounds(extents: FloatArray) -> FloatArray:
+    """Bounds of the logarithms of length scales and nugget, shape (p, 2), for positions of these extents."""
+    lengths = [(np.log(SHORTEST_STEPS), np.log(LONGEST_EXTENTS * extent)) for extent in extents]
+    return np.array([*lengths, (np.log(LEAST_NUGGET), np.log(LARGEST_NUGGET))])
+
+
+def most_likely(
+    objective: Callable[[FloatArray], tuple[float, FloatArray]], starts: list[FloatArray], bounds: FloatArray
+) -> tuple[FloatArray, float]:
+    """The least of a negative log likelihood (value and gradient) found from several starts, and its place first."""
+    from scipy.optimize import minimize
+
+    found = [
+        minimize(
+            objective,
+            np.clip(start, *bounds.T),
+            jac=True,
+            bounds=bounds,
+            method="L-BFGS-B",
+            options={"maxiter": 60, "ftol": 1e-6},
+        )
+        for start in starts
+    ]
+    best = min(found, key=lambda result: result.fun)
+    return best.x, float(best.fun)
 
 
 def predict(
-    covariance: Covariance,
-    points: FloatArray,
-    values: FloatArray,
-    targets: FloatArray,
-    *,
-    exact: int,
-    neighbours: int,
-    spread: bool,
+    covariance: Covariance, points: FloatArray, values: FloatArray, targets: FloatArray, *, spread: bool
 ) -> tuple[FloatArray, FloatArray]:
-    """Ordinary kriging.
+    """Ordinary kriging with one system that holds all points.
 
     Returns:
         Predictions at the targets, shape (m, c), and their variances over the field's, shape (m,); the
         latter are only computed where ``spread`` is asked for, and 0 otherwise.
     """
-    estimate, unexplained = np.empty((len(targets), values.shape[1])), np.zeros(len(targets))
-    if len(points) > exact:
-        stretched, wanted = points / covariance.lengths, targets / covariance.lengths
-        for batch in systems(stretched, wanted, neighbours, CORRELATIONS[covariance.kernel].value, 0):
-            part = batch.solve(covariance.nugget)
-            estimate[part.targets] = part.apply(values)
-            unexplained[part.targets] = np.maximum(1 - part.explained, 0)
-        return estimate, unexplained
-
     from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
+    estimate, unexplained = np.empty((len(targets), values.shape[1])), np.zeros(len(targets))
     factor = cho_factor(covariance.correlate(points, points) + covariance.nugget * np.eye(len(points)), lower=True)
     weights = cho_solve(factor, np.ones(len(points)))
     mean = weights @ values / weights.sum()
@@ -208,44 +158,6 @@ def predict(
             unknown_mean = (1 - weights @ towards) ** 2 / weights.sum()
             unexplained[start : start + step] = np.maximum(1 - explained + unknown_mean, 0)
     return estimate, unexplained
-
-
-def complete(
-    observation: Observation, kernel: str, most: int, exact: int, neighbours: int, seed: int, *, spread: bool
-) -> tuple[FloatArray, FloatArray | None]:
-    """Complete a field; with ``spread`` also its predictive standard deviation, both in the field's unit.
-
-    On the log scale the standard deviation is half the width of the interval between one deviation below
-    and one above. Where fewer than 3 positions or nothing but one value is observed no covariance can be
-    fitted: the field is the mean, of unknown deviation (None).
-    """
-    data = scatter(observation)
-    varied = varying(data.values)
-    if len(data.points) < 3 or not varied.any():
-        flat = np.repeat(data.values.mean(axis=0, keepdims=True), len(data.targets), axis=0)
-        return data.complete(flat), None
-    values = data.values[:, varied]
-    covariance = fit(kernel, data.points, values, most, np.random.default_rng(seed))
-
-    everywhere = np.concatenate([data.points, data.targets])
-    found, unexplained = predict(
-        covariance, data.points, values, everywhere, exact=exact, neighbours=neighbours, spread=spread
-    )
-    columns = np.repeat(data.values[:1], len(everywhere), axis=0)
-    columns[:, varied] = found
-    estimate = _laid_out(data, columns)
-    if not spread:
-        return data.scaling.inverse(estimate), None
-    columns = np.zeros_like(columns)
-    columns[:, varied] = np.sqrt(unexplained[:, np.newaxis] * covariance.variances)
-    deviation = _laid_out(data, columns)
-    above, below = (data.scaling.inverse(estimate + sign * deviation) for sign in (1, -1))
-    return data.scaling.inverse(estimate), (above - below) / 2
-
-
-def _laid_out(data: Scattered, columns: FloatArray) -> FloatArray:
-    """Columns at observed, then at unobserved positions, as an array of the field's shape."""
-    return data.everywhere(columns[: len(data.points)], columns[len(data.points) :])
 
 
 def _varied(order: NDArray[np.intp], values: FloatArray, count: int) -> NDArray[np.intp]:

@@ -2,59 +2,82 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 import fieldbench
 from fieldbench import FloatArray, Observation
+from fieldbench_methods.axis_scale import AxisScale, axis_scale_parameter, check_axis_scale
 
 
 class Nearest(fieldbench.Method):
-    """Every entry takes the value of the nearest observed entry (in grid steps)."""
+    """Every entry takes the value of the nearest observed entry (in grid steps, or in those of ``axis_scale``)."""
 
     name = "nearest"
-    revision = "2"
+    revision = "3"
+
+    axis_scale: AxisScale = axis_scale_parameter()
+
+    def check_shape(self, shape: Sequence[int]) -> None:
+        check_axis_scale(self.axis_scale, shape)
 
     def complete(self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report) -> FloatArray:
         from scipy.spatial import cKDTree
 
-        from fieldbench_methods.scattered import positions
+        from fieldbench_methods.axis_scale import arranged
+        from fieldbench_methods.neighbourhood import tree_of
 
-        grid = positions(observation.axes)
-        _, closest = cKDTree(grid[observation.mask.ravel()]).query(grid)
-        return observation.observed[closest].astype(float).reshape(observation.shape)
+        def nearest(points: FloatArray, values: FloatArray, targets: FloatArray) -> FloatArray:
+            return values[tree_of(points).query(targets)[1]]
+
+        _, geometry = arranged(observation, self.axis_scale, nearest, seed)
+        grid, unobserved = geometry.positions(observation.axes), observation.valid & ~observation.mask
+        _, closest = cKDTree(grid[observation.mask.ravel()]).query(grid[unobserved.ravel()])
+        estimate = observation.filled(float(observation.observed.mean())).astype(float)
+        estimate[unobserved] = observation.observed[closest]
+        return estimate
 
 
 class InverseDistance(fieldbench.Method):
     """Mean of the nearest observed values, weighted by a negative power of their distance (Shepard 1968).
 
-    In grid steps; power in the log domain, bin by bin where whole fibers are observed.
+    In grid steps, or in those of ``axis_scale``; power in the log domain, bin by bin where whole fibers are observed.
     """
 
     name = "idw"
-    revision = "1"
+    revision = "2"
 
     power: float = fieldbench.parameter(4.0, "weights are distance to the power of minus this", gt=0)
     neighbours: int = fieldbench.parameter(64, "nearest observed positions that count", ge=1)
+    axis_scale: AxisScale = axis_scale_parameter()
+
+    def check_shape(self, shape: Sequence[int]) -> None:
+        check_axis_scale(self.axis_scale, shape)
 
     def complete(self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report) -> FloatArray:
+        from fieldbench_methods.axis_scale import arranged
+
+        data, _ = arranged(observation, self.axis_scale, self._predict, seed)
+        return data.complete(self._predict(data.points, data.values, data.targets))
+
+    def _predict(self, points: FloatArray, values: FloatArray, targets: FloatArray) -> FloatArray:
         from scipy.spatial import cKDTree
 
         from fieldbench_methods.neighbourhood import nearest_points
-        from fieldbench_methods.scattered import scatter
 
-        data = scatter(observation)
-        tree = cKDTree(data.points)
-        estimate = np.empty((len(data.targets), data.values.shape[1]))
-        batch = max(1, 2**22 // (self.neighbours * data.values.shape[1]))
-        for start in range(0, len(data.targets), batch):
-            targets = data.targets[start : start + batch]
-            closest = nearest_points(tree, targets, self.neighbours)
-            distances = np.linalg.norm(data.points[closest] - targets[:, np.newaxis], axis=-1)
+        tree = cKDTree(points)
+        estimate = np.empty((len(targets), values.shape[1]))
+        batch = max(1, 2**22 // (self.neighbours * values.shape[1]))
+        for start in range(0, len(targets), batch):
+            some = targets[start : start + batch]
+            closest = nearest_points(tree, some, self.neighbours)
+            distances = np.linalg.norm(points[closest] - some[:, np.newaxis], axis=-1)
             # Relative to the nearest, so that a large power does not underflow.
             weights = (distances / distances[:, :1]) ** -self.power
             weights /= weights.sum(axis=1, keepdims=True)
-            estimate[start : start + batch] = np.einsum("bk,bkc->bc", weights, data.values[closest])
-        return data.complete(estimate)
+            estimate[start : start + batch] = np.einsum("bk,bkc->bc", weights, values[closest])
+        return estimate
 
 
 class Linear(fieldbench.Method):

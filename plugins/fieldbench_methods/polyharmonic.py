@@ -8,11 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldbench import FloatArray, Observation
+from fieldbench_methods.axis_scale import AxisScale, arranged
 from fieldbench_methods.neighbourhood import Kernel, systems
-from fieldbench_methods.scattered import scatter, within_hull
+from fieldbench_methods.scattered import Scattered, within_hull
 
 #: Observed positions whose leave-one-out errors choose between kernels and smoothings.
 VALIDATION_POINTS = 500
+
+#: Neighbours of a prediction that validation an axis scale; more cost more than they tell.
+_LEARNING_NEIGHBOURS = 32
 
 #: Smoothings to choose from. Kernels of a unit step are about 1, so these span noise-free to very noisy.
 SMOOTHINGS = (0.0, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -50,7 +54,7 @@ def leave_one_out(
     for batch in systems(points, points[validation], neighbours, kernel_of(kernel), DEGREES[kernel], skip_self=True):
         truth = values[validation[batch.targets]]
         for index, smoothing in enumerate(smoothings):
-            errors[index] += np.sum((batch.solve(smoothing).apply(values) - truth) ** 2)
+            errors[index] += np.sum((batch.predict(values, smoothing) - truth) ** 2)
     return errors / len(validation)
 
 
@@ -102,13 +106,12 @@ def predict(
         return RBFInterpolator(points, values, kernel=kernel, smoothing=smoothing, degree=degree)(targets)
     estimate = np.empty((len(targets), values.shape[1]))
     for batch in systems(points, targets, neighbours, kernel_of(kernel), degree):
-        estimate[batch.targets] = batch.solve(smoothing).apply(values)
+        estimate[batch.targets] = batch.predict(values, smoothing)
     return estimate
 
 
-def complete(observation: Observation, kernel: str, smoothing: float, exact: int, neighbours: int) -> FloatArray:
+def complete(data: Scattered, kernel: str, smoothing: float, exact: int, neighbours: int) -> FloatArray:
     """Complete a field with one spline; with smoothing, the observed entries are smoothed too."""
-    data = scatter(observation)
 
     def surface(targets: FloatArray) -> FloatArray:
         return predict(
@@ -120,13 +123,21 @@ def complete(observation: Observation, kernel: str, smoothing: float, exact: int
     return data.scaling.inverse(data.everywhere(surface(data.points), surface(data.targets)))
 
 
-def complete_chosen(
-    observation: Observation, kernel: str | None, smoothing: float | None, exact: int, neighbours: int, seed: int
-) -> FloatArray:
-    """As :func:`complete`, choosing whatever is None; the seed picks the positions that judge."""
+def arrange(observation: Observation, axis_scale: AxisScale, kernel: str, smoothing: float, seed: int) -> Scattered:
+    """The observation in the metric that was given, or that a spline of near neighbours learns."""
+
+    def local(points: FloatArray, values: FloatArray, targets: FloatArray) -> FloatArray:
+        return predict(
+            points, values, targets, kernel=kernel, smoothing=smoothing, exact=0, neighbours=_LEARNING_NEIGHBOURS
+        )
+
+    return arranged(observation, axis_scale, local, seed)[0]
+
+
+def chosen(
+    data: Scattered, kernel: str | None, smoothing: float | None, neighbours: int, seed: int
+) -> tuple[str, float]:
+    """Kernel and smoothing as given, or chosen where they are None; the seed picks the positions that judge."""
     kernels = list(DEGREES) if kernel is None else [kernel]
     smoothings = SMOOTHINGS if smoothing is None else [smoothing]
-    data = scatter(observation)
-    rng = np.random.default_rng(seed)
-    kernel, smoothing = choose(data.points, data.values, kernels, smoothings, neighbours, rng)
-    return complete(observation, kernel, smoothing, exact, neighbours)
+    return choose(data.points, data.values, kernels, smoothings, neighbours, np.random.default_rng(seed))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,14 +23,16 @@ class Scattered:
 
     Attributes:
         observed: boolean array over positions, True = observed.
+        missing: boolean array over positions, True = unobserved, where the field exists.
         points: observed positions in grid steps, shape (n, d).
         values: scaled values at ``points``, shape (n, c), with c = 1 unless positions are fibers.
-        targets: unobserved positions in grid steps, shape (m, d), m may be 0.
+        targets: the missing positions in grid steps, shape (m, d), m may be 0.
         scaling: the map between the field's unit and the scaled domain.
         shape: shape of the field.
     """
 
     observed: Mask
+    missing: Mask
     points: FloatArray
     values: FloatArray
     targets: FloatArray
@@ -37,9 +40,12 @@ class Scattered:
     shape: tuple[int, ...]
 
     def everywhere(self, at_points: FloatArray, at_targets: FloatArray) -> FloatArray:
-        """Put values (n, c) at observed and (m, c) at unobserved positions together; scaled, of the field's shape."""
-        columns = np.empty((self.observed.size, at_points.shape[1]))
-        columns[self.observed.ravel()], columns[~self.observed.ravel()] = at_points, at_targets
+        """Put values (n, c) at observed and (m, c) at missing positions together; scaled, of the field's shape.
+
+        Where the field does not exist, the mean of the observed values stands.
+        """
+        columns = np.tile(at_points.mean(axis=0), (self.observed.size, 1))
+        columns[self.observed.ravel()], columns[self.missing.ravel()] = at_points, at_targets
         return columns.reshape(self.shape)
 
     def complete(self, at_targets: FloatArray) -> FloatArray:
@@ -47,25 +53,37 @@ class Scattered:
         return self.scaling.inverse(self.everywhere(self.values, at_targets))
 
 
-def scatter(observation: Observation) -> Scattered:
-    """The scattered form of an observation; only its observed entries are read."""
+def scatter(observation: Observation, *, by_index: bool = False) -> Scattered:
+    """The scattered form of an observation; only its observed entries are read.
+
+    ``by_index`` takes the index as the position along irregular axes too.
+    """
     scaling = fit_scaling(observation)
     fibers = observation.ndim > 1 and is_fiber_mask(observation.mask)
     observed = np.asarray(observation.mask.any(axis=-1) if fibers else observation.mask)
     values = scaling.forward(observation.observed).reshape(int(observed.sum()), -1)
-    grid = positions(observation.axes[:-1] if fibers else observation.axes)
-    at = observed.ravel()
-    return Scattered(observed, grid[at], values, grid[~at], scaling, observation.shape)
+    grid = positions(observation.axes[:-1] if fibers else observation.axes, by_index=by_index)
+    missing = ~observed
+    if observation.valid is not None:
+        missing &= observation.valid.any(axis=-1) if fibers else observation.valid
+    return Scattered(
+        observed, missing, grid[observed.ravel()], values, grid[missing.ravel()], scaling, observation.shape
+    )
 
 
-def positions(axes: tuple[Axis, ...]) -> FloatArray:
+def positions(axes: Sequence[Axis], *, by_index: bool = False) -> FloatArray:
     """Every grid position in grid steps, shape (number of positions, number of axes), in C order.
 
     A step is the mean spacing of an axis: on a regular axis the coordinate is the index, on an irregular
-    one (depth levels) it keeps the true proportions.
+    one (depth levels) it keeps the true proportions unless ``by_index``.
     """
-    steps = np.meshgrid(*(_in_steps(axis) for axis in axes), indexing="ij")
-    return np.stack([step.ravel() for step in steps], axis=1)
+    steps = [np.arange(len(axis), dtype=float) if by_index else _in_steps(axis) for axis in axes]
+    return np.stack([step.ravel() for step in np.meshgrid(*steps, indexing="ij")], axis=1)
+
+
+def irregular(axes: Sequence[Axis]) -> bool:
+    """Whether positions along any of the axes are not its indices."""
+    return any(not np.array_equal(_in_steps(axis), np.arange(len(axis))) for axis in axes)
 
 
 def within_hull(points: FloatArray, targets: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -2,49 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
 from itertools import combinations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fieldbench import FloatArray, Mask, Observation, RequestError
+from fieldbench_methods.axis_scale import AxisScale, search
+from fieldbench_methods.multigrid import Multigrid
 from fieldbench_methods.scattered import scatter
-from fieldbench_methods.withholding import withhold
+from fieldbench_methods.withholding import box, imitations
 
 # A share of first differences that decides what second differences leave open (a slope that no two
 # observed entries determine); too little to be seen elsewhere.
 _TIE_BREAK = 1e-6
-_SMALL = 1000
+#: Systems of more unknowns are solved by conjugate gradients; factors of two-dimensional ones stay sparse for longer.
+_SMALL, _SMALL_FLAT = 1000, 30_000
 _CONVERGED = 1e-7
-_MOST_STEPS = 20_000
-# Relative to the dearest linear trend; what costs less is rounding.
-_ROUNDING = 1e-13
+_MOST_STEPS = 300
+#: Entries of the box of a field that scales are learned on, and octaves by which they may differ.
+_LEARNING_ENTRIES, _OCTAVES = 60_000, 4
 
 
 class NotConverged(RequestError):
-    """Conjugate gradients ran out of steps: the weights are too unequal for so large a field."""
+    """Conjugate gradients ran out of steps."""
 
 
 class Energy:
-    """A quadratic energy of fields of one shape, for any weights of the axes.
+    """A quadratic energy of fields on part of a grid, for any scale of the axes.
 
-    Without bending it is sum_a w_a |D_a x|^2 with first differences D_a; with bending
-    sum_a w_a^2 |D_aa x|^2 + 2 sum_{a<b} w_a w_b |D_a D_b x|^2, plus the tie-break.
+    Without bending it is the sum of the squared first differences along each axis; with bending that of the squared
+    second differences, mixed ones twice, and the tie-break. A difference of order k along an axis is divided by
+    its scale to the power k. Differences that reach where the field does not exist do not count.
+
+    Args:
+        valid: boolean array, True where the field exists.
+        bends: whether second differences count.
     """
 
-    def __init__(self, shape: Sequence[int], bends: bool) -> None:
-        import scipy.sparse as sparse
+    def __init__(self, valid: Mask, bends: bool) -> None:
+        axes, inside = range(valid.ndim), valid.ravel()
 
         def squares(orders: dict[int, int]) -> Any:
             """The squared differences of the given order along each of the given axes, as a matrix."""
-            factors = [_differences(size, orders.get(axis, 0)) for axis, size in enumerate(shape)]
-            difference = reduce(lambda one, other: sparse.kron(one, other, format="csr"), factors)
+            factors = [_differences(size, orders.get(axis, 0)) for axis, size in enumerate(valid.shape)]
+            difference = reduce(_kron, factors)
+            if not inside.all():
+                whole = np.abs(difference) @ ~inside == 0
+                difference = difference[whole][:, inside]
             return difference.T @ difference
 
-        axes = range(len(shape))
         self._membrane = [squares({axis: 1}) for axis in axes]
         self._plate = (
             {(axis, axis): squares({axis: 2}) for axis in axes}
@@ -52,13 +61,15 @@ class Energy:
             if bends
             else {}
         )
+        self.bends = bends
 
-    def matrix(self, weights: Sequence[float]) -> Any:
-        """The matrix E of the energy x' E x of a field x flattened in C order, sparse and symmetric.
+    def matrix(self, scale: Sequence[float]) -> Any:
+        """The matrix E of the energy x' E x of the valid entries x, in C order, sparse and symmetric.
 
         Args:
-            weights: one positive number an axis.
+            scale: one positive number an axis.
         """
+        weights = [one**-2 for one in scale]
         membrane = sum(weight * term for weight, term in zip(weights, self._membrane, strict=True))
         if not self._plate:
             return membrane.tocsr()
@@ -66,106 +77,105 @@ class Energy:
         return (plate + _TIE_BREAK * membrane).tocsr()
 
 
-def minimise(matrix: Any, observed: Mask, values: FloatArray) -> FloatArray:
+def minimise(energy: Energy, scale: Sequence[float], valid: Mask, observed: Mask, values: FloatArray) -> FloatArray:
     """The minimiser of an energy with the observed positions fixed.
 
-    Up to two axes, and small systems, are factorised, once for all columns; elsewhere factors would fill
-    the memory, and each column is solved by conjugate gradients, from its mean and relative to it, so that
-    how exact it is does not depend on an offset.
+    Small systems are factorised, once for all columns; elsewhere factors would fill the memory, and each column is
+    solved by conjugate gradients, from its mean and relative to it, so that how exact it is does not depend on an
+    offset. What no observed position is connected with has the mean.
 
     Args:
-        matrix: of an :class:`Energy`, for positions of the shape of ``observed``.
-        observed: boolean array, True = observed.
+        energy: of the valid positions.
+        scale: of its axes.
+        valid: boolean array, True where the field exists.
+        observed: boolean array of the same shape, True = observed, within ``valid``.
         values: at the observed positions, shape (n, c).
 
     Returns:
-        Values at the unobserved positions, shape (m, c).
+        Values at the other valid positions, shape (m, c).
 
     Raises:
         NotConverged: if conjugate gradients do not get there.
     """
-    from scipy.sparse.linalg import splu
-
-    at = observed.ravel()
-    unobserved = matrix[~at]
-    system, border = unobserved[:, ~at], unobserved[:, at]
-    if not system.shape[0]:
-        return np.empty((0, values.shape[1]))
-    if observed.ndim <= 2 or system.shape[0] <= _SMALL:
-        return splu(system.tocsc()).solve(-(border @ values))
     mean = values.mean(axis=0)
-    return mean + _conjugate_gradients(system, -(border @ (values - mean)), np.argwhere(~observed))
+    unobserved = valid & ~observed
+    estimate = np.tile(mean, (int(unobserved.sum()), 1))
+    unknown = unobserved & _reached(valid, observed)
+    if not unknown.any():
+        return estimate
+    matrix = energy.matrix(scale)
+    rows = matrix[unknown[valid]]
+    system, right = rows[:, unknown[valid]], -(rows[:, observed[valid]] @ (values - mean))
+    if system.shape[0] <= (_SMALL_FLAT if observed.ndim <= 2 else _SMALL):
+        from scipy.sparse.linalg import splu
+
+        solution = splu(system.tocsc()).solve(right)
+    else:
+        nearby = Multigrid(system.tocsr(), unknown, [one**-2 for one in scale], energy.bends)
+        solution = _conjugate_gradients(system.tocsr(), right, nearby)
+    estimate[unknown[unobserved]] += solution
+    return estimate
 
 
-def choose_weights(error: Callable[[tuple[float, ...]], float], axes: int) -> tuple[float, ...]:
-    """Weights of small error, powers of 2; only their ratios matter to a minimiser, and stay within 256.
-
-    Starts from equal weights and multiplies or divides one at a time by 4, then by 2, for as long as that
-    helps.
-    """
-    if axes < 2:
-        return (1.0,) * axes
-    known: dict[tuple[float, ...], float] = {}
-
-    def judge(weights: tuple[float, ...]) -> float:
-        key = tuple(weight / weights[0] for weight in weights)
-        if key not in known:
-            known[key] = error(weights)
-        return known[key]
-
-    best = (1.0,) * axes
-    for factor in (4.0, 2.0):
-        improved = True
-        while improved:
-            around = [
-                tuple(weight * step if axis == changed else weight for axis, weight in enumerate(best))
-                for changed in range(axes)
-                for step in (factor, 1 / factor)
-            ]
-            allowed = [weights for weights in around if max(weights) / min(weights) <= 256]
-            leader = min(allowed, key=judge)
-            improved = judge(leader) < judge(best)
-            best = leader if improved else best
-    return best
-
-
-def complete(observation: Observation, bends: bool, weights: tuple[float, ...] | None, seed: int) -> FloatArray:
-    """Complete a field; the seed picks the withheld entries that choose the weights.
+def complete(observation: Observation, bends: bool, scale: AxisScale, seed: int) -> FloatArray:
+    """Complete a field; the seed picks the withheld entries that choose the scale of the axes.
 
     Raises:
-        RequestError: if the number of weights is not the number of axes (without the last where whole
+        RequestError: if the number of scales is not the number of axes (without the last where whole
             fibers are observed, as each bin is completed by itself).
-        NotConverged: if conjugate gradients do not get there with these weights.
+        NotConverged: if conjugate gradients do not get there with these scales.
     """
     data = scatter(observation)
-    shape = data.observed.shape
-    energy = Energy(shape, bends)
-    if weights is None:
-        valid = observation.valid if shape == observation.shape else None
-        weights = _weights_from_withheld(energy, data.observed, data.values, np.random.default_rng(seed), valid)
-    elif len(weights) != len(shape):
-        raise RequestError(f"weights={weights}: give {len(shape)} numbers, one for each axis that is completed")
-    return data.complete(minimise(energy.matrix(weights), data.observed, data.values))
+    positions = data.observed | data.missing
+    if scale is not None and len(scale) != positions.ndim:
+        raise RequestError(f"axis_scale={scale}: give {positions.ndim} numbers, one for each axis that is completed")
+    if scale is None:
+        valid = observation.valid if positions.shape == observation.shape else None
+        scale = _learned(bends, data.observed, data.missing, data.values, np.random.default_rng(seed), valid)
+    return data.complete(minimise(Energy(positions, bends), scale, positions, data.observed, data.values))
 
 
-def _weights_from_withheld(
-    energy: Energy, observed: Mask, values: FloatArray, rng: np.random.Generator, valid: Mask | None
+def _learned(
+    bends: bool, observed: Mask, missing: Mask, values: FloatArray, rng: np.random.Generator, valid: Mask | None
 ) -> tuple[float, ...]:
-    withheld = withhold(observed, 0.2, rng, valid)
-    if withheld is None or observed.ndim < 2:
+    """The scale of least error at withheld positions of a box of the field."""
+    place = box(observed, missing, _LEARNING_ENTRIES / observed.size, rng)
+    inside = np.zeros(observed.shape, dtype=bool)
+    inside[place] = True
+    values, observed, missing = values[inside[observed]], observed[place], missing[place]
+    trials = imitations(observed, missing, observed.size, rng, None if valid is None else valid[place], copies=1)
+    if not trials or observed.ndim < 2:
         return (1.0,) * observed.ndim
-    among_observed = withheld[observed]
-    kept = observed & ~withheld
-    in_hidden = withheld.ravel()[~kept.ravel()]
+    valid = observed | missing
+    energy, at = Energy(valid, bends), np.flatnonzero(observed)
 
-    def error(weights: tuple[float, ...]) -> float:
-        try:
-            estimate = minimise(energy.matrix(weights), kept, values[~among_observed])
-        except NotConverged:
-            return np.inf
-        return float(np.mean((estimate[in_hidden] - values[among_observed]) ** 2))
+    def error(scale: tuple[float, ...]) -> float:
+        logarithm = 0.0
+        for trial in trials:
+            kept, validation = np.zeros((2, observed.size), dtype=bool)
+            kept[at[trial.kept]], validation[at[trial.validation]] = True, True
+            unobserved = valid.ravel() & ~kept
+            try:
+                estimate = minimise(energy, scale, valid, kept.reshape(observed.shape), values[trial.kept])
+            except NotConverged:
+                return np.inf
+            square = np.mean((estimate[validation[unobserved]] - values[trial.validation]) ** 2)
+            logarithm += trial.weight * np.log(max(float(square), np.finfo(float).tiny))
+        return float(logarithm)
 
-    return choose_weights(error, observed.ndim)
+    return search(error, observed.ndim, _OCTAVES)
+
+
+def _reached(valid: Mask, observed: Mask) -> Mask:
+    """Where the field exists and is connected with an observed position by neighbours."""
+    from scipy.ndimage import label
+
+    if valid.all():
+        return valid
+    parts, count = label(valid)
+    known = np.zeros(count + 1, dtype=bool)
+    known[parts[observed]] = True
+    return np.asarray(known[parts])
 
 
 def _differences(size: int, order: int) -> Any:
@@ -178,35 +188,25 @@ def _differences(size: int, order: int) -> Any:
     return sparse.diags_array(stencil, offsets=range(order + 1), shape=(size - order, size), format="csr")
 
 
-def _conjugate_gradients(system: Any, right: FloatArray, positions: NDArray[np.intp]) -> FloatArray:
-    """The solution of ``system @ x = right``, shape (m, c), for the unobserved positions (m, d)."""
-    from scipy.sparse.linalg import cg
+def _kron(one: Any, other: Any) -> Any:
+    import scipy.sparse as sparse
 
-    nearby = _preconditioner(system, positions)
+    return sparse.kron(one, other, format="csr")
+
+
+def _conjugate_gradients(system: Any, right: FloatArray, nearby: Multigrid) -> FloatArray:
+    """The solution of ``system @ x = right``, shape (m, c)."""
+    from scipy.sparse.linalg import LinearOperator, cg
+
+    preconditioner = LinearOperator(system.shape, matvec=nearby.solve, dtype=float)
     solution = np.empty_like(right)
     for column in range(right.shape[1]):
-        solution[:, column], failed = cg(system, right[:, column], rtol=_CONVERGED, maxiter=_MOST_STEPS, M=nearby)
+        solution[:, column], failed = cg(
+            system, right[:, column], rtol=_CONVERGED, maxiter=_MOST_STEPS, M=preconditioner
+        )
         if failed:
             raise NotConverged(
                 f"the smoothest field was not found in {_MOST_STEPS} steps of conjugate gradients; "
-                "give weights that differ less, or thin-plate in its place"
+                "give an axis_scale that differs less, or thin-plate in its place"
             )
     return solution
-
-
-def _preconditioner(system: Any, positions: NDArray[np.intp]) -> Any:
-    """An inverse of the system for each position by itself and, exactly, for the linear trends.
-
-    Bending does not see a trend: where few entries are observed it costs next to nothing, and steps that go
-    from neighbour to neighbour would stop long before they have found it.
-    """
-    from scipy.sparse.linalg import LinearOperator
-
-    diagonal = system.diagonal()
-    trends, _ = np.linalg.qr(np.column_stack([np.ones(len(positions)), positions]))
-    costs, modes = np.linalg.eigh(trends.T @ (system @ trends))
-    felt = costs > _ROUNDING * costs.max()
-    along = trends @ (modes[:, felt] / np.sqrt(costs[felt]))
-    return LinearOperator(
-        system.shape, matvec=lambda residual: residual / diagonal + along @ (along.T @ residual), dtype=float
-    )

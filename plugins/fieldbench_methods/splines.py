@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import fieldbench
 from fieldbench import FloatArray
+from fieldbench_methods.axis_scale import AxisScale, axis_scale_parameter, check_axis_scale
 
 _EXACT = "most observed positions for which one system holds all; beyond, each target uses its nearest ones"
 
@@ -13,36 +15,42 @@ _EXACT = "most observed positions for which one system holds all; beyond, each t
 class ThinPlate(fieldbench.Method):
     """Thin-plate spline r^2 log r with a linear trend, on the grid.
 
-    scipy's RBFInterpolator in grid steps; power in the log domain, bin by bin where whole fibers are
-    observed. (Duchon 1977; Wahba 1990.)
+    scipy's RBFInterpolator in grid steps, or in those of ``axis_scale``; power in the log domain, bin by bin where
+    whole fibers are observed. (Duchon 1977; Wahba 1990.)
     """
 
     name = "thin-plate"
-    revision = "1"
+    revision = "2"
 
     smoothing: float = fieldbench.parameter(
         0.0, "added to the kernel's diagonal; 0 goes through every observed value", ge=0
     )
     exact: int = fieldbench.parameter(4000, _EXACT, ge=1)
     neighbours: int = fieldbench.parameter(64, "nearest observed positions used beyond that", ge=8)
+    axis_scale: AxisScale = axis_scale_parameter()
+
+    def check_shape(self, shape: Sequence[int]) -> None:
+        check_axis_scale(self.axis_scale, shape)
 
     def complete(
         self, observation: fieldbench.Observation, *, seed: int, device: str, report: fieldbench.Report
     ) -> FloatArray:
-        from fieldbench_methods.polyharmonic import complete
+        from fieldbench_methods.polyharmonic import arrange, complete
 
-        return complete(observation, "thin_plate_spline", self.smoothing, self.exact, self.neighbours)
+        data = arrange(observation, self.axis_scale, "thin_plate_spline", self.smoothing, seed)
+        return complete(data, "thin_plate_spline", self.smoothing, self.exact, self.neighbours)
 
 
 class RadialBasis(fieldbench.Method):
     """Polyharmonic spline whose kernel and smoothing are chosen by leave-one-out error.
 
     Up to 500 observed positions are each predicted from their nearest other ones; the pair of smallest
-    error is used for all. Kernels are scipy's: linear -r, thin-plate r^2 log r, cubic r^3.
+    error is used for all. Kernels are scipy's: linear -r, thin-plate r^2 log r, cubic r^3. In grid steps, or in
+    those of ``axis_scale``.
     """
 
     name = "rbf"
-    revision = "1"
+    revision = "2"
 
     kernel: Literal["linear", "thin_plate_spline", "cubic"] | None = fieldbench.parameter(
         None, "scipy's name of the kernel; none = chosen by leave-one-out error"
@@ -52,10 +60,16 @@ class RadialBasis(fieldbench.Method):
     )
     exact: int = fieldbench.parameter(4000, _EXACT, ge=1)
     neighbours: int = fieldbench.parameter(64, "nearest observed positions used beyond that", ge=8)
+    axis_scale: AxisScale = axis_scale_parameter()
+
+    def check_shape(self, shape: Sequence[int]) -> None:
+        check_axis_scale(self.axis_scale, shape)
 
     def complete(
         self, observation: fieldbench.Observation, *, seed: int, device: str, report: fieldbench.Report
     ) -> FloatArray:
-        from fieldbench_methods.polyharmonic import complete_chosen
+        from fieldbench_methods.polyharmonic import arrange, chosen, complete
 
-        return complete_chosen(observation, self.kernel, self.smoothing, self.exact, self.neighbours, seed)
+        data = arrange(observation, self.axis_scale, self.kernel or "linear", self.smoothing or 0.0, seed)
+        kernel, smoothing = chosen(data, self.kernel, self.smoothing, self.neighbours, seed)
+        return complete(data, kernel, smoothing, self.exact, self.neighbours)

@@ -2,9 +2,28 @@
 
 from __future__ import annotations
 
-import numpy as np
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
 
-from fieldbench import Fibers, Mask, Observation, RandomEntries, is_fiber_mask
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldbench import Fibers, FloatArray, Mask, Observation, RandomEntries, is_fiber_mask
+
+#: Predictions (m, c) at targets (m, d), from values (n, c) at points (n, d).
+Predict: TypeAlias = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+
+#: Copies of the gaps that leave less than the rest of the observed entries say nothing of gaps like the field's.
+_MOST_WITHHELD = 0.75
+#: Width, in grid steps, of the square around an entry whose observed share says how deep in a gap it lies.
+_BOX = 5
+#: Gaps whose surroundings are no emptier than this, between scattered entries (0) and moved gaps (1), are scattered.
+_SCATTERED = 0.1
+#: Moved copies of the gaps.
+_COPIES = 5
+#: Boxes of a field among which the likeliest is taken.
+_BOXES = 8
 
 
 def withhold(mask: Mask, share: float, rng: np.random.Generator, valid: Mask | None = None) -> Mask | None:
@@ -56,3 +75,116 @@ def _lines(mask: Mask, valid: Mask | np.bool_) -> Mask:
             wider: Mask = np.asarray(lines.any(axis=axis, keepdims=True))
             lines = wider if (mask == (wider & valid)).all() else lines
     return lines
+
+
+@dataclass(frozen=True)
+class Imitation:
+    """Observed positions withheld as the gaps look, and how much their error counts.
+
+    Attributes:
+        kept: indices of the positions that remain.
+        validation: indices of those whose error is measured, withheld as others may be.
+        weight: of the logarithm of their error; the weights of all imitations add up to 1.
+    """
+
+    kept: NDArray[np.intp]
+    validation: NDArray[np.intp]
+    weight: float
+
+
+def imitations(
+    observed: Mask,
+    missing: Mask,
+    most: int,
+    rng: np.random.Generator,
+    valid: Mask | None = None,
+    *,
+    copies: int = _COPIES,
+) -> list[Imitation]:
+    """Hold-outs in the two ways that gaps come: one by one, and as copies of the gaps themselves, moved elsewhere.
+
+    How much each counts is told by the share of observed entries around a unobserved one, which is that of single
+    entries where observations are scattered and far less in the middle of a cloud.
+
+    Args:
+        observed, missing: positions of either kind, boolean arrays of one shape.
+        most: validation, at most.
+        rng: chooses the validation and where the gaps are moved to.
+        valid: where the field exists, for :func:`withhold`.
+        copies: how often the gaps are moved.
+
+    Returns:
+        None at all where fewer than two positions are observed.
+    """
+    number, count = np.cumsum(observed.ravel()) - 1, int(observed.sum())
+    single = withhold(observed, min(0.2, most / max(count, 1)), rng, valid)
+    if single is None:
+        return []
+
+    def imitation(withheld: Mask, weight: float, validation: int) -> Imitation:
+        at = np.flatnonzero(withheld)
+        chosen = at if len(at) <= validation else np.sort(rng.choice(at, validation, replace=False))
+        return Imitation(number[np.flatnonzero(observed & ~withheld)], number[chosen], weight)
+
+    moved = [
+        withheld
+        for withheld in _moved(observed, missing, copies, rng)
+        if withheld.any() and withheld.sum() <= _MOST_WITHHELD * count
+    ]
+    weight = _weight_of_moved(observed, missing, single, moved) if moved else 0.0
+    if weight < _SCATTERED:
+        return [imitation(single, 1.0, most)]
+    each = max(1, most // (len(moved) + 1))
+    deep = [imitation(withheld, weight / len(moved), each) for withheld in moved]
+    return [imitation(single, 1 - weight, each), *deep]
+
+
+def error(trials: Sequence[Imitation], points: FloatArray, values: FloatArray, predict: Predict) -> float:
+    """The root mean square error of predicting the validation, averaged geometrically so that small gaps count too."""
+    logarithm = 0.0
+    for trial in trials:
+        estimate = predict(points[trial.kept], values[trial.kept], points[trial.validation])
+        square = float(np.mean((estimate - values[trial.validation]) ** 2))
+        logarithm += trial.weight * 0.5 * float(np.log(max(square, np.finfo(float).tiny)))
+    return float(np.exp(logarithm))
+
+
+def box(observed: Mask, missing: Mask, part: float, rng: np.random.Generator) -> tuple[slice, ...]:
+    """A box with about this part of the field's entries; of several, that with the likeliest share of either kind."""
+    if part >= 1:
+        return (slice(None),) * observed.ndim
+    edges = np.maximum(1, np.round(part ** (1 / observed.ndim) * np.array(observed.shape)).astype(int))
+    wanted = np.array([observed.sum(), missing.sum()]) * part
+
+    def drawn() -> tuple[slice, ...]:
+        corner = rng.integers(np.array(observed.shape) - edges + 1)
+        return tuple(slice(start, start + edge) for start, edge in zip(corner, edges, strict=True))
+
+    def unlike(place: tuple[slice, ...]) -> float:
+        return float(np.abs(np.array([observed[place].sum(), missing[place].sum()]) - wanted).sum())
+
+    return min((drawn() for _ in range(_BOXES)), key=unlike)
+
+
+def _weight_of_moved(observed: Mask, missing: Mask, single: Mask, moved: Sequence[Mask]) -> float:
+    """From 0, gaps are as single entries are, to 1, they are as deep as their moved copies."""
+    gaps, shallow = _surroundings(observed, missing), _surroundings(observed & ~single, single)
+    deep = float(np.mean([_surroundings(observed & ~withheld, withheld) for withheld in moved]))
+    return 0.0 if deep >= shallow else float(np.clip((shallow - gaps) / (shallow - deep), 0, 1))
+
+
+def _moved(observed: Mask, missing: Mask, copies: int, rng: np.random.Generator) -> list[Mask]:
+    """The observed entries under copies of the gaps, each moved by a random number of steps along every axis."""
+    shifts = [[int(rng.integers(size)) for size in observed.shape] for _ in range(copies)]
+    axes = tuple(range(observed.ndim))
+    return [observed & np.roll(missing, shift, axes) for shift in shifts]
+
+
+def _surroundings(observed: Mask, entries: Mask) -> float:
+    """The mean share of observed entries around these entries, within the plane across an axis that has fewest."""
+    from scipy.ndimage import uniform_filter
+
+    present = observed.astype(np.float32)
+    across = np.eye(observed.ndim, dtype=bool) if observed.ndim > 1 else [[False]]
+    sizes = [np.where(axis, 1, _BOX) for axis in across]
+    return float(np.min([uniform_filter(present, size, mode="constant")[entries] for size in sizes], axis=0).mean())

@@ -35,7 +35,9 @@ def grid(shape):
 def test_nearest_takes_a_value_at_the_smallest_distance(shape):
     observation = observe(field_of(shape))
     distances = np.linalg.norm(grid(shape)[:, np.newaxis] - observation.indices, axis=-1)
-    for estimate, row in zip(complete(Nearest(), observation).ravel(), distances, strict=True):
+    for estimate, row in zip(
+        complete(Nearest(axis_scale=(1.0,) * len(shape)), observation).ravel(), distances, strict=True
+    ):
         assert estimate in observation.observed[np.isclose(row, row.min())]
 
 

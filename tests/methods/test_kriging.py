@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 from scipy.optimize import check_grad
@@ -9,9 +11,10 @@ from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from fieldbench import NullReport, Observation
-from fieldbench_methods import gaussian_process
-from fieldbench_methods.gaussian_process import CORRELATIONS, Covariance, fit, predict, restricted_likelihood
+from fieldbench import Axis, NullReport, Observation
+from fieldbench_methods import gaussian_process, local_kriging
+from fieldbench_methods.correlation import CORRELATIONS, Covariance
+from fieldbench_methods.gaussian_process import fit, predict, restricted_likelihood
 from fieldbench_methods.kriging import Kriging
 
 SKLEARN = {
@@ -56,9 +59,7 @@ def test_with_its_mean_known_the_prediction_is_scikit_learns(kernel, scene):
     """scikit-learn knows no unknown mean: it is given ours, and must then predict the same."""
     points, values, targets = scene
     lengths, nugget = np.array([1.5, 3.0, 0.7]), 0.05
-    ours, _ = predict(
-        Covariance(kernel, lengths, nugget, np.ones(2)), points, values, targets, exact=99, neighbours=8, spread=False
-    )
+    ours, _ = predict(Covariance(kernel, lengths, nugget, np.ones(2)), points, values, targets, spread=False)
     correlation = SKLEARN[kernel](lengths)(points) + nugget * np.eye(30)
     weights = np.linalg.solve(correlation, np.ones(30))
     mean = weights @ values / weights.sum()
@@ -66,12 +67,12 @@ def test_with_its_mean_known_the_prediction_is_scikit_learns(kernel, scene):
     np.testing.assert_allclose(ours, model.predict(targets) + mean, atol=1e-8)
 
 
-@pytest.mark.parametrize(("exact", "neighbours"), [(99, 8), (1, 30)])
-def test_prediction_and_variance_solve_the_ordinary_kriging_system(exact, neighbours, scene):
+@pytest.mark.parametrize("predict", [predict, partial(local_kriging.predict, neighbours=30)])
+def test_prediction_and_variance_solve_the_ordinary_kriging_system(predict, scene):
     points, values, targets = scene
     lengths, nugget = np.array([1.5, 3.0, 0.7]), 0.05
     covariance = Covariance("matern-3/2", lengths, nugget, np.ones(2))
-    ours, unexplained = predict(covariance, points, values, targets, exact=exact, neighbours=neighbours, spread=True)
+    ours, unexplained = predict(covariance, points, values, targets, spread=True)
     kernel = SKLEARN["matern-3/2"](lengths)
     system = np.ones((31, 31))
     system[:30, :30], system[30, 30] = kernel(points) + nugget * np.eye(30), 0
@@ -121,7 +122,7 @@ def test_the_fit_finds_the_covariance_that_drew_the_values():
     lengths, nugget, variance = np.array([2.0, 6.0]), 0.05, 9.0
     covariance = variance * (Matern(lengths, nu=1.5)(points) + nugget * np.eye(len(points)))
     values = 40 + np.linalg.cholesky(covariance) @ rng.normal(size=(len(points), 30))
-    found = fit("matern-3/2", points, values, 1000, rng)
+    found, _ = fit("matern-3/2", points, values, 1000, rng)
     np.testing.assert_allclose(found.lengths, lengths, rtol=0.1)
     assert found.nugget == pytest.approx(nugget, rel=0.2)
     assert np.mean(found.variances) == pytest.approx(variance, rel=0.2)
@@ -136,7 +137,8 @@ def test_a_column_that_few_points_see_constant_has_no_say_in_the_fit_but_a_varia
     spike = np.zeros((len(points), 1))
     spike[missed] = 0.8
     one, other = (
-        fit("matern-3/2", points, values, 60, np.random.default_rng(0)) for values in (usual, np.hstack([usual, spike]))
+        fit("matern-3/2", points, values, 60, np.random.default_rng(0))[0]
+        for values in (usual, np.hstack([usual, spike]))
     )
     np.testing.assert_array_equal(other.lengths, one.lengths)
     assert other.nugget == one.nugget
@@ -191,6 +193,16 @@ def test_local_kriging_approaches_the_exact_one():
     assert np.sqrt(np.mean((exact - local) ** 2)) < 0.02 * np.std(exact)
 
 
+def test_near_neighbours_move_a_prediction_by_far_less_than_it_is_off():
+    rng, grid = np.random.default_rng(7), np.indices((11, 11, 11)).reshape(3, -1).T.astype(float)
+    covariance = Covariance("matern-3/2", np.array([3.0, 4.0, 5.0]), 1e-6, np.ones(1))
+    field = np.linalg.cholesky(covariance.correlate(grid, grid) + 1e-6 * np.eye(1331)) @ rng.normal(size=(1331, 1))
+    at = rng.random(1331) < 0.25
+    exact, _ = predict(covariance, grid[at], field[at], grid[~at], spread=False)
+    local, _ = local_kriging.predict(covariance, grid[at], field[at], grid[~at], 64, spread=False)
+    assert 0 < np.linalg.norm(exact - local) < np.linalg.norm(exact - field[~at]) / 4
+
+
 def test_fibers_share_geometry_in_the_log_domain():
     power = 10 ** (smooth((9, 8, 4)) - 4)
     mask = np.zeros(power.shape, dtype=bool)
@@ -199,9 +211,9 @@ def test_fibers_share_geometry_in_the_log_domain():
     estimate, deviation = Kriging().predict(observation, seed=0, device="cpu", report=NullReport())
     positions = np.argwhere(mask[..., 0]).astype(float)
     logs = np.log10(power[mask[..., 0]] + 1e-6)
-    found = fit("matern-3/2", positions, logs, 1500, np.random.default_rng(0))
+    found, _ = fit("matern-3/2", positions, logs, 1500, np.random.default_rng(0))
     grid = np.indices((9, 8)).reshape(2, -1).T.astype(float)
-    expected, _ = predict(found, positions, logs, grid, exact=4000, neighbours=64, spread=False)
+    expected, _ = predict(found, positions, logs, grid, spread=False)
     np.testing.assert_allclose(np.log10(estimate + 1e-6), expected.reshape(power.shape), atol=1e-3)
     assert (deviation >= 0).all()
     assert (deviation[~mask] > 0).all()
@@ -246,3 +258,47 @@ def test_any_order(shape):
     field = smooth(shape)
     estimate = run(Kriging(), observe(field, 0.5))
     assert np.sqrt(np.mean((estimate - field) ** 2)) < 0.2 * np.std(field)
+
+
+def test_one_length_scale_in_common_where_the_scale_of_the_axes_is_given():
+    """Twice the scale along an axis is the same field on positions twice as far apart."""
+    rng = np.random.default_rng(1)
+    points = np.argwhere(rng.random((18, 18)) < 0.8).astype(float)
+    covariance = Matern([3.0, 6.0], nu=1.5)(points) + 0.05 * np.eye(len(points))
+    values = np.linalg.cholesky(covariance) @ rng.normal(size=(len(points), 30))
+    found, _ = fit("matern-3/2", points * [2.0, 1.0], values, 1000, rng, tied=True)
+    np.testing.assert_allclose(found.lengths, [6.0], rtol=0.1)
+
+
+def test_a_field_that_is_smooth_in_the_index_is_kriged_by_index():
+    """Levels of a mixed layer: their distance in metres says little, their order all."""
+    depths = np.array([0.0, 1, 2, 3, 4, 200, 400, 600, 800, 1000])
+    x, level = np.meshgrid(np.arange(14.0), np.arange(10.0), indexing="ij")
+    field, mask = np.sin(x / 3) + np.sin(level), np.random.default_rng(0).random((14, 10)) < 0.5
+    observed = np.where(mask, field, np.nan)
+    by_index, by_depth = (
+        run(Kriging(), Observation(observed, mask, axes))
+        for axes in ((), (Axis.regular("x", 14), Axis("depth", depths, "m")))
+    )
+    np.testing.assert_allclose(by_depth, by_index, atol=1e-9)
+
+
+def test_noise_is_smoothed_where_neighbours_are_used_and_little_noise_leaves_what_was_observed():
+    rng, field = np.random.default_rng(3), smooth((40, 40))
+    noisy = observe(field + 0.3 * rng.normal(size=field.shape), 0.5)
+    estimate, deviation = Kriging(exact=1).predict(noisy, seed=0, device="cpu", report=NullReport())
+    assert np.std((estimate - field)[noisy.mask]) < 0.15
+    assert (deviation[noisy.mask] > 0).all()
+    clean = observe(field, 0.5)
+    np.testing.assert_allclose(run(Kriging(exact=1), clean)[clean.mask], field[clean.mask], atol=1e-3)
+
+
+def test_the_spread_of_local_kriging_covers_the_truth_under_clouds_too():
+    rng = np.random.default_rng(5)
+    grid = np.indices((40, 40)).reshape(2, -1).T.astype(float)
+    drawn = np.linalg.cholesky(Matern([4.0, 8.0], nu=1.5)(grid) + 1e-9 * np.eye(1600)) @ rng.normal(size=1600)
+    field, mask = drawn.reshape(40, 40), rng.random((40, 40)) < 0.9
+    mask[10:20, 5:15] = mask[25:33, 22:35] = False
+    estimate, deviation = Kriging(exact=1).predict(Observation(field, mask), seed=0, device="cpu", report=NullReport())
+    standardised = ((estimate - field) / deviation)[~mask]
+    assert 0.5 < np.sqrt(np.mean(standardised**2)) < 1.6

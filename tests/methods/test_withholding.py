@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.ndimage import uniform_filter
 
 from fieldbench import NullReport, Observation
-from fieldbench_methods import dineof, smoothness
+from fieldbench_methods import dineof, holdout
 from fieldbench_methods.inpainting import Biharmonic, Harmonic
 from fieldbench_methods.lrtc import LRTC, solve
 from fieldbench_methods.self_supervised import complete
 from fieldbench_methods.tv import TotalVariation
-from fieldbench_methods.withholding import withhold, withhold_lines
+from fieldbench_methods.withholding import Imitation, box, error, imitations, withhold, withhold_lines
 
 SHAPE = (8, 7, 6)
 
@@ -62,8 +63,8 @@ def test_all_that_exists_is_withheld_entry_by_entry_for_total_variation():
 @pytest.mark.parametrize(
     ("module", "method"),
     [
-        (smoothness, Harmonic()),
-        (smoothness, Biharmonic()),
+        (holdout, Harmonic()),
+        (holdout, Biharmonic()),
         (dineof, dineof.Dineof(iterations=2)),
         (solve, LRTC(iterations=2)),
     ],
@@ -103,3 +104,56 @@ def test_the_last_axis_of_columns_teaches_dineof_nothing(monkeypatch):
     monkeypatch.setattr(dineof, "best_modes", watched)
     dineof.Dineof(iterations=2).complete(columns((3, 5)), seed=0, device="cpu", report=NullReport())
     assert tried == {0, 1}
+
+
+def clouded(shape=(12, 30, 30)):
+    """Maps with a cloud of a third of their area each, somewhere else every day."""
+    rng, observed = np.random.default_rng(4), np.ones(shape, dtype=bool)
+    for day in observed:
+        x, y = rng.integers(0, 13, size=2)
+        day[x : x + 17, y : y + 17] = False
+    return observed
+
+
+def test_scattered_gaps_are_imitated_by_single_entries_alone():
+    observed = np.random.default_rng(0).random((30, 30)) < 0.3
+    (only,) = imitations(observed, ~observed, 50, np.random.default_rng(1))
+    assert only.weight == 1
+    assert len(only.validation) == 50
+
+
+@pytest.mark.parametrize("observed", [clouded(), np.repeat(np.arange(12) % 3 > 0, 900).reshape(12, 30, 30)])
+def test_clouds_and_missing_maps_are_imitated_by_copies_of_themselves(observed):
+    trials = imitations(observed, ~observed, 600, np.random.default_rng(1))
+    assert sum(trial.weight for trial in trials) == pytest.approx(1)
+    assert sum(trial.weight for trial in trials[1:]) > 0.5
+    at = np.flatnonzero(observed)
+    for trial in trials:
+        assert not np.intersect1d(trial.kept, trial.validation).size
+        assert observed.ravel()[at[trial.validation]].all()
+    # Whoever is judged in a copy of a cloud has fewer observed entries around than in a clear sky.
+    around = [kept_nearby(observed, trial) for trial in trials]
+    assert max(around[1:]) < 0.8 * around[0]
+
+
+def kept_nearby(observed, trial):
+    kept = np.zeros(observed.size)
+    kept[np.flatnonzero(observed)[trial.kept]] = 1
+    sums = uniform_filter(kept.reshape(observed.shape), 5, mode="constant")
+    return sums.ravel()[np.flatnonzero(observed)[trial.validation]].mean()
+
+
+def test_the_error_is_a_geometric_mean_of_those_of_the_imitations():
+    values = np.array([[0.0], [2.0], [0.0], [8.0]])
+    trials = [Imitation(np.array([0]), np.array([1]), 0.25), Imitation(np.array([2]), np.array([3]), 0.75)]
+    found = error(trials, np.zeros((4, 2)), values, lambda points, some, targets: some)
+    assert found == pytest.approx(2**0.25 * 8**0.75)
+
+
+def test_a_box_has_the_share_of_gaps_of_the_field():
+    observed = np.ones((40, 60), dtype=bool)
+    observed[:, ::2] = False
+    place = box(observed, ~observed, 0.25, np.random.default_rng(0))
+    assert observed[place].shape == (20, 30)
+    assert observed[place].mean() == pytest.approx(0.5)
+    assert observed[box(observed, ~observed, 2.0, np.random.default_rng(0))].shape == observed.shape
