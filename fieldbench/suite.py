@@ -26,6 +26,7 @@ from collections.abc import Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from typing import Annotated
 
 import pydantic
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -82,6 +83,8 @@ class Suite(BaseModel):
         seed: base seed.
         select: the selection rule, one for the whole table, for a cell has one number of ours.
         columns, rows: what is observed, and what meets it.
+        exact: by bare name or spec of a method, the relative difference that its arithmetic may make between machines;
+            regression checks hold its scores to that, and compare those of other methods statistically.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -96,6 +99,7 @@ class Suite(BaseModel):
     select: Texts = ["final"]
     columns: list[Column] = Field(min_length=1)
     rows: list[Row] = Field(min_length=1)
+    exact: dict[str, Annotated[float, Field(gt=0, lt=1)]] = {}
 
     @model_validator(mode="after")
     def _lists_fit(self) -> Suite:

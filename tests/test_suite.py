@@ -13,7 +13,7 @@ from fieldbench import suite
 from fieldbench.errors import RequestError
 from fieldbench.plan import Plan
 from fieldbench.registry import Registry, Sources
-from fieldbench.regression.matrix import Matrix
+from fieldbench.regression.matrix import narrowed
 from fieldbench.report import reproduction
 from fieldbench.report.formats import FORMATS
 
@@ -115,9 +115,9 @@ def test_narrowing_keeps_the_named_rows_only() -> None:
 
 def test_rows_of_one_label_under_two_headings_are_two(tmp_path: Path) -> None:
     again = '[[rows]]\nlabel = "Nearest"\nheading = "By distance"\nmethod = "idw"\n'
-    small = Matrix(suite.load(write(tmp_path, OWN + again)))
+    small = suite.load(write(tmp_path, OWN + again))
     for named in (["nearest", "idw"], ["Nearest"], ["nearest", "Nearest"]):
-        assert [row.method for row in small.narrowed(named).suite.rows] == ["nearest", "idw"]
+        assert [row.method for row in narrowed(small, named).rows] == ["nearest", "idw"]
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ def freeze(
         fieldbench freeze runs/mine --exact nearest=1e-9,linear=1e-9 --out tests/reference.csv
     """
     from fieldbench.regression import reference
+    from fieldbench.store.files import write_whole
 
     given = tolerances(exact)
     scores = reference.from_run(run, given)
@@ -41,7 +42,8 @@ def freeze(
     if out is None:
         print(reference.write(scores), end="")
         return
-    reference.save(scores, out)
+    reference.ready(out)
+    write_whole(out, reference.write(scores))
     print(f"{len(scores.frame)} trials are frozen in {out}")
 
 

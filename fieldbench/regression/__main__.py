@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from fieldbench.cli.main import ALL_OK, INTERRUPTED, SOME_FAILED, run_app
+from fieldbench.cli.sources import PluginFiles, sources
 from fieldbench.cli.terminal import plain_console
 
 
@@ -34,7 +35,6 @@ def regression(
     trials: Annotated[int | None, typer.Option(min=1, help="Repetitions.", show_default="the suite's")] = None,
     jobs: Annotated[int | None, typer.Option(help="Trials at once on the CPU.", show_default="one a core")] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, or cuda:0,cuda:2.")] = "cpu",
-    timing: Annotated[bool, typer.Option("--timing", help="One trial at a time, so that times count.")] = False,
     freeze: Annotated[bool, typer.Option("--freeze", help="Write the reference instead of checking it.")] = False,
     exact: Annotated[
         str | None,
@@ -42,46 +42,44 @@ def regression(
             metavar="METHOD=RTOL,...",
             help="Methods whose arithmetic is the same everywhere, as in `fieldbench freeze`; a reference file that is "
             "checked against must have been frozen so.",
-            show_default="the small matrix's",
+            show_default="the suite's",
         ),
     ] = None,
-    plugin: Annotated[list[str], typer.Option(metavar="FILE", help="A single-file plugin.")] = [],  # noqa: B006
+    plugin: PluginFiles = [],  # noqa: B006
 ) -> int:
     """Run a matrix of methods and datasets and check its scores against a reference."""
 
+    from fieldbench import suite as suites
     from fieldbench.cli.check_results import report
     from fieldbench.cli.display import display
     from fieldbench.cli.freeze import tolerances
-    from fieldbench.cli.sources import sources
     from fieldbench.execution import Options, Stop
     from fieldbench.registry import Registry
-    from fieldbench.regression import matrix as matrices
-    from fieldbench.regression import reference
+    from fieldbench.regression import matrix, reference
     from fieldbench.session import Session, interruptible
     from fieldbench.spec import split
+    from fieldbench.store.files import write_whole
 
     given = tolerances(exact)
-    found = sources([*plugin, str(matrices.calibration())], [])
-    chosen = matrices.of_suite(suite) if suite else matrices.small()
-    chosen = chosen.narrowed(split(methods) if methods else []).available(Registry(found)).calibrated()
-    table = chosen.suite if trials is None else chosen.suite.model_copy(update={"trials": trials})
-    tolerated = {**chosen.exact, **given}
+    found = sources(plugin, [])
+    chosen = matrix.narrowed(suites.load(suite) if suite else matrix.small(), split(methods) if methods else [])
+    table, left_out = matrix.available(chosen, Registry(found))
+    if trials is not None:
+        table = table.model_copy(update={"trials": trials})
+    tolerated = {**table.exact, **given}
     if freeze:
         reference.ready(against)
-        known = None
     else:
         known = reference.load(against, tolerated)
-        reference.must_be_frozen_with(given, known)
-    for line in chosen.skipped:
+    for line in left_out:
         print(line)
-    options = Options(device=device, jobs=jobs, timing=timing)
     # What was computed before a change must not answer for what is computed after it, so nothing is resumed unasked.
     folder = out or Path("runs") / f"regression-{datetime.now():%Y%m%d-%H%M%S-%f}"
-    session = Session(table, sources=found, options=options, out=folder)
-    if known is None:
+    session = Session(table, sources=found, options=Options(device=device, jobs=jobs), out=folder)
+    if freeze:
         reference.must_name_methods(given, session.plan.methods)
     else:
-        reference.must_know_any(session.plan.methods, known)
+        reference.must_fit(known, session.plan.methods, given)
     stop = Stop()
     watch = display(plain_console(stderr=True, highlight=False), stop)
     with interruptible(stop, watch):
@@ -91,11 +89,11 @@ def regression(
         return INTERRUPTED
     print(f"Run: {session.path}")
     scores = reference.from_run(session.path, tolerated)
-    if known is None:
-        reference.save(scores, against)
-        print(f"{len(scores.frame)} trials are frozen in {against}")
-        return SOME_FAILED if progress.failed else ALL_OK
-    return report(known, scores)
+    if not freeze:
+        return report(known, scores)
+    write_whole(against, reference.write(scores))
+    print(f"{len(scores.frame)} trials are frozen in {against}")
+    return SOME_FAILED if progress.failed else ALL_OK
 
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

@@ -1,13 +1,13 @@
 """A run as a reference: one line a trial, ordered, with the digits that its arithmetic supports.
 
 The lines name a trial by what was asked for and not by versions, so that a new revision of a method meets its
-old scores trial by trial. What made the numbers stands above them.
+old scores trial by trial. What made the numbers stands above them. A line's ``rtol`` says that the arithmetic of its
+method is the same everywhere up to this relative difference; it is empty where only statistics can tell.
 """
 
 from __future__ import annotations
 
 import csv
-import io
 import itertools
 import math
 import shlex
@@ -24,9 +24,8 @@ from fieldbench.records import OK
 from fieldbench.report.formats import csv_text
 from fieldbench.report.numbers import significant
 from fieldbench.report.stored import StoredRun
-from fieldbench.report.times import SECONDS, counted
 from fieldbench.spec import parse
-from fieldbench.store.files import storing, write_whole
+from fieldbench.store.files import storing
 from fieldbench.store.manifest import SessionEntry
 from fieldbench.store.status import run_status
 
@@ -34,17 +33,11 @@ from fieldbench.store.status import run_status
 CELL = ("method", "dataset", "sampler", "noise", "select", "rate")
 KEY = (*CELL, "seed", "trial")
 
-#: The observed dataset that methods meet together.
-SETTING = ("dataset", "sampler", "noise", "rate")
-
-COLUMNS = (*KEY, "status", "metric", "score", "unobserved", "rtol", "memory_mib", "cost", "device")
+COLUMNS = (*KEY, "status", "metric", "score", "unobserved", "rtol", "memory_mib", "device")
 _TYPES: dict[str, type[Any]] = {
     **dict.fromkeys(("seed", "trial"), np.int64),
-    **dict.fromkeys(("rate", "score", "unobserved", "rtol", "memory_mib", "cost"), float),
+    **dict.fromkeys(("rate", "score", "unobserved", "rtol", "memory_mib"), float),
 }
-
-#: The method whose time is the unit of time.
-CALIBRATION = "calibration"
 
 _TITLE = "fieldbench reference, format 1"
 _DIGITS, _RTOL_DIGITS = 6, 2  # of a score that is compared statistically, of a tolerance
@@ -55,10 +48,8 @@ class Scores:
     """What a run scored, or a reference says it did.
 
     Attributes:
-        frame: one row a trial, in order, with :data:`COLUMNS`: ``score`` and ``unobserved`` are the dataset's
-            metric over all entries and over the unobserved ones, ``rtol`` is the relative difference that
-            arithmetic may make (NaN where only statistics can tell), ``cost`` is the time in multiples of the
-            calibration job (NaN without one).
+        frame: one row a trial, in order, with :data:`COLUMNS`: ``score`` and ``unobserved`` are the dataset's metric
+            over all entries and over the withheld ones, ``rtol`` is NaN where only statistics can tell.
         origin: what made it, by name, as text.
     """
 
@@ -69,11 +60,6 @@ class Scores:
     def higher_is_better(self) -> list[str]:
         """Metrics of which more is better."""
         return [name for name in self.origin.get("higher is better", "").split(", ") if name]
-
-    @property
-    def alone(self) -> bool:
-        """Whether trials ran one at a time, so that none took time from another."""
-        return self.origin.get("slots") == "1"
 
 
 def from_run(path: Path, exact: Mapping[str, float] | None = None) -> Scores:
@@ -95,7 +81,7 @@ def from_run(path: Path, exact: Mapping[str, float] | None = None) -> Scores:
         )
     if frame.empty:
         raise RequestError(f"{path} holds no trial; run something first")
-    plain = frame.assign(**{name: frame[name].astype(str) for name in (*CELL, "status", "device") if name != "rate"})
+    plain = frame.astype(dict.fromkeys({*CELL, "status", "device"} - {"rate"}, str))
     metrics = plain["dataset"].map(lambda text: facts.headline.get(text, "rmse"))
     good = plain["status"] == OK
     rows = plain[[*KEY, "status"]].assign(
@@ -104,12 +90,10 @@ def from_run(path: Path, exact: Mapping[str, float] | None = None) -> Scores:
         unobserved=_scores(plain, metrics, ".unobserved").where(good),
         rtol=[_tolerance(text, exact or {}) for text in plain["method"]],
         memory_mib=(plain["peak_memory"] / 2**20).where(good),
-        cost=_costs(plain),
         device=[name.partition(":")[0] for name in plain["device"]],
     )
-    kept = rows[~_is_calibration(rows)]
     origin = {**_origin(stored.manifest.sessions), "higher is better": ", ".join(facts.higher_is_better)}
-    return Scores(_ordered(kept), {name: text for name, text in origin.items() if text})
+    return Scores(_ordered(rows), {name: text for name, text in origin.items() if text})
 
 
 def write(scores: Scores) -> str:
@@ -129,13 +113,12 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
         "unobserved": significant(row["unobserved"], digits, ""),
         "rtol": significant(row["rtol"], _RTOL_DIGITS, ""),
         "memory_mib": "" if math.isnan(row["memory_mib"]) else f"{row['memory_mib']:.0f}",
-        "cost": significant(row["cost"], 2, ""),
         "rate": repr(float(row["rate"])),
     }
 
 
 def ready(file: Path) -> None:
-    """Make the folder of a reference that is to be written; to be called before anything is computed for it.
+    """Make the folder of a reference that is to be written, before anything is computed for it.
 
     Raises:
         RequestError: if the file is a folder.
@@ -145,17 +128,6 @@ def ready(file: Path) -> None:
         raise RequestError(f"{file} is a folder; name a file for the reference")
     with storing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
-
-
-def save(scores: Scores, file: Path) -> None:
-    """Write a reference file as a whole or not at all.
-
-    Raises:
-        RequestError: if the file is a folder.
-        StorageError: if it cannot be written.
-    """
-    ready(file)
-    write_whole(file, write(scores))
 
 
 def load(path: Path, exact: Mapping[str, float] | None = None) -> Scores:
@@ -168,61 +140,44 @@ def load(path: Path, exact: Mapping[str, float] | None = None) -> Scores:
 
 
 def read(path: Path) -> Scores:
-    """The scores that a reference file holds.
+    """The scores that a reference file holds; columns of other versions are passed over.
 
     Raises:
         RequestError: if it is not there, is no reference, or is damaged.
     """
-    path = Path(path)
     if not path.is_file():
         raise RequestError(f"there is no reference {path}; write one: fieldbench freeze RUN --out {path}")
-    # What is no text becomes one that is no reference either.
-    text = path.read_text(encoding="utf-8", errors="replace")
-    title, *lines = text.split("\n")
+    # Bytes that are no text become a text that is no reference either.
+    title, *lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     if title != f"# {_TITLE}":
         raise RequestError(f"{path} is no reference; `fieldbench freeze RUN --out FILE` writes one")
     above = list(itertools.takewhile(lambda line: line.startswith("#"), lines))
-    try:
-        if not text.endswith("\n"):
-            raise ValueError("its last line is cut short")
-        frame = _table("\n".join(lines[len(above) :]), 1 + len(above))
-    except ValueError as error:
-        raise RequestError(f"{path} is damaged: {error}; restore it or freeze again") from None
-    origin = {name: text for name, _, text in (line[2:].partition(": ") for line in above)}
-    return Scores(_ordered(frame), origin)
-
-
-def _table(text: str, above: int) -> pd.DataFrame:
-    """The rows of a reference.
-
-    Args:
-        text: header and rows.
-        above: how many lines of the file stand above them.
-
-    Raises:
-        ValueError: if anything is missing, altered or there twice; the message names the line.
-    """
-    lines = csv.reader(io.StringIO(text), strict=True)
+    table = csv.reader(lines[len(above) : -1], strict=True)
     rows: dict[tuple[object, ...], dict[str, Any]] = {}
     try:
-        if next(lines, []) != list(COLUMNS):
-            raise ValueError(f"this is not the header {','.join(COLUMNS)}")
-        for row in map(_row, filter(None, lines)):
+        header = next(table, [])
+        if absent := [name for name in COLUMNS if name not in header]:
+            raise ValueError(f"the header lacks {', '.join(absent)}")
+        for row in (_row(header, cells) for cells in table if cells):
             if rows.setdefault(tuple(row[name] for name in KEY), row) is not row:
                 raise ValueError("an earlier line has the same trial")
+        if lines[-1]:
+            raise ValueError("the line below is cut short")
     except (ValueError, csv.Error) as error:
-        raise ValueError(f"line {above + max(1, lines.line_num)}: {error}") from None
-    return pd.DataFrame(list(rows.values()), columns=list(COLUMNS)).astype(_TYPES)
+        line = 1 + len(above) + max(1, table.line_num)
+        raise RequestError(f"{path} is damaged: line {line}: {error}; restore it or freeze again") from None
+    origin = {name: text for name, _, text in (line[2:].partition(": ") for line in above)}
+    return Scores(_ordered(pd.DataFrame(list(rows.values()), columns=list(COLUMNS)).astype(_TYPES)), origin)
 
 
-def _row(cells: list[str]) -> dict[str, Any]:
+def _row(header: list[str], cells: list[str]) -> dict[str, Any]:
     """
     Raises:
         ValueError: if they are no row.
     """
-    if len(cells) != len(COLUMNS):
-        raise ValueError(f"{len(cells)} cells and not {len(COLUMNS)}")
-    row: dict[str, Any] = dict(zip(COLUMNS, cells, strict=True))
+    if len(cells) != len(header):
+        raise ValueError(f"{len(cells)} cells and not {len(header)}")
+    row: dict[str, Any] = dict(zip(header, cells, strict=True))
     for name in (*KEY, "status", "metric"):
         if not row[name]:
             raise ValueError(f"no {name}")
@@ -235,42 +190,29 @@ def _row(cells: list[str]) -> dict[str, Any]:
 
 
 def must_name_methods(exact: Iterable[str], methods: Iterable[str]) -> None:
-    """Check that what ``--exact`` names is there.
-
-    Args:
-        exact: specs or bare names.
-        methods: specs.
+    """Check that what ``--exact`` names, specs or bare names, is among the methods (specs).
 
     Raises:
-        RequestError: if one of the names is of no method.
+        RequestError: if not.
     """
-    known = {name for text in methods for name in (text, _bare(text))} - {CALIBRATION}
+    known = {name for text in methods for name in (text, _bare(text))}
     for name in exact:
         if name not in known:
             raise RequestError(f"--exact {name!r} is none of the methods{nearest(name, known)}")
 
 
-def must_know_any(methods: Iterable[str], known: Scores) -> None:
-    """Check that a reference has something of what is to be run, before the time for that is spent.
+def must_fit(known: Scores, methods: Sequence[str], exact: Mapping[str, float]) -> None:
+    """Check that a reference answers for a run, before the time for that is spent.
 
     Raises:
-        RequestError: if it has none of the methods (specs).
+        RequestError: if it has none of the methods (specs), or was frozen with other tolerances than ``--exact`` asks.
     """
-    asked = [text for text in methods if _bare(text) != CALIBRATION]
-    if not set(asked) & set(known.frame["method"]):
-        raise RequestError(f"the reference has no trial of {', '.join(asked)}; freeze first, with --freeze")
-
-
-def must_be_frozen_with(exact: Mapping[str, float], known: Scores) -> None:
-    """Check that a reference has the tolerances that ``--exact`` asks for, since a check goes by the reference's.
-
-    Raises:
-        RequestError: if not.
-    """
-    frozen = known.frame.drop_duplicates("method").set_index("method")["rtol"]
-    must_name_methods(exact, frozen.index)
+    frozen = dict(zip(known.frame["method"], known.frame["rtol"], strict=True))
+    must_name_methods(exact, frozen)
+    if frozen.keys().isdisjoint(methods):
+        raise RequestError(f"the reference has no trial of {', '.join(methods)}; freeze first, with --freeze")
     for method, rtol in frozen.items():
-        asked = _tolerance(str(method), exact)
+        asked = _tolerance(method, exact)
         if not math.isnan(asked) and significant(asked, _RTOL_DIGITS) != significant(rtol, _RTOL_DIGITS):
             has = "no tolerance" if math.isnan(rtol) else f"{rtol:g}"
             raise RequestError(
@@ -285,28 +227,12 @@ def _ordered(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def _scores(frame: pd.DataFrame, metrics: pd.Series, scope: str) -> pd.Series:
-    """The score of each row by the metric of its dataset."""
+    """The score of each row by the metric of its dataset; NaN where it has none."""
     scores = pd.Series(np.nan, index=frame.index)
     for name in metrics.unique():
         if f"{name}{scope}" in frame:
             scores = scores.where(metrics != name, frame[f"{name}{scope}"].astype(float))
     return scores
-
-
-def _costs(frame: pd.DataFrame) -> pd.Series:
-    """Seconds in multiples of the calibration job: of its median in the same setting, on the same machine.
-
-    The first trial of a process has no cost where its cell has others, since its start-up is in its seconds.
-    """
-    good = frame[(frame["status"] == OK) & frame[SECONDS].notna()]
-    good = good[counted(good, CELL)]
-    place = [*SETTING, "machine", "slots"]
-    units = good[_is_calibration(good)].groupby(place, observed=True)[SECONDS].median().rename("unit")
-    return (good[SECONDS] / good.join(units, on=place)["unit"]).reindex(frame.index)
-
-
-def _is_calibration(frame: pd.DataFrame) -> pd.Series:
-    return frame["method"].map(lambda text: text.partition("[")[0] == CALIBRATION).astype(bool)
 
 
 def _bare(method: str) -> str:
@@ -318,28 +244,23 @@ def _tolerance(method: str, exact: Mapping[str, float]) -> float:
 
 
 def _origin(sessions: Sequence[SessionEntry]) -> dict[str, str]:
-    """The sessions' machines and versions, a line each; several where the run was made in several places."""
+    """What made a run, a line each; several texts in it where the sessions differ."""
 
-    def each(texts: list[str]) -> str:
-        return "; ".join(dict.fromkeys(text for text in texts if text))
+    def versions(found: Mapping[str, str]) -> str:
+        return ", ".join(f"{PurePath(name).name} {version}" for name, version in found.items())
 
-    def versions(session: SessionEntry) -> str:
-        python = {"python": session.python, "fieldbench": session.fieldbench}
-        return ", ".join(f"{name} {version}" for name, version in {**python, **session.libraries}.items())
-
-    plugins = [
-        ", ".join(f"{PurePath(name).name} {version}" for name, version in session.plugins.items())
+    lines = [
+        {
+            "made": session.started[:10],
+            "command": _command(session.command),
+            "versions": versions({"python": session.python, "fieldbench": session.fieldbench, **session.libraries}),
+            "plugins": versions(session.plugins),
+            "machine": f"{session.cpu}, {session.cores or '?'} cores",
+            "gpus": ", ".join(str(gpu.get("name", "")) for gpu in session.gpus),
+        }
         for session in sessions
     ]
-    return {
-        "made": each([session.started[:10] for session in sessions]),
-        "command": each([_command(session.command) for session in sessions]),
-        "versions": each([versions(session) for session in sessions]),
-        "plugins": each(plugins),
-        "machine": each([f"{session.cpu}, {session.cores or '?'} cores" for session in sessions]),
-        "gpus": each([", ".join(str(gpu.get("name", "")) for gpu in session.gpus) for session in sessions]),
-        "slots": each([str(sum((session.slots or {}).values())) for session in sessions]),
-    }
+    return {name: "; ".join(dict.fromkeys(filter(None, (line[name] for line in lines)))) for name in lines[0]}
 
 
 def _command(arguments: list[str]) -> str:

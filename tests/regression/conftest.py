@@ -36,7 +36,7 @@ def make() -> Make:
             {
                 "method": method, "dataset": dataset, "sampler": "random", "noise": noise, "select": "final",
                 "rate": 0.1, "seed": seed, "trial": trial, "status": "ok", "metric": "rmse", "rtol": rtol,
-                "memory_mib": 300.0, "cost": 2.0, "device": "cpu",
+                "memory_mib": 300.0, "device": "cpu",
             }
             for method in methods for dataset, noise in CELLS for trial in range(trials)
         ]  # fmt: skip

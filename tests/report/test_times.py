@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +14,6 @@ import pytest
 from fieldbench.cli.main import main
 from fieldbench.errors import RequestError
 from fieldbench.records import Cell, Record, Trial, encode
-from fieldbench.regression.reference import from_run
 from fieldbench.report.page import page
 from fieldbench.report.stored import StoredRun
 from fieldbench.report.tables import Table, make_table
@@ -254,16 +252,3 @@ def test_a_page_marks_the_seconds_of_its_trials(write: Callable[..., StoredRun])
     assert shown == {"4.1": "4.1 §", "0.02": "0.02 *", "0.5": "0.5 *", "0.25": "0.25"}
     trials = text[text.index('id="trials"') :]
     assert len(re.findall("<li>[§*] ", trials)) == 2
-
-
-def test_costs_of_a_reference_are_in_units_of_their_own_machine_and_without_start_up(
-    write: Callable[..., StoredRun],
-) -> None:
-    slow = {**ALONE, "machine": "m2"}
-    run = write(
-        took("calibration", [9.0, 1.0, 1.0, 5.0], [{**ALONE, "timed": "first"}, ALONE, ALONE, slow]),
-        took("tap", [30.0, 2.0, 2.0, 10.0], [{**ALONE, "timed": "first"}, ALONE, ALONE, slow]),
-    )
-    costs = from_run(run.path).frame["cost"].tolist()
-    assert math.isnan(costs[0]), "the start-up of a process is not a method's time"
-    assert costs[1:] == [2.0, 2.0, 2.0]
