@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fieldbench.files import SUFFIXES, Selector, read
     from fieldbench.gap_holdout import withhold_like_gaps
     from fieldbench.hookspecs import API_VERSION, hookimpl
-    from fieldbench.method import Method, Modifier, NullReport, PriorTraining, Report, TrainingProgress
+    from fieldbench.method import Method, Modifier, NullReport, PriorTraining, Report, TrainingProgress, as_field_array
     from fieldbench.metric import Metric
     from fieldbench.noise import Noise
     from fieldbench.plugin import Plugin, parameter
@@ -59,6 +59,7 @@ __all__ = [
     "Selector",
     "TrainingProgress",
     "Value",
+    "as_field_array",
     "complete",
     "expanded",
     "folder_files",
@@ -82,7 +83,7 @@ _HOMES = {
     "files": ["SUFFIXES", "Selector", "read"],
     "gap_holdout": ["withhold_like_gaps"],
     "hookspecs": ["API_VERSION", "hookimpl"],
-    "method": ["Method", "Modifier", "NullReport", "PriorTraining", "Report", "TrainingProgress"],
+    "method": ["Method", "Modifier", "NullReport", "PriorTraining", "Report", "TrainingProgress", "as_field_array"],
     "metric": ["Metric"],
     "noise": ["Noise"],
     "plugin": ["Plugin", "parameter"],
