@@ -931,7 +931,7 @@ REPORTS = [
                 "threading.Timer(0.001, report, (1, flat(observation))).start()\n",
             ),
             "report-goes-on": (
-                EITHER,
+                HARMS_ITSELF,
                 """
                 def go_on():
                     while time.monotonic() < THE_END:
