@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -118,6 +120,7 @@ class Registry:
             self._load_path(Path(path))
         for cls in self.sources.classes:
             self._add_class(cls, THIS_PROGRAM, getattr(cls, "__name__", repr(cls)))
+        _round_to_nearest()
         self._metrics = self._made_metrics()
         self._check_blocked()
         if self.sources.strict and self.broken:
@@ -517,3 +520,9 @@ def _shown(value: Any) -> str:
 def _required_arguments(function: Any) -> list[str]:
     parameters = inspect.signature(function).parameters.values()
     return [item.name for item in parameters if item.default is item.empty and item.kind is not item.VAR_KEYWORD]
+
+
+def _round_to_nearest() -> None:
+    """Undo what an import may have changed of the way this program's threads round: digits are read and written so."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).fesetround(0)
