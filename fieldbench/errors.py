@@ -68,8 +68,7 @@ def one_line(error: BaseException) -> str:
         lines = str(error).strip().splitlines()
     except BaseException:  # it cannot even say what it is
         lines = []
-    line = f"{name}: {lines[0]}" if lines else name
-    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} ..."
+    return in_one_line(f"{name}: {lines[0]}" if lines else name)
 
 
 def as_reason(error: BaseException) -> str:
@@ -78,7 +77,17 @@ def as_reason(error: BaseException) -> str:
     >>> as_reason(RequestError("nasdac needs fibers")), as_reason(KeyError("emitters"))
     ('nasdac needs fibers', "KeyError: 'emitters'")
     """
-    return str(error) if isinstance(error, RequestError) else one_line(error)
+    return in_one_line(str(error)) if isinstance(error, RequestError) else one_line(error)
+
+
+def in_one_line(text: str) -> str:
+    """What a plugin says as one line, cut where it is very long.
+
+    >>> in_one_line("no fibers here\\n  (see the manual)")
+    'no fibers here (see the manual)'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} ..."
 
 
 class Complaint(NamedTuple):

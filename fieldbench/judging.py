@@ -16,7 +16,7 @@ import numpy as np
 
 from fieldbench.dataset import Dataset
 from fieldbench.errors import DataUnavailable, as_reason
-from fieldbench.field import Field, FloatArray, Mask, Observation, unchangeable
+from fieldbench.field import Axis, Field, FloatArray, Mask, Observation, unchangeable
 from fieldbench.method import as_field_array
 from fieldbench.metric import Metric, score_all
 from fieldbench.noise import Noise
@@ -135,7 +135,7 @@ def draw_field(shelf: Shelf, text: str, rng: np.random.Generator, note: Note = u
     """A dataset's field."""
     note(f"dataset {text}")
     found = shelf.dataset(text).draw(rng)
-    if not isinstance(found, Field):
+    if type(found) is not Field:  # a class of the dataset's own could say another thing each time it is asked
         raise ValueError(f"draw() returned {type(found).__name__}; it should return a Field")
     texts = [found.unit, found.quantity, *(text for axis in found.axes for text in (axis.name, axis.unit))]
     odd = next((text for text in texts if type(text) is not str), None)
@@ -146,7 +146,10 @@ def draw_field(shelf: Shelf, text: str, rng: np.random.Generator, note: Note = u
             raise ValueError(
                 f"draw() returned a field whose metadata has a {type(value).__name__}; it holds numbers by name"
             )
-    # A class of the dataset's own could say something else of itself each time that it is asked.
+    for axis in found.axes:
+        if type(axis) is not Axis:
+            raise ValueError(f"draw() returned a field with the axis {type(axis).__name__}; it should be an Axis")
+    # Made anew, it is checked again: its dataset may have changed it since.
     about = (found.axes, found.unit, found.quantity, found.valid, found.log_floor, found.metadata)
     return Field(found.values, *about)
 
@@ -163,7 +166,7 @@ def draw_mask(
 def draw_noise(shelf: Shelf, text: str, truth: Field, rng: np.random.Generator, note: Note = unnoted) -> FloatArray:
     """Noise for a whole field."""
     note(f"noise {text}")
-    found = np.asarray(shelf.noise(text).draw(truth.shape, rng))
+    found = _plain(shelf.noise(text).draw(truth.shape, rng), f"noise {text}")
     if found.dtype.kind not in "fiu" or found.shape != truth.shape:
         what = f"{found.dtype} of shape {found.shape}"
         raise ValueError(f"noise {text} returned {what}; it should return real numbers of shape {truth.shape}")
@@ -282,11 +285,18 @@ def _withhold(trial: Trial, rule: Selection, shelf: Shelf, item: Draw, note: Not
 
 
 def _mask_of(mask: Any, shape: tuple[int, ...], sampler: str) -> Mask:
-    array = np.asarray(mask)
+    array = _plain(mask, f"sampler {sampler}")
     if array.dtype != np.bool_ or array.shape != shape:
         what = f"{array.dtype} of shape {array.shape}"
         raise ValueError(f"sampler {sampler} returned {what}; it should return a boolean mask of shape {shape}")
     return array
+
+
+def _plain(found: Any, plugin: str) -> np.ndarray[Any, Any]:
+    """What a plugin returned, as an array."""
+    if isinstance(found, np.ma.MaskedArray):  # what lies under a mask is no value
+        raise ValueError(f"{plugin} returned a masked array; it should return a plain one")
+    return np.asarray(found)
 
 
 def checked(estimate: Any, truth: Field | Observation) -> FloatArray:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -142,6 +144,7 @@ class Registry:
             self._load_path(Path(path))
         for cls in self.sources.classes:
             self._add_class(cls, THIS_PROGRAM, getattr(cls, "__name__", repr(cls)))
+        _round_to_nearest()
         self._metrics = self._made_metrics()
         self._check_blocked()
         if self.sources.strict and self.broken:
@@ -534,3 +537,9 @@ def _distribution_source(point: importlib.metadata.EntryPoint) -> Source:
 
 def _shown(value: Any) -> str:
     return value.__name__ if isinstance(value, type) else f"{value!r:.60}"
+
+
+def _round_to_nearest() -> None:
+    """Undo what an import may have changed of the way this program's threads round: digits are read and written so."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).fesetround(0)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldbench.errors import RequestError, one_line
+from fieldbench.errors import RequestError, in_one_line, one_line
 from fieldbench.execution.frames import (
     LARGEST_METHOD_HEADER,
     NO_ANSWER,
@@ -120,7 +120,7 @@ class _Bench:
         except MethodLost as error:
             return {"lost": str(error)}, []
         except Exception as error:
-            return {"error": _said(error), "unavailable": isinstance(error, RequestError)}, []
+            return {"error": _said(error), "refused": isinstance(error, RequestError)}, []
         return found
 
     def _start(self, frame: Frame) -> Reply:
@@ -173,8 +173,8 @@ class _Bench:
         entries = field.valid
         values = field.values[entries].astype(float)
         try:
+            trouble = "" if applies(headline, field) else "it does not apply to the field"
             float(for_field(headline, field).score(values.copy(), values))
-            trouble = ""
         except Exception as error:
             trouble = one_line(error)
         return {"unit": str(field.unit), "applies": applicable, "trouble": trouble}, []
@@ -317,4 +317,5 @@ def _kept(item: Judged) -> tuple[dict[str, Any], list[Any]]:
 
 def _said(error: Exception) -> str:
     """What an error says to whoever made the request: its type only where it is no complaint about a value."""
-    return str(error).strip() or one_line(error) if isinstance(error, ValueError) else one_line(error)
+    said = in_one_line(str(error)) if isinstance(error, ValueError) else ""
+    return said or one_line(error)

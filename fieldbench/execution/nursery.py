@@ -60,6 +60,9 @@ _ATTEMPTS = 3
 #: Seconds that a process whose socket has closed is given to end by itself, so that its exit code is known.
 _FAREWELL = 3.0
 
+#: Seconds in which the nursery has to load a method's libraries and fork.
+_BIRTH = 600.0
+
 _STATUS = struct.Struct(">i")
 _START = "import sys; sys.path[:] = sys.argv[1:]; from fieldbench.execution.nursery import main; main()"
 #: Linux's F_SETSIG (fcntl(2)); Python's fcntl module does not name it.
@@ -177,7 +180,10 @@ class Child:
         self._tail = bytearray()
         self._drainer = threading.Thread(target=self._drain, args=(output,), daemon=True)
         self._drainer.start()
-        told = status.recv(_STATUS.size, socket.MSG_WAITALL)
+        status.settimeout(_BIRTH)
+        told = b""
+        with contextlib.suppress(TimeoutError):
+            told = status.recv(_STATUS.size, socket.MSG_WAITALL)
         self.pid = _STATUS.unpack(told)[0] if len(told) == _STATUS.size else 0
 
     def exit_code(self, wait: float = 0.0) -> int | None:

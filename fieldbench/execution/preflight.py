@@ -19,6 +19,7 @@ from fieldbench.execution.worker import fit_request
 from fieldbench.field import Observation
 from fieldbench.judging import Task
 from fieldbench.plan import Plan, Setting
+from fieldbench.records import FAILED
 
 
 def examine(plan: Plan, pool: Pool) -> dict[str, str]:
@@ -70,7 +71,10 @@ def _interrupted() -> Iterator[None]:
 def _examine_dataset(plan: Plan, pool: Pool, text: str) -> str:
     ask, limit = pool.questions.ask_judge, pool.options.timeout
     headline = pool.registry.dataset(text).metric
-    ask(({"ask": "prepare", "dataset": text}, []), f"dataset {text}", limit, ("dataset", text))
+    try:
+        ask(({"ask": "prepare", "dataset": text}, []), f"dataset {text}", limit, ("dataset", text))
+    except RequestError as error:
+        raise RequestError(f"dataset {text}: {error}") from None
     first = {"ask": "look", "dataset": text, "seed": plan.request.seed, "first": plan.request.first_trial}
     wanted = None if plan.metric is None else str(plan.metric)
     known = [("dataset", text), ("metric", headline)] + ([] if wanted is None else [("metric", wanted)])
@@ -81,6 +85,8 @@ def _examine_dataset(plan: Plan, pool: Pool, text: str) -> str:
     except Lost as lost:
         if lost.stage.startswith("metric "):
             raise RequestError(f"{lost.message}; no table can be made of it") from None
+        if lost.status == FAILED:
+            raise RequestError(lost.message) from None
         raise
     if not frame.header["applies"]:
         raise RequestError(f"metric {plan.metric} does not apply to {text}; its own is {headline}")
@@ -91,6 +97,7 @@ def _examine_dataset(plan: Plan, pool: Pool, text: str) -> str:
 
 def _examine_setting(plan: Plan, pool: Pool, setting: Setting) -> None:
     place = f"{setting.sampler} sampling of {setting.dataset} at rate {setting.rate:g}"
+    place += "" if setting.noise == "none" else f" with {setting.noise}"
     header: dict[str, Any] = {
         "ask": "observe",
         "dataset": setting.dataset,
@@ -102,8 +109,11 @@ def _examine_setting(plan: Plan, pool: Pool, setting: Setting) -> None:
     try:
         frame = pool.questions.ask_judge((header, []), place, pool.options.timeout, *known)
     except RequestError as error:
-        where = place if setting.noise == "none" else f"{place} with {setting.noise}"
-        raise RequestError(f"{where}: {error}") from None
+        raise RequestError(f"{place}: {error}") from None
+    except Lost as lost:
+        if lost.status == FAILED:
+            raise RequestError(lost.message) from None
+        raise
     observation: Observation = unpack(frame.header["observation"], deque(frame.arrays))
     for text in dict.fromkeys(cell.method for cell in plan.cells if Setting.of(cell) == setting):
         _examine_method(pool, text, setting, observation)

@@ -22,11 +22,14 @@ from fieldbench.execution.options import Options
 from fieldbench.execution.worker import Reply
 from fieldbench.records import CRASHED, OUT_OF_MEMORY, TIMEOUT
 
+#: What a process does before it answers anything.
+LOADING = "loading the plugin"
+
 #: Seconds between looks at a working process: for its deadline and end, and for its memory if that is limited.
 LOOK, _LOOK_AT_MEMORY = 0.2, 0.02
 
-#: Seconds that a process may take to import what it needs.
-START = 600.0
+#: Seconds in which a process has to load its plugin, if neither time limit is longer; and those without a limit.
+START, PATIENT_START = 60.0, 600.0
 
 
 class Lost(Exception):
@@ -44,6 +47,11 @@ class Lost(Exception):
 
 class GivenUp(Exception):
     """The caller no longer wants the answer."""
+
+
+def start_limit(options: Options) -> float:
+    """Seconds in which a process has to load its plugin."""
+    return PATIENT_START if options.timeout is None else max(START, options.timeout)
 
 
 class Asked:
@@ -117,7 +125,7 @@ class Asked:
         self.child.signal(signal.SIGUSR1)  # it prints where it was, unless it is past that
         time.sleep(0.1)
         self.child.kill()
-        reason = "that --timeout allows" if limit == self._options.timeout else "it is given for this"
+        reason = "that --timeout allows" if limit == self._options.timeout else "that it has for this"
         return Lost(TIMEOUT, _of(doing, f"ran longer than the {limit:g} s {reason}"), self.child.output(), doing)
 
     def lost(self, doing: str, before: int | None = None) -> Lost:
@@ -145,9 +153,10 @@ class MethodProcess(Asked):
             Lost, GivenUp: as :meth:`ask`.
         """
         try:
-            self.wait(0, START, time.monotonic() + START, "")
+            limit = start_limit(self._options)
+            self.wait(0, limit, time.monotonic() + limit, LOADING)
         except (EOFError, OSError):
-            raise self.lost("") from None
+            raise self.lost(LOADING) from None
         except BadFrame:
             self.child.kill()
             raise Lost(CRASHED, f"its process {NO_ANSWER}", self.child.output()) from None

@@ -31,7 +31,8 @@ def provenance(slots: Sequence[Slot]) -> dict[str, Any]:
     """
     gpus = installed_gpus()
     return {
-        "command": sys.argv,
+        # As it was typed, also where the locale cannot say it.
+        "command": [os.fsencode(word).decode(errors="replace") for word in sys.argv],
         "fieldbench": fieldbench.__version__,
         "python": platform.python_version(),
         "libraries": {name: version for name in LIBRARIES if (version := _version(name))},

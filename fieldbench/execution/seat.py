@@ -20,7 +20,7 @@ from fieldbench.errors import RequestError, one_line
 from fieldbench.execution.allowance import Lender
 from fieldbench.execution.frames import NO_ANSWER, BadFrame, Frame, encode, unpack
 from fieldbench.execution.machine import Lane, Slot, peak_memory, reset_peak
-from fieldbench.execution.processes import START, Asked, GivenUp, JudgeProcess, Lost, MethodProcess
+from fieldbench.execution.processes import Asked, GivenUp, JudgeProcess, Lost, MethodProcess, start_limit
 from fieldbench.execution.provenance import machine
 from fieldbench.execution.turns import turn
 from fieldbench.execution.worker import Reply, Setup
@@ -149,7 +149,8 @@ class Seat:
 
         Raises:
             Lost, GivenUp: as :meth:`Asked.ask`.
-            RequestError: what the plugin itself has to say.
+            Lost: also if the plugin raises, with the status ``failed``.
+            RequestError: what the plugin refuses.
         """
         try:
             judge = self._present_judge()
@@ -159,7 +160,8 @@ class Seat:
             self._lose_judge()
             raise
         if "error" in frame.header:
-            raise RequestError(str(frame.header["error"]))
+            said = str(frame.header["error"])
+            raise RequestError(said) if frame.header["refused"] else Lost(FAILED, f"{doing}: {said}", stage=doing)
         return frame
 
     def _together(self, trials: Sequence[Trial], busy: int) -> Outcome:
@@ -319,18 +321,24 @@ class Seat:
             self._lose_judge()
 
     def _batch_size(self, method: Method, record: Record) -> int | None:
-        """How many such trials are worth computing at once; one, where the method cannot tell."""
+        """How many such trials are worth computing at once.
+
+        Raises:
+            Lost: if the method says nothing of use; none of its trials is tried any more.
+        """
         shape = record.diagnostics.get("shape")
         if shape is None or type(method).batch_size is Method.batch_size:
             return None
         key = (record.trial.cell.method, tuple(shape), self.slot.lane)
         if key not in self._house.batch_sizes:
             try:
-                frame = self.ask_method(method, ({"ask": "batch size", "shape": shape}, []), "batch_size")
-                size = frame.header.get("size", 1)
-            except (Lost, GivenUp):  # the trial is computed; the next ones go singly
-                size = 1
-            self._house.batch_sizes[key] = size if isinstance(size, int) else 1
+                header = self.ask_method(method, ({"ask": "batch size", "shape": shape}, []), "batch_size").header
+                if not isinstance(header.get("size"), int):
+                    raise Lost(FAILED, str(header.get("error")))
+            except Lost as lost:
+                self._house.doom("method", str(method), lost)
+                raise
+            self._house.batch_sizes[key] = header["size"]
         return self._house.batch_sizes[key]
 
     def _record(self, record: Record, busy: int, timed: Any) -> Record:
@@ -372,7 +380,7 @@ class Seat:
                 environment={**self.slot.environment, "CUDA_VISIBLE_DEVICES": ""},
             )  # fmt: skip
             self._judge = JudgeProcess(child, stage, self._options, self._given_up)
-            started = self._judge.ask(({"ask": "start"}, []), START, "metrics")
+            started = self._judge.ask(({"ask": "start"}, []), start_limit(self._options), "metrics")
             if "error" in started.header:
                 raise Lost(FAILED, f"the metrics could not be loaded: {started.header['error']}")
         return self._judge
@@ -384,7 +392,9 @@ class Seat:
                 plugin = getattr(self._house.registry, kind)(text)
                 parcel = pickle.dumps(self._parcel(f"{kind} {text}", {(kind, text): plugin}))
                 what = f"{kind} {text}"
-                frame = judge.ask(({"ask": "know", "what": what}, [np.frombuffer(parcel, np.uint8)]), START, what)
+                frame = judge.ask(
+                    ({"ask": "know", "what": what}, [np.frombuffer(parcel, np.uint8)]), start_limit(self._options), what
+                )
                 if "error" in frame.header:
                     raise Lost(FAILED, f"{what} could not be loaded: {frame.header['error']}")
                 judge.knows.add((kind, text))

@@ -13,11 +13,11 @@ import threading
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, SupportsIndex
 
 from numpy.typing import ArrayLike
 
-from fieldbench.errors import one_line
+from fieldbench.errors import in_one_line, one_line
 from fieldbench.execution.allowance import Allowance
 from fieldbench.execution.frames import Channel, Frame, encode, pack, unpack
 from fieldbench.field import Observation
@@ -28,6 +28,9 @@ from fieldbench.sources import Parcel
 
 #: Where it is told how many threads it may use: descriptors 0 to 2 are the usual ones, 3 is the socket, 4 the lifeline.
 ALLOWANCE = 5
+
+#: Trials that are computed at once at most.
+MOST_AT_ONCE = 1 << 16
 
 Reply = tuple[dict[str, Any], Sequence[Any]]
 
@@ -170,11 +173,11 @@ class Desk:
         return {"status": OK, "reason": reason}, []
 
     def _batch_size(self, method: Method, frame: Frame) -> Reply:
-        size = method.batch_size(tuple(frame.header["shape"]), self._device)
-        try:
-            return {"status": OK, "size": operator.index(size)}, []
-        except TypeError:
-            raise ValueError(f"batch_size returned {size!r:.60}; it should return a whole number") from None
+        found = method.batch_size(tuple(frame.header["shape"]), self._device)
+        size = operator.index(found) if isinstance(found, SupportsIndex) else 0
+        if size < 1:
+            raise ValueError(f"batch_size returned {found!r:.60}; it should return a whole number of at least 1")
+        return {"status": OK, "size": min(size, MOST_AT_ONCE)}, []
 
     def _fingerprint(self, method: Method, frame: Frame) -> Reply:
         return {"status": OK, "fingerprint": as_fingerprint(method.fingerprint())}, []
@@ -249,7 +252,7 @@ def _applicable(method: Method, observation: Observation) -> str | None:
     reason = method.applicable(observation)
     if reason is not None and not isinstance(reason, str):
         raise TypeError(f"applicable returned {reason!r:.60}; it should return None or a text")
-    return reason or None
+    return in_one_line(reason) or None if reason else None
 
 
 def _observations(frame: Frame) -> list[Observation]:

@@ -90,7 +90,9 @@ class Mine(fieldbench.Method):
         return 0 * observation.filled(0.0)
 
     def batch_size(self, shape, device):
-        raise ArithmeticError("no idea")
+        if os.environ.get("TOY_WORKER") == "has no idea":
+            raise ArithmeticError("no idea")
+        return 1
 
 if "pytest" not in sys.modules and os.environ.get("TOY_WORKER") == "lacks it":
     raise ImportError("half written")
@@ -147,8 +149,11 @@ def test_a_class_that_cannot_be_sent_is_named_before_anything_runs() -> None:
         execute([], sources, Options(device="cpu", jobs=1), Stop())
 
 
-def test_a_batch_size_that_raises_costs_no_trial(mine: Callable[[], list[Record]]) -> None:
-    assert [record.status for record in mine()] == ["ok", "ok"]
+def test_a_batch_size_that_raises_fails_the_trials_of_its_method(
+    mine: Callable[[], list[Record]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TOY_WORKER", "has no idea")
+    assert [(record.status, record.error) for record in mine()] == [("failed", "ArithmeticError: no idea")] * 2
 
 
 def test_warming_up_does_not_count_towards_the_time_of_a_trial() -> None:

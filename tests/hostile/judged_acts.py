@@ -232,10 +232,8 @@ NOISES = [
     ),
 ]
 
-SLOW_DRAWS = [
-    *acts("sampler.draw", {"mask-loops": (FAILS, "loop()")}),
-    *acts("noise.draw", {"noise-sleeps-deaf": (FAILS, "sleep_deaf()")}),
-]
+SLOW_MASKS = [*acts("sampler.draw", {"mask-loops": (FAILS, "loop()")})]
+SLOW_NOISES = [*acts("noise.draw", {"noise-sleeps-deaf": (FAILS, "sleep_deaf()")})]
 
 METRICS = [
     *acts(
@@ -362,7 +360,8 @@ GROUPS = {
         Group("samplers", tuple(SAMPLERS), ("--jobs", "1")),
         Group("withheld", tuple(WITHHELD), ("--jobs", "2", "--select", "holdout"), apart=True),
         Group("noises", tuple(NOISES), ("--jobs", "1")),
-        Group("slow-draws", tuple(SLOW_DRAWS), ("--jobs", "2"), trials=1),
+        Group("slow-masks", tuple(SLOW_MASKS), ("--jobs", "2"), trials=1),
+        Group("slow-noises", tuple(SLOW_NOISES), ("--jobs", "2"), trials=1),
     )
 }
 

@@ -637,18 +637,18 @@ QUESTIONS = [
     *acts(
         "batch_size",
         {
-            "batch-size-text": (EITHER, "return 'two'"),
-            "batch-size-zero": (EITHER, "return 0"),
-            "batch-size-negative": (EITHER, "return -(10**30)"),
+            "batch-size-text": (FAILS, "return 'two'", "batch_size returned 'two'"),
+            "batch-size-zero": (FAILS, "return 0"),
+            "batch-size-negative": (FAILS, "return -(10**30)"),
             "batch-size-huge": (EITHER, "return 10**5000"),
-            "batch-size-nan": (EITHER, "return float('nan')"),
-            "batch-size-none": (EITHER, "return None"),
-            "batch-size-array": (EITHER, "return np.arange(3)"),
-            "batch-size-evil": (EITHER, "return Evil()"),
-            "batch-size-exits": (EITHER, "sys.exit(0)"),
-            "batch-size-ends": (EITHER, "os._exit(0)"),
-            "batch-size-interrupts": (EITHER, "raise KeyboardInterrupt"),
-            "batch-size-segfault": (EITHER, "segfault()"),
+            "batch-size-nan": (FAILS, "return float('nan')"),
+            "batch-size-none": (FAILS, "return None"),
+            "batch-size-array": (FAILS, "return np.arange(3)"),
+            "batch-size-evil": (FAILS, "return Evil()"),
+            "batch-size-exits": (FAILS, "sys.exit(0)"),
+            "batch-size-ends": (FAILS, "os._exit(0)"),
+            "batch-size-interrupts": (FAILS, "raise KeyboardInterrupt"),
+            "batch-size-segfault": (FAILS, "segfault()"),
         },
     ),
 ]
@@ -674,7 +674,7 @@ IDENTITIES = [
 SLOW_QUESTIONS = [
     *acts("applicable", {"applicable-loops": (FAILS, "loop()")}),
     *acts("check_shape", {"check-shape-sleeps-deaf": (FAILS, "sleep_deaf()")}),
-    *acts("batch_size", {"batch-size-stops-itself": (EITHER, "os.kill(os.getpid(), signal.SIGSTOP)")}),
+    *acts("batch_size", {"batch-size-stops-itself": (FAILS, "os.kill(os.getpid(), signal.SIGSTOP)")}),
     *acts("fingerprint", {"fingerprint-loops": (FAILS, "loop()")}),
 ]
 
@@ -931,7 +931,7 @@ REPORTS = [
                 "threading.Timer(0.001, report, (1, flat(observation))).start()\n",
             ),
             "report-goes-on": (
-                EITHER,
+                HARMS_ITSELF,
                 """
                 def go_on():
                     while time.monotonic() < THE_END:
