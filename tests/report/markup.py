@@ -37,9 +37,9 @@ class Element:
         return next(self.every(tag, **attributes))
 
     def rows(self) -> list[list[Element]]:
-        """The data cells of each row of the tables inside; header rows have none."""
+        """The cells of each row of the tables inside that has data."""
         children = [[item for item in row.content if isinstance(item, Element)] for row in self.every("tr")]
-        return [cells for cells in children if cells and cells[0].tag == "td"]
+        return [cells for cells in children if "td" in [cell.tag for cell in cells]]
 
 
 def parse(text: str) -> Element:
