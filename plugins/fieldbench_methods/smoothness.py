@@ -19,7 +19,7 @@ from fieldbench_methods.withholding import withhold
 _TIE_BREAK = 1e-6
 _SMALL = 1000
 _CONVERGED = 1e-7
-_MOST_STEPS = 20_000
+MOST_STEPS = 20_000
 # Relative to the dearest linear trend; what costs less is rounding.
 _ROUNDING = 1e-13
 
@@ -185,10 +185,10 @@ def _conjugate_gradients(system: Any, right: FloatArray, positions: NDArray[np.i
     nearby = _preconditioner(system, positions)
     solution = np.empty_like(right)
     for column in range(right.shape[1]):
-        solution[:, column], failed = cg(system, right[:, column], rtol=_CONVERGED, maxiter=_MOST_STEPS, M=nearby)
+        solution[:, column], failed = cg(system, right[:, column], rtol=_CONVERGED, maxiter=MOST_STEPS, M=nearby)
         if failed:
             raise NotConverged(
-                f"the smoothest field was not found in {_MOST_STEPS} steps of conjugate gradients; "
+                f"the smoothest field was not found in {MOST_STEPS} steps of conjugate gradients; "
                 "give weights that differ less, or thin-plate in its place"
             )
     return solution

@@ -91,7 +91,7 @@ def test_an_axis_of_length_one_adds_nothing(method, axis):
 
 @pytest.mark.parametrize("weights", [None, (1.0, 1.0, 1.0)])
 def test_a_minimum_that_was_not_reached_is_no_estimate(weights, monkeypatch):
-    monkeypatch.setattr(smoothness, "_MOST_STEPS", 3)
+    monkeypatch.setattr(smoothness, "MOST_STEPS", 3)
     with pytest.raises(RequestError, match=r"not found in 3 steps.*weights that differ less"):
         complete(Biharmonic(weights=weights), observe(smooth((14, 12, 11)), 0.2))
 
