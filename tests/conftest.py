@@ -19,7 +19,7 @@ DURATIONS = Path(__file__).with_name("durations.csv")
 CLOCK = pytest.StashKey[float]()
 
 #: Seconds of processor time, which other work on the machine does not lengthen, from which a test is slow.
-LONG = 0.6
+LONG = 0.3
 
 if BESIDE.is_dir():
     os.environ.setdefault("FIELDBENCH_DATA", str(BESIDE))

@@ -63,7 +63,7 @@ def visible_gpus() -> list[Gpu]:
 
     CUDA_VISIBLE_DEVICES is respected: its entries become ``cuda:0``, ``cuda:1`` ... in their order.
     """
-    if not _torch_has_cuda():
+    if not torch_has_cuda():
         return []
     installed = installed_gpus()
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
@@ -106,7 +106,7 @@ def installed_gpus() -> list[Gpu]:
     return gpus
 
 
-def _torch_has_cuda() -> bool:
+def torch_has_cuda() -> bool:
     """Whether the installed torch was built for CUDA, judged by the library it then brings."""
     spec = importlib.util.find_spec("torch")
     if spec is None or spec.origin is None:

@@ -21,7 +21,7 @@ _TIE_BREAK = 1e-6
 #: Systems of more unknowns are solved by conjugate gradients; factors of two-dimensional ones stay sparse for longer.
 _SMALL, _SMALL_FLAT = 1000, 30_000
 _CONVERGED = 1e-7
-_MOST_STEPS = 300
+MOST_STEPS = 300
 #: Entries of the box of a field that scales are learned on, and octaves by which they may differ.
 _LEARNING_ENTRIES, _OCTAVES = 60_000, 4
 
@@ -202,11 +202,11 @@ def _conjugate_gradients(system: Any, right: FloatArray, nearby: Multigrid) -> F
     solution = np.empty_like(right)
     for column in range(right.shape[1]):
         solution[:, column], failed = cg(
-            system, right[:, column], rtol=_CONVERGED, maxiter=_MOST_STEPS, M=preconditioner
+            system, right[:, column], rtol=_CONVERGED, maxiter=MOST_STEPS, M=preconditioner
         )
         if failed:
             raise NotConverged(
-                f"the smoothest field was not found in {_MOST_STEPS} steps of conjugate gradients; "
+                f"the smoothest field was not found in {MOST_STEPS} steps of conjugate gradients; "
                 "give an axis_scale that differs less, or thin-plate in its place"
             )
     return solution

@@ -72,15 +72,14 @@ def test_killing_the_parent_in_the_middle_of_a_line_loses_only_that(
     """The third record is cut at half its length by a real kill."""
     script = """
 import os, signal
-from fieldbench.store import run as store
-write, count = store._write_all, []
+write, count = os.pwrite, []
 def cut(file, data, position):
     count.append(1)
     if len(count) == 3:
         write(file, data[: len(data) // 2], position)
         os.kill(os.getpid(), signal.SIGKILL)
-    write(file, data, position)
-store._write_all = cut
+    return write(file, data, position)
+os.pwrite = cut
 from fieldbench.cli.main import main
 main()
 """

@@ -30,7 +30,7 @@ def three_gpus(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(machine, "_torch_has_cuda", lambda: True)
+    monkeypatch.setattr(machine, "torch_has_cuda", lambda: True)
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ class TestGpus:
         assert [gpu.model for gpu in visible_gpus()] == ["NVIDIA A2", "NVIDIA H100"]
 
     def test_a_torch_without_cuda_has_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(machine, "_torch_has_cuda", lambda: False)
+        monkeypatch.setattr(machine, "torch_has_cuda", lambda: False)
         assert visible_gpus() == []
 
     def test_some_of_them_can_be_chosen(self) -> None:

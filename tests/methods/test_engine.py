@@ -146,7 +146,7 @@ def test_blocks_of_rows_do_not_matter(monkeypatch):
     cubes = design.geometry.extract(problem.target).astype(np.float32)
     gradients = []
     for size in (1 << 18, 1000):
-        monkeypatch.setattr(engine_module, "_BLOCK", size)
+        monkeypatch.setattr(engine_module, "BLOCK", size)
         engine = Engine(design, cubes, problem, Schedule(1, 1e-3))
         engine.step()
         gradients.append(engine.gradients)

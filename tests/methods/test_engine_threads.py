@@ -46,8 +46,8 @@ def observe(fibers, rate=0.3):
 @pytest.mark.parametrize("fibers", [False, True], ids=["scattered", "fibers"])
 @pytest.mark.parametrize("case", METHODS)
 def test_the_number_of_threads_changes_no_bit(case, fibers, monkeypatch):
-    monkeypatch.setattr(engine_module, "_WORTH_A_THREAD", 0)
-    monkeypatch.setattr(engine_module, "_BLOCK", 3000)  # several blocks of rows, each of more than one half
+    monkeypatch.setattr(engine_module, "WORTH_A_THREAD", 0)
+    monkeypatch.setattr(engine_module, "BLOCK", 3000)  # several blocks of rows, each of more than one half
     observation, reports = observe(fibers), [Allows(1), Allows(2), Allows(1, 2, 3)]
     one, *others = (METHODS[case].complete(observation, seed=5, device="cpu", report=report) for report in reports)
     for other in others:
@@ -59,9 +59,9 @@ def test_the_number_of_threads_changes_no_bit(case, fibers, monkeypatch):
 def test_the_number_of_segments_changes_no_bit(case, monkeypatch):
     observation = observe(fibers=False)
     whole = METHODS[case].complete(observation, seed=5, device="cpu", report=NullReport())
-    monkeypatch.setattr(engine_module, "_SEGMENT_ROWS", 7)
-    monkeypatch.setattr(engine_module, "_SEGMENT_SUPPORT", 1)
-    assert len(engine_module._segments(60, 5.0)) == 5
+    monkeypatch.setattr(engine_module, "SEGMENT_ROWS", 7)
+    monkeypatch.setattr(engine_module, "SEGMENT_SUPPORT", 1)
+    assert len(engine_module.segments(60, 5.0)) == 5
     np.testing.assert_array_equal(METHODS[case].complete(observation, seed=5, device="cpu", report=NullReport()), whole)
 
 

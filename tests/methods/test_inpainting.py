@@ -84,7 +84,7 @@ def test_neither_few_entries_nor_an_offset_keep_it_from_the_minimum(count, offse
 @pytest.mark.parametrize("scale", [(1.0, 1.0, 1.0), (0.25, 1.0, 1.0), (4.0, 1.0, 2.0)])
 def test_large_gaps_take_few_steps(bends, scale, monkeypatch):
     """From neighbour to neighbour alone it would take as many steps as a gap is wide, or the square of that."""
-    monkeypatch.setattr(smoothness, "_MOST_STEPS", 60)
+    monkeypatch.setattr(smoothness, "MOST_STEPS", 60)
     field, everywhere = smooth((10, 40, 40)), np.ones((10, 40, 40), dtype=bool)
     mask = np.random.default_rng(0).random(field.shape) < 0.02
     mask[:, 10:30, 10:30] = False
@@ -139,7 +139,7 @@ def test_an_axis_of_length_one_adds_nothing(method, axis):
 
 @pytest.mark.parametrize("scale", [None, (1.0, 1.0, 1.0)])
 def test_a_minimum_that_was_not_reached_is_no_estimate(scale, monkeypatch):
-    monkeypatch.setattr(smoothness, "_MOST_STEPS", 3)
+    monkeypatch.setattr(smoothness, "MOST_STEPS", 3)
     with pytest.raises(RequestError, match=r"not found in 3 steps.*axis_scale that differs less"):
         complete(Biharmonic(axis_scale=scale), observe(smooth((14, 12, 11)), 0.2))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import html
 import json
 import math
 import re
@@ -11,7 +10,6 @@ import shutil
 import sys
 import zlib
 from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +20,7 @@ import pytest
 from fieldbench.report.page import page, write_page
 from fieldbench.report.page.browser import make_album
 from fieldbench.report.stored import StoredRun
+from tests.report.markup import Element, parse
 
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
@@ -39,57 +38,59 @@ def text(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-class _Addresses(HTMLParser):
-    """Everything that a browser would fetch."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.found: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [value or "" for name, value in attrs if name in ("src", "href", "srcset", "action", "data")]
+@pytest.fixture(scope="module")
+def root(text: str) -> Element:
+    return parse(text)
 
 
-def test_nothing_is_fetched_from_anywhere(text: str) -> None:
-    parser = _Addresses()
-    parser.feed(text)
-    assert parser.found
-    assert [address for address in parser.found if not address.startswith(("data:", "#"))] == []
-    assert re.search(r"(@import|url\()", text.split("</style>")[0]) is None
+def test_nothing_is_fetched_from_anywhere(root: Element) -> None:
+    names = ("src", "href", "srcset", "action", "data")
+    addresses = [item.attributes[name] for item in root.every() for name in names if name in item.attributes]
+    assert addresses
+    assert [address for address in addresses if not address.startswith(("data:", "#"))] == []
+    styles = [style.text for style in root.every("style")]
+    assert styles
+    assert not any(word in style for style in styles for word in ("@import", "url("))
 
 
-def test_text_of_plugins_cannot_become_markup(text: str) -> None:
-    assert "<b>too sparse</b>" not in text
-    assert "&lt;b&gt;too sparse&lt;/b&gt; &amp; &#x27;quoted&#x27;" in text
+def test_text_of_plugins_cannot_become_markup(root: Element) -> None:
+    assert "<b>too sparse</b> & 'quoted'" in root.text
+    assert not any(item.text == "too sparse" for item in root.every("b"))
 
 
 def test_a_unit_cannot_become_markup(write_run: Callable[..., StoredRun]) -> None:
     unit = "<img src=x onerror=alert(1)>"
     written = write_run({"metrics": {"rmse": 1.5}}, {"method": "b", "metrics": {"rmse": 2.5}}, units={"sea": unit})
-    text = page(written, [])
-    assert unit not in text
-    assert f" {html.escape(unit)}</strong></td>" in text
+    root = parse(page(written, []))
+    assert not list(root.every("img", src="x"))
+    assert any(item.text.endswith(f" {unit}") for item in root.every("strong"))
 
 
-def test_failures_are_counted_and_named_with_where_they_were_raised(text: str) -> None:
-    assert "32 of 32 trials are done; 4 failed" in text
-    assert "ValueError: &lt;/script&gt;" in text
-    assert "sea rate 0.2 trial 0, sea rate 0.2 trial 1" in text
-    assert re.search(r"<pre>Traceback [^<]*in complete\n *raise ValueError\(NASTY\)[^<]*</pre>", text)
+def test_failures_are_counted_and_named_with_where_they_were_raised(root: Element) -> None:
+    assert "32 of 32 trials are done; 4 failed" in root.text
+    assert "ValueError: </script>" in root.text
+    assert "sea rate 0.2 trial 0, sea rate 0.2 trial 1" in root.text
+    (traceback,) = {item.text for item in root.every("pre") if item.text.startswith("Traceback ")}
+    raised, line = traceback.splitlines()[-3:-1]
+    assert raised.endswith("in complete")
+    assert line.strip() == "raise ValueError(NASTY)"
 
 
 def test_numbers_of_cells_are_as_the_script_reads_them(write_run: Callable[..., StoredRun]) -> None:
     """``Number`` of JavaScript knows ``Infinity`` and no other word for it."""
     scores = [1.5, math.inf, -math.inf, math.nan]
-    text = page(write_run(*({"trial": number, "metrics": {"rmse": score}} for number, score in enumerate(scores))), [])
-    rows = re.findall(r'<td data-value="([^"]*)">([^<]*)</td><td class="text">ok</td><td data-value="([^"]*)">', text)
-    assert rows == [("0.0", "0", "1.5"), ("1.0", "1", "Infinity"), ("2.0", "2", "-Infinity"), ("3.0", "3", "")]
+    run = write_run(*({"trial": number, "metrics": {"rmse": score}} for number, score in enumerate(scores)))
+    rows = parse(page(run, [])).one(id="trials-table").rows()
+    assert [(trial.text, status.text, score.attributes["data-value"]) for _, trial, status, score, *_ in rows] == [
+        ("0", "ok", "1.5"), ("1", "ok", "Infinity"), ("2", "ok", "-Infinity"), ("3", "ok", ""),
+    ]  # fmt: skip
 
 
 def test_seeds_have_rows_of_their_own(two_seeds: StoredRun) -> None:
-    cells = page(two_seeds, []).partition('id="cells"')[2].partition("</table>")[0]
-    rows = re.findall(r'<tr><td class="text">(.)</td><td data-value="([^"]*)">([^<]*)</td>', cells)
-    assert rows == [("a", "0.0", "0"), ("b", "0.0", "0"), ("a", "2.0", "2"), ("b", "2.0", "2")]
+    rows = parse(page(two_seeds, [])).one(id="cells").rows()
+    assert [(row[0].text, row[1].attributes["data-value"], row[1].text) for row in rows] == [
+        ("a", "0.0", "0"), ("b", "0.0", "0"), ("a", "2.0", "2"), ("b", "2.0", "2"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -107,19 +108,17 @@ def test_the_commands_that_repeat_a_run_destroy_nothing(
     write_run: Callable[..., StoredRun], commands: list[str], said: str, lines: list[str]
 ) -> None:
     sessions = [{"command": ["/somewhere/bin/fieldbench", *command.split()]} for command in commands]
-    text = page(write_run({"metrics": {"rmse": 1.0}}, manifest={"sessions": sessions}), [])
-    whole = "\n".join(f"fieldbench {line}" for line in lines)
-    assert f"<p>{said} or goes on where it stopped:</p><pre>{whole}</pre>" in text
+    root = parse(page(write_run({"metrics": {"rmse": 1.0}}, manifest={"sessions": sessions}), []))
+    assert f"{said} or goes on where it stopped:" in [item.text for item in root.every("p")]
+    assert "\n".join(f"fieldbench {line}" for line in lines) in [item.text for item in root.every("pre")]
 
 
-def test_the_command_that_repeats_it_has_no_path_of_this_machine(text: str) -> None:
-    assert "<pre>fieldbench run --methods learner,flat,half,fussy</pre>" in text
+def test_the_command_that_repeats_it_has_no_path_of_this_machine(root: Element) -> None:
+    assert "fieldbench run --methods learner,flat,half,fussy" in [item.text for item in root.every("pre")]
 
 
-def test_the_album_holds_the_fields_to_half_a_level(text: str, run_folder: Path) -> None:
-    found = re.search(r'<script type="application/json" id="album">(.*?)</script>', text)
-    assert found
-    album = json.loads(found[1])
+def test_the_album_holds_the_fields_to_half_a_level(root: Element, run_folder: Path) -> None:
+    album = json.loads(root.one("script", type="application/json", id="album").text)
     assert [(entry["setting"], entry["draw"]) for entry in album["entries"]] == [
         ("sea, rate 20 %", "trial 0"),
         ("sea, rate 40 %", "trial 0"),
@@ -158,11 +157,11 @@ def test_without_matplotlib_the_tables_are_there_and_the_extra_is_named(
     for name in [name for name in sys.modules if name.startswith("fieldbench.report.figures")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    monkeypatch.setattr("fieldbench.report.page.parts.find_spec", lambda name: None)
     text = write_page(StoredRun(run_folder), tmp_path / "page.html").read_text()
-    assert "fieldbench-completion[plots]: pip install &#x27;.[plots]&#x27;" in text
-    assert 'id="cells"' in text
-    assert "<img" not in text
+    root = parse(text)
+    assert "fieldbench-completion[plots]: pip install '.[plots]'" in root.text
+    assert list(root.every(id="cells"))
+    assert not list(root.every("img"))
 
 
 # In a real browser.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import html.parser
 import io
 import math
 import re
@@ -20,6 +19,7 @@ from scipy import stats
 from fieldbench.errors import RequestError
 from fieldbench.report.metadata import RunMetadata
 from fieldbench.report.tables import Table, make_table
+from tests.report.markup import parse
 
 TEXTS = ("method", "dataset", "sampler", "noise", "select", "status", "device", "machine", "session", "timed")
 
@@ -346,45 +346,18 @@ def test_markdown_is_read_back_by_a_markdown_parser() -> None:
 
     made = frame(*trials(TAP), *trials(TNN, method="tnn[a_b=1]"), *trials(NEAREST, method="nearest"))
     page = MarkdownIt("commonmark").enable("table").render(make_table(made, RunMetadata()).to("markdown"))
-    assert page.count("<tr>") == 4
-    assert "<strong>0.550</strong>" in page
-    assert '<td style="text-align:left">tnn[a_b=1]</td>' in page
-
-
-class Cells(html.parser.HTMLParser):
-    """Collects the texts of table cells, and checks that tags are closed in order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.rows: list[list[str]] = []
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        if tag == "br":
-            return
-        self.open.append(tag)
-        if tag == "tr":
-            self.rows.append([])
-        if tag in ("td", "th"):
-            self.rows[-1].append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if {"td", "th"} & set(self.open):
-            self.rows[-1][-1] += data
+    root = parse(page)
+    assert len(root.rows()) == 3
+    assert "0.550" in [item.text for item in root.every("strong")]
+    assert "tnn[a_b=1]" in [row[0].text for row in root.rows()]
 
 
 def test_html_is_read_back_by_an_html_parser(three: pd.DataFrame) -> None:
-    page = make_table(three, RunMetadata(units={"ssf": "<m/s>"})).to("html")
-    parser = Cells()
-    parser.feed(page)
-    assert parser.open == []
-    assert parser.rows[0] == ["method", "10 %"]
-    assert parser.rows[1] == ["nearest", "2.050 ± 0.420"]
-    assert "<strong>0.550</strong>" in page
-    assert "&lt;m/s&gt;" in page
+    root = parse(make_table(three, RunMetadata(units={"ssf": "<m/s>"})).to("html"))
+    assert [item.text for item in root.every("th")][:2] == ["method", "10 %"]
+    assert [cell.text for cell in root.rows()[0]] == ["nearest", "2.050 ± 0.420"]
+    assert "0.550" in [item.text for item in root.every("strong")]
+    assert "<m/s>" in root.text
 
 
 def latex(table: Table) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import stat
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -21,10 +23,17 @@ from tests.store.test_growth import Listener, files  # noqa: F401 - a fixture
 FIRST = {"methods": ["one", "two"], "datasets": "wave", "trials": 2}
 
 
-def session(out: Path, files: dict[str, Path], secret: bool = True, **asked: object) -> Session:  # noqa: F811
+def session(
+    out: Path,
+    files: dict[str, Path],  # noqa: F811
+    secret: bool = True,
+    secrets: Mapping[int, int] = MappingProxyType({}),
+    **asked: object,
+) -> Session:
     sources = Sources(files=tuple(map(str, files.values())))
     request = Request.model_validate({**FIRST, **asked})
-    return Session(request, sources=sources, options=Options(device="cpu", jobs=1), out=out, secret=secret)
+    options = Options(device="cpu", jobs=1, secrets=dict(secrets))
+    return Session(request, sources=sources, options=options, out=out, secret=secret)
 
 
 def scores(out: Path) -> list[tuple[str, float]]:
@@ -46,10 +55,7 @@ def test_the_seed_is_told_when_the_run_is_complete_and_draws_the_same_again(
     session(tmp_path / "other", files).run()
     assert scores(tmp_path / "other") != scores(tmp_path / "run")
     # Whoever knows the seed draws the same fields, masks and noise.
-    again = session(tmp_path / "again", files, secret=False, seed=name)
-    again.options = again.options.__class__(device="cpu", jobs=1, secrets={name: seed})
-    again._pool = again._new_pool()
-    again.run()
+    session(tmp_path / "again", files, secret=False, secrets={name: seed}, seed=name).run()
     assert scores(tmp_path / "again") == scores(tmp_path / "run")
 
 

@@ -31,17 +31,17 @@ from fieldbench_methods.tv.slope import Pull
 
 Floats = NDArray[np.float32]
 
-_BLOCK = 1 << 19
+BLOCK = 1 << 19
 """Scores computed at a time, about: two mebibytes, which stay in the cache between the product and the row loop."""
 
 _WHOLE_ROWS = 12
 """Products are made of blocks of 4, 6 or 12 rows (OpenBLAS), and what is left over is summed in another order. Cut at
 multiples of this many rows, a product in parts has the bits of the whole."""
 
-_SEGMENT_ROWS, _SEGMENT_SUPPORT = 160, 20
+SEGMENT_ROWS, SEGMENT_SUPPORT = 160, 20
 """Rows in a segment (a strip of them takes 40 KiB), and how many products each row should find in one."""
 
-_WORTH_A_THREAD = 1 << 21
+WORTH_A_THREAD = 1 << 21
 """Multiplications from which handing half of a product to another thread takes less time than it saves."""
 
 
@@ -167,7 +167,7 @@ class Engine:
         self._unit = [_aligned(heads, count, latent) for _ in range(2)]
         self._unit_gradient = [_aligned(heads, count, latent) for _ in range(2)]
         self._inverse = [np.empty((heads, count), np.float32) for _ in range(2)]
-        blocks = -(-heads * count * count // _BLOCK)
+        blocks = -(-heads * count * count // BLOCK)
         self._block_rows = min(count, -(-count // (blocks * 2 * _WHOLE_ROWS)) * 2 * _WHOLE_ROWS)
         self._scores = _aligned(heads * self._block_rows * count)
         self._width = heads * count
@@ -312,7 +312,7 @@ class Engine:
         )  # fmt: skip
         heads, count, _ = self._unit[0].shape
         if support.used < DENSE_COSINES * heads * count * count:
-            bounds = _segments(count, support.used / (heads * count))
+            bounds = segments(count, support.used / (heads * count))
             ends = support.ends(bounds, heads, self._empty)
             self._both(partial(self._query_gradient, ends), partial(self._key_gradient, ends[-1, -1], bounds))
         else:
@@ -367,13 +367,13 @@ class Engine:
             self._both(by_rows, by_columns)
 
 
-def _segments(rows: int, mean_support: float) -> NDArray[np.int64]:
+def segments(rows: int, mean_support: float) -> NDArray[np.int64]:
     """Bounds of segments of so many rows of a dense matrix, for products with ``mean_support`` of them.
 
     The part of a segment that is in use stays in the nearest cache; the sums that are put down and taken up again
     between segments are few beside what is added to them.
     """
-    count = max(1, min(-(-rows // _SEGMENT_ROWS), int(mean_support / _SEGMENT_SUPPORT)))
+    count = max(1, min(-(-rows // SEGMENT_ROWS), int(mean_support / SEGMENT_SUPPORT)))
     return np.linspace(0, rows, count + 1).astype(np.int64)[1:]
 
 
@@ -552,7 +552,7 @@ class _Tucker:
 
     def _product(self, left: Floats, right: Floats, out: Floats) -> None:
         """A matrix product; one of some size in two halves of its rows."""
-        if left.size * right.shape[1] < _WORTH_A_THREAD:
+        if left.size * right.shape[1] < WORTH_A_THREAD:
             np.dot(left, right, out=out)
             return
         half = _half(len(left))
@@ -560,7 +560,7 @@ class _Tucker:
 
     def _products(self, first: tuple[Floats, Floats, Floats], second: tuple[Floats, Floats, Floats]) -> None:
         """Two matrix products, each given by its factors and where it goes."""
-        both = in_turn if first[0].size * first[1].shape[1] < _WORTH_A_THREAD else self._both
+        both = in_turn if first[0].size * first[1].shape[1] < WORTH_A_THREAD else self._both
         both(partial(np.dot, *first), partial(np.dot, *second))
 
     def expand_gradient(

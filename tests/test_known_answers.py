@@ -1,0 +1,277 @@
+"""One known answer for every noise, sampler, metric and dataset that comes with fieldbench.
+
+The answers are from mathematics or the paper: a law of probability, every outcome being as likely, an arithmetic that
+can be done by hand. A plugin without one fails here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.io import savemat
+
+from fieldbench.field import Axis
+from fieldbench.registry import Registry, Sources
+from fieldbench_datasets import ssf as ssf_module
+from fieldbench_datasets.download import PublishedFile
+
+REGISTRY = Registry(Sources())
+KINDS = ("noise", "sampler", "metric", "dataset")
+BUILT_IN = [
+    (kind, name)
+    for kind in KINDS
+    for name, entry in sorted(REGISTRY.entries(kind).items())
+    if entry.source.label == "fieldbench"
+]
+ANSWERS: dict[tuple[str, str], Callable[..., None]] = {}
+
+#: A right program fails a test of chance less than once in this many runs; seeds are fixed, so it does not at all.
+LEAST_P = 1e-4
+
+
+def answer(kind: str, name: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    def register(check: Callable[..., None]) -> Callable[..., None]:
+        ANSWERS[kind, name] = check
+        return check
+
+    return register
+
+
+@pytest.mark.parametrize(("kind", "name"), BUILT_IN)
+def test_it_gives_the_known_answer(kind: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (kind, name) in ANSWERS, f"write the known answer of the {kind} {name} here"
+    if (kind, name) == ("dataset", "ssf"):
+        publish(tmp_path, monkeypatch)
+    ANSWERS[kind, name](tmp_path)
+
+
+def rng(seed: int = 1000) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+# Noises: their law, its scale, and that entries are independent.
+
+
+def follows(text: str, law: Any) -> None:
+    noise = REGISTRY.noise(text).draw((40, 50, 20), rng())
+    assert noise.shape == (40, 50, 20)
+    assert stats.kstest(noise.ravel(), law.cdf).pvalue > LEAST_P
+    assert noise.std() == pytest.approx(0.7, rel=0.02)
+    for axis in range(3):
+        one, next_one = np.moveaxis(noise, axis, 0)[:-1].ravel(), np.moveaxis(noise, axis, 0)[1:].ravel()
+        assert stats.pearsonr(one, next_one).pvalue > LEAST_P
+
+
+@answer("noise", "none")
+def none(folder: Path) -> None:
+    assert not REGISTRY.noise("none").draw((3, 4), rng()).any()
+
+
+@answer("noise", "gaussian")
+def gaussian(folder: Path) -> None:
+    follows("gaussian[sigma=0.7]", stats.norm(scale=0.7))
+
+
+@answer("noise", "laplacian")
+def laplacian(folder: Path) -> None:
+    """A Laplace law of scale b has the variance 2 b^2, and sigma is the standard deviation."""
+    follows("laplacian[sigma=0.7]", stats.laplace(scale=0.7 / np.sqrt(2)))
+
+
+# Samplers: every outcome that the rule allows is as likely as any other.
+
+
+def outcomes(text: str, shape: tuple[int, ...], rate: float, draws: int = 3000) -> Counter[bytes]:
+    sampler, generator = REGISTRY.sampler(text), rng()
+    axes = tuple(Axis.regular(name, size) for name, size in zip("xyz", shape, strict=False))
+    valid = np.ones(shape, dtype=bool)
+    return Counter(sampler.draw(valid, axes, rate, generator).tobytes() for _ in range(draws))
+
+
+def are_as_likely(found: Counter[bytes], expected: list[np.ndarray]) -> None:
+    assert set(found) == {mask.tobytes() for mask in expected}
+    assert stats.chisquare(list(found.values())).pvalue > LEAST_P
+
+
+def subsets(size: int, count: int) -> list[np.ndarray]:
+    return [np.isin(np.arange(size), chosen) for chosen in itertools.combinations(range(size), count)]
+
+
+@answer("sampler", "random")
+def random(folder: Path) -> None:
+    are_as_likely(outcomes("random", (2, 3), 1 / 3), [mask.reshape(2, 3) for mask in subsets(6, 2)])
+    sizes = Counter(
+        sum(np.frombuffer(mask, bool)) for mask in outcomes("random[count=bernoulli]", (2, 3), 0.4).elements()
+    )
+    expected = 3000 * stats.binom.pmf(np.arange(7), 6, 0.4)
+    assert stats.chisquare([sizes[count] for count in range(7)], expected).pvalue > LEAST_P
+
+
+@answer("sampler", "fibers")
+def fibers(folder: Path) -> None:
+    whole = [np.repeat(mask.reshape(2, 2, 1), 3, axis=2) for mask in subsets(4, 2)]
+    are_as_likely(outcomes("fibers", (2, 2, 3), 0.5), whole)
+
+
+@answer("sampler", "blocks")
+def blocks(folder: Path) -> None:
+    """A quarter of a 4 x 6 field is missing: half of each edge, at any of 3 x 4 places."""
+    expected = []
+    for row, column in itertools.product(range(3), range(4)):
+        mask = np.ones((4, 6), dtype=bool)
+        mask[row : row + 2, column : column + 3] = False
+        expected.append(mask)
+    are_as_likely(outcomes("blocks", (4, 6), 0.75), expected)
+
+
+@answer("sampler", "points")
+def points(folder: Path) -> None:
+    """Three sensors that measure all of the third axis; the rate takes two of them."""
+    (folder / "sensors.csv").write_text("x,y\n0,0\n1.4,2.2\n2,1\n")
+    expected = []
+    for left_out in range(3):
+        mask = np.zeros((3, 3, 2), dtype=bool)
+        for place in np.delete([(0, 0), (1, 2), (2, 1)], left_out, axis=0):
+            mask[tuple(place)] = True
+        expected.append(mask)
+    are_as_likely(outcomes(f"points[path={folder / 'sensors.csv'}]", (3, 3, 2), 2 / 9), expected)
+
+
+@answer("sampler", "tracks")
+def tracks(folder: Path) -> None:
+    """A vehicle that never turns leaves a straight line: in 2-D, steps of length 1 at one angle, rounded.
+
+    It starts anywhere with equal chance, which the single place of a mask with one entry shows.
+    """
+    starts = outcomes("tracks[vehicles=1]", (4, 3), 1 / 12)
+    are_as_likely(starts, [mask.reshape(4, 3) for mask in subsets(12, 1)])
+    sampler, shape = REGISTRY.sampler("tracks[vehicles=1,turn=0,slope=0.5]"), (41, 41, 21)
+    axes = tuple(Axis.regular(name, size) for name, size in zip("xyz", shape, strict=True))
+    for seed in range(20):
+        mask = sampler.draw(np.ones(shape, dtype=bool), axes, 5 / np.prod(shape), rng(seed))
+        assert mask.sum() == 5
+        x, y, depth = np.argwhere(mask).T
+        steps = np.hypot(np.ptp(x), np.ptp(y))
+        if depth.min() >= 1 and depth.max() < 19 and min(x.min(), y.min()) >= 1 and max(x.max(), y.max()) < 39:
+            assert steps == pytest.approx(4, abs=1.5), "four steps of length 1, between rounded ends"
+            assert np.ptp(depth) == 2, "half a step down or up for each"
+
+
+# Metrics: by hand.
+
+
+def scored(text: str, estimate: list[float], truth: list[float]) -> float:
+    return REGISTRY.metric(text).score(np.array(estimate), np.array(truth))
+
+
+@answer("metric", "rmse")
+def rmse(folder: Path) -> None:
+    assert scored("rmse", [1, 3, 0], [1, 0, 4]) == pytest.approx(np.sqrt(25 / 3))
+
+
+@answer("metric", "mae")
+def mae(folder: Path) -> None:
+    assert scored("mae", [1, 3, 0], [1, 0, 4]) == pytest.approx(7 / 3)
+
+
+@answer("metric", "nmse")
+def nmse(folder: Path) -> None:
+    assert scored("nmse", [1, 3, 0], [1, 0, 4]) == pytest.approx(25 / 17)
+
+
+@answer("metric", "slnre")
+def slnre(folder: Path) -> None:
+    """With a floor of 1, ln(truth + 1) is 1 and 2, and the estimate's 1.5 and 2: 100 x 0.25 / 5."""
+    logarithms = np.array([1.5, 2.0]), np.array([1.0, 2.0])
+    estimate, truth = (list(np.expm1(values)) for values in logarithms)
+    assert scored("slnre[floor=1]", estimate, truth) == pytest.approx(5)
+
+
+# Datasets.
+
+
+@answer("dataset", "file")
+def file(folder: Path) -> None:
+    (folder / "field.csv").write_text("x,y,value\n0,0,1\n0,2,2\n5,0,3\n5,2,4\n")
+    field = REGISTRY.dataset(f"file[path={folder / 'field.csv'},coordinates=(x,y),variable=value]").draw(rng())
+    np.testing.assert_array_equal(field.values, [[1, 2], [3, 4]])
+    assert [axis.coordinates.tolist() for axis in field.axes] == [[0, 5], [0, 2]]
+
+
+def measured() -> tuple[np.ndarray, np.ndarray]:
+    """Numbers in place of the published ones: an anomaly and a mean profile."""
+    return rng().normal(size=(20, 20, 20)), np.broadcast_to(np.linspace(1534, 1523, 20), (20, 20, 20))
+
+
+def publish(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files of these numbers, in place of the published ones."""
+    monkeypatch.setenv("FIELDBENCH_DATA", str(folder))
+    for name, variable, values in zip(("ANOMALY", "MEAN"), ("data", "data_mean"), measured(), strict=True):
+        file = folder / f"{variable}.mat"
+        savemat(file, {variable: values})
+        digest = hashlib.sha256(file.read_bytes()).hexdigest()
+        monkeypatch.setattr(ssf_module, name, PublishedFile(file.name, "https://example.org", digest))
+
+
+@answer("dataset", "ssf")
+def ssf(folder: Path) -> None:
+    """The file's values in its order, 8 km, 8 km and 10 m apart; with ``mean`` the profile is added."""
+    anomaly, profile = measured()
+    field = REGISTRY.dataset("ssf").draw(rng())
+    np.testing.assert_array_equal(field.values, anomaly)
+    np.testing.assert_array_equal(REGISTRY.dataset("ssf[mean=true]").draw(rng()).values, anomaly + profile)
+    assert [(axis.name, axis.unit, axis.spacing) for axis in field.axes] == [
+        ("x", "km", 8.0), ("y", "km", 8.0), ("depth", "m", 10.0),
+    ]  # fmt: skip
+
+
+@answer("dataset", "ssf-synthetic")
+def ssf_synthetic(folder: Path) -> None:
+    """At rest it is Munk's profile below the mixed layer (Munk 1974), and the anomaly of that is nothing."""
+    still = "shape=3x3x5,spacing=(8,8,700),eddies=0,internal_waves=0,surface_anomaly=0"
+    field = REGISTRY.dataset(f"ssf-synthetic[mean=true,{still}]").draw(rng())
+    eta = 2 * (np.arange(5) * 700.0 - 1300) / 1300
+    munk = 1492 * (1 + 0.0074 * (eta - 1 + np.exp(-eta)))
+    np.testing.assert_allclose(field.values[..., 1:], np.broadcast_to(munk[1:], (3, 3, 4)), atol=1e-6)
+    np.testing.assert_allclose(REGISTRY.dataset(f"ssf-synthetic[{still}]").draw(rng()).values, 0, atol=1e-9)
+
+
+def radio_map(text: str, emitters: int, eta: float) -> None:
+    """The parameters of the paper, section V-B; rank R; and shadowing of eta dB, seen without path loss."""
+    dataset = REGISTRY.dataset(text)
+    found = dataset.parameters()
+    assert (found["emitters"], found["eta"], found["decorrelation"]) == (emitters, eta, 50.0)
+    assert (found["grid"], found["bins"]) == ((51, 51), 64)
+    field = REGISTRY.dataset(f"{text}[grid=12x12]").draw(rng())
+    assert field.shape == (12, 12, 64)
+    assert np.linalg.matrix_rank(field.values.reshape(-1, 64)) == emitters
+    assert (field.values >= 0).all()
+    # Without path loss a map's decibels differ between two entries by the difference of two correlated normals.
+    flat = REGISTRY.dataset(f"{text}[grid=12x12,decorrelation=5,flat_radius=100]")
+    losses = np.concatenate([flat.factors(rng(seed))[0] for seed in range(300)])
+    difference = np.diff(10 * np.log10(losses[:, [0, -1], [0, -1]]), axis=1).ravel()
+    expected = eta * np.sqrt(2 * (1 - np.exp(-11 * np.sqrt(2) / 5)))
+    assert stats.kstest(difference, stats.norm(scale=expected).cdf).pvalue > LEAST_P
+
+
+@answer("dataset", "radiomap")
+def radiomap(folder: Path) -> None:
+    radio_map("radiomap", 7, 6.0)
+
+
+@answer("dataset", "radiomap1")
+def radiomap1(folder: Path) -> None:
+    radio_map("radiomap1", 7, 6.0)
+
+
+@answer("dataset", "radiomap2")
+def radiomap2(folder: Path) -> None:
+    radio_map("radiomap2", 10, 9.0)
