@@ -48,7 +48,8 @@ Prediction = tuple[FloatArray, FloatArray]
 
 
 def ours(observation: Observation, seed: int) -> Prediction:
-    mean, deviation = Registry().method("kriging").predict(observation, seed=seed, device="cpu", report=Silent())
+    made = Registry().method("kriging").complete(observation, seed=seed, device="cpu", report=Silent())
+    mean, deviation = made.mean, made.spread()
     assert deviation is not None
     hidden = ~observation.mask
     return np.asarray(mean)[hidden], np.asarray(deviation)[hidden]

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fieldbench.estimate import Estimate
 from fieldbench.field import FloatArray, Mask, Observation
 from fieldbench_methods.neighbourhood import systems
 from fieldbench_methods.scattered import Scattered, scatter
@@ -210,37 +211,30 @@ def predict(
     return estimate, unexplained
 
 
-def complete(
-    observation: Observation, kernel: str, most: int, exact: int, neighbours: int, seed: int, *, spread: bool
-) -> tuple[FloatArray, FloatArray | None]:
-    """Complete a field; with ``spread`` also its predictive standard deviation, both in the field's unit.
+def complete(observation: Observation, kernel: str, most: int, exact: int, neighbours: int, seed: int) -> Estimate:
+    """Complete a field, with its predictive standard deviation; that of power is of its logarithm.
 
-    On the log scale the standard deviation is half the width of the interval between one deviation below
-    and one above. Where fewer than 3 positions or nothing but one value is observed no covariance can be
-    fitted: the field is the mean, of unknown deviation (None).
+    Where fewer than 3 positions or nothing but one value is observed no covariance can be fitted: the field
+    is the mean, of unknown deviation.
     """
     data = scatter(observation)
     varied = varying(data.values)
     if len(data.points) < 3 or not varied.any():
         flat = np.repeat(data.values.mean(axis=0, keepdims=True), len(data.targets), axis=0)
-        return data.complete(flat), None
+        return Estimate(data.complete(flat))
     values = data.values[:, varied]
     covariance = fit(kernel, data.points, values, most, np.random.default_rng(seed))
 
     everywhere = np.concatenate([data.points, data.targets])
     found, unexplained = predict(
-        covariance, data.points, values, everywhere, exact=exact, neighbours=neighbours, spread=spread
+        covariance, data.points, values, everywhere, exact=exact, neighbours=neighbours, spread=True
     )
     columns = np.repeat(data.values[:1], len(everywhere), axis=0)
     columns[:, varied] = found
     estimate = _laid_out(data, columns)
-    if not spread:
-        return data.scaling.inverse(estimate), None
     columns = np.zeros_like(columns)
     columns[:, varied] = np.sqrt(unexplained[:, np.newaxis] * covariance.variances)
-    deviation = _laid_out(data, columns)
-    above, below = (data.scaling.inverse(estimate + sign * deviation) for sign in (1, -1))
-    return data.scaling.inverse(estimate), (above - below) / 2
+    return data.scaling.estimate(estimate, _laid_out(data, columns))
 
 
 def _laid_out(data: Scattered, columns: FloatArray) -> FloatArray:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar, Literal
 
 import fieldbench
-from fieldbench.field import FloatArray, Observation
+from fieldbench.field import Observation
 from fieldbench.spec import Value
 
 
@@ -20,9 +20,8 @@ class Kriging(fieldbench.Method):
     """
 
     name = "kriging"
-    revision = "2"
+    revision = "3"
     conformance_parameters: ClassVar[dict[str, Value]] = {"fit": 60}
-    has_uncertainty: ClassVar[bool] = True
 
     kernel: Literal["exponential", "matern-3/2", "matern-5/2", "squared-exponential"] = fieldbench.parameter(
         "matern-3/2", "correlation as a function of distance, from rough to smooth"
@@ -31,15 +30,9 @@ class Kriging(fieldbench.Method):
     exact: int = fieldbench.parameter(4000, "most observed positions for which one system holds all", ge=1)
     neighbours: int = fieldbench.parameter(64, "nearest observed positions used beyond that", ge=8)
 
-    def complete(self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report) -> FloatArray:
-        from fieldbench_methods.gaussian_process import complete
-
-        estimate, _ = complete(observation, self.kernel, self.fit, self.exact, self.neighbours, seed, spread=False)
-        return estimate
-
-    def predict(
+    def complete(
         self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report
-    ) -> tuple[FloatArray, FloatArray | None]:
+    ) -> fieldbench.Estimate:
         from fieldbench_methods.gaussian_process import complete
 
-        return complete(observation, self.kernel, self.fit, self.exact, self.neighbours, seed, spread=True)
+        return complete(observation, self.kernel, self.fit, self.exact, self.neighbours, seed)

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import ArrayLike
 
 import fieldbench
-from fieldbench import fields
+from fieldbench import Estimate, fields
 from fieldbench.plan import Plan, Request
 from fieldbench.records import encode, trial_of
 from fieldbench.registry import Registry, Sources
@@ -169,5 +169,7 @@ def two_seeds(write_run: Callable[..., StoredRun]) -> StoredRun:
             values = np.linspace(0, 1, 24).reshape(2, 3, 4) + 10 * row["seed"] + row["trial"]
             truth = fieldbench.Field(values)
             observation = fieldbench.Observation(values, np.ones(values.shape, dtype=bool), truth.axes)
-            fields.save(stored.path / "fields", row["key"], fields.Reconstruction(truth, observation, values + 0.25))
+            fields.save(
+                stored.path / "fields", row["key"], fields.Reconstruction(truth, observation, Estimate(values + 0.25))
+            )
     return stored
