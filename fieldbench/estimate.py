@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fieldbench.field import FloatArray, Mask
+from fieldbench.field import FloatArray, Mask, unchangeable
 
 Distribution = Literal["normal", "lognormal"]
 
@@ -40,6 +42,7 @@ class Estimate:
     quantiles: Mapping[float, Any] | None = None
     distribution: Distribution = "normal"
     floor: float = 0.0
+    _known: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
 
     @property
     def is_sure_of_nothing(self) -> bool:
@@ -93,6 +96,13 @@ class Estimate:
                 raise ValueError(f"its quantile {lower:g} lies above its quantile {upper:g} somewhere")
         return known
 
+    @property
+    def ranked(self) -> FloatArray:
+        """The members sorted entry by entry, shape (M, ...)."""
+        if "ranked" not in self._known:
+            self._known["ranked"] = unchangeable(np.sort(self.members, axis=0))
+        return np.asarray(self._known["ranked"])
+
     def interval(self, level: float) -> tuple[FloatArray, FloatArray] | None:
         """Lower and upper end of the central interval that should hold the truth with this probability.
 
@@ -111,8 +121,7 @@ class Estimate:
 
             return self._shifted(-float(ndtri(high))), self._shifted(float(ndtri(high)))
         if self.members is not None:
-            ends = np.quantile(self.members, [low, high], axis=0, method="hazen")
-            return ends[0], ends[1]
+            return _between(self.ranked, low), _between(self.ranked, high)
         return None
 
     def spread(self) -> FloatArray | None:
@@ -148,7 +157,11 @@ class Estimate:
 
     def at(self, where: Mask | tuple[slice, ...]) -> Estimate:
         """The same at some entries only: as vectors for a boolean array, as blocks for slices."""
-        members = None if self.members is None else np.stack([member[where] for member in self.members])
+        members = self.members
+        if members is not None and isinstance(where, tuple):
+            members = members[(slice(None), *where)]
+        elif members is not None:
+            members = members.reshape(len(members), -1).take(np.flatnonzero(where), axis=1)
         return replace(
             self,
             mean=self.mean[where],
@@ -156,6 +169,20 @@ class Estimate:
             members=members,
             quantiles=None if self.quantiles is None else {key: part[where] for key, part in self.quantiles.items()},
         )
+
+    def entries(self, where: Mask, floor: float | None) -> Estimate:
+        """:meth:`at` some entries, :meth:`in_domain` of a floor; made once for all who ask in a row."""
+        last, of = self._known.get("where"), self._known.get("floor")
+        if last is not where or of != floor:
+            made = self.at(where).in_domain(floor).frozen()
+            self._known.update({"where": where, "floor": floor, "entries": made})
+        return copy.copy(self._known["entries"])
+
+    def frozen(self) -> Estimate:
+        """The same with arrays that nobody can write to."""
+        parts = [None if part is None else unchangeable(part) for part in (self.mean, self.deviation, self.members)]
+        quantiles = {level: unchangeable(part) for level, part in (self.quantiles or {}).items()}
+        return Estimate(*parts, MappingProxyType(quantiles) if quantiles else None, self.distribution, self.floor)
 
     def _shifted(self, deviations: float) -> FloatArray:
         """Where the distribution has its value so many deviations above the centre."""
@@ -169,6 +196,14 @@ class Estimate:
 def in_domain(values: FloatArray, floor: float | None) -> FloatArray:
     """Values as they are, or the natural logarithm of max(x, 0) + floor where there is a floor."""
     return values if floor is None else np.log(np.maximum(values, 0) + floor)
+
+
+def _between(ranked: FloatArray, level: float) -> FloatArray:
+    """The quantile of sorted members (M, ...), the k-th of which is that of level (k - 1/2) / M."""
+    place = min(max(level * len(ranked) - 0.5, 0.0), len(ranked) - 1.0)
+    below = int(place)
+    above = min(below + 1, len(ranked) - 1)
+    return np.asarray(ranked[below] + (place - below) * (ranked[above] - ranked[below]))
 
 
 def as_estimate(made: ArrayLike | Estimate) -> Estimate:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -148,7 +147,7 @@ class _OfUncertainty(Metric):
 
     def score(self, estimate: Estimate, truth: Field, where: Mask, mask: Mask) -> float | None:
         floor = truth.log_floor
-        return self.score_entries(estimate.at(where).in_domain(floor), in_domain(truth.values[where], floor))
+        return self.score_entries(estimate.entries(where, floor), in_domain(truth.values[where], floor))
 
     @abstractmethod
     def score_entries(self, estimate: Estimate, truth: FloatArray) -> float | None:
@@ -170,7 +169,7 @@ class CRPS(_OfUncertainty):
         if estimate.deviation is not None:
             return float(crps_normal(estimate.mean, estimate.deviation, truth).mean())
         if estimate.members is not None:
-            return float(crps_members(estimate.members, truth).mean())
+            return float(crps_members(estimate.ranked, truth).mean())
         if estimate.quantiles is not None:
             return float(crps_quantiles(estimate.quantiles, truth).mean())
         return float(np.mean(np.abs(estimate.mean - truth)))
@@ -307,7 +306,7 @@ def score_all(
         Scores by name, and of each metric without scores what it raised. Where everything is observed there is no
         unobserved score.
     """
-    shown, truth, mask = _frozen(estimate), doubled(field), unchangeable(mask)
+    shown, truth, mask = estimate.frozen(), doubled(field), unchangeable(mask)
     unobserved = unchangeable(truth.existing & ~mask)
     scores: dict[str, float] = {}
     errors: dict[str, str] = dict(left_out or {})
@@ -346,16 +345,6 @@ def _scopes(metric: Metric, existing: Mask, unobserved: Mask) -> dict[str, Mask]
     if metric.scope == "both":
         return {metric.name: existing, f"{metric.name}.unobserved": unobserved}
     return {metric.name: unobserved if metric.scope == "unobserved" else existing}
-
-
-def _frozen(estimate: Estimate) -> Estimate:
-    parts = {name: getattr(estimate, name) for name in ("mean", "deviation", "members")}
-    arrays = {name: None if part is None else unchangeable(part) for name, part in parts.items()}
-    quantiles = {level: unchangeable(part) for level, part in (estimate.quantiles or {}).items()}
-    return Estimate(
-        **arrays, quantiles=MappingProxyType(quantiles) if quantiles else None,
-        distribution=estimate.distribution, floor=estimate.floor,
-    )  # fmt: skip
 
 
 def doubled(field: Field) -> Field:

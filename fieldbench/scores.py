@@ -25,15 +25,14 @@ def crps_normal(mean: FloatArray, deviation: FloatArray, truth: FloatArray) -> F
     return np.where(sure, error, error * erf(share / math.sqrt(2)) + deviation * (density - 1 / math.sqrt(math.pi)))
 
 
-def crps_members(members: FloatArray, truth: FloatArray) -> FloatArray:
-    """The fair score of an ensemble (M, n) with M >= 2: what infinitely many such members would have on average.
+def crps_members(ranked: FloatArray, truth: FloatArray) -> FloatArray:
+    """The fair score of sorted members (M, n) with M >= 2: what infinitely many such would have on average.
 
     mean |x - y| - sum |x_i - x_j| / (2 M (M - 1)), the sum over sorted members in place of over pairs. (Ferro 2014.)
     """
-    count = len(members)
-    ranked = np.sort(members, axis=0)
-    weights = 2 * np.arange(1, count + 1) - count - 1
-    return np.asarray(np.abs(members - truth).mean(axis=0) - weights @ ranked / (count * (count - 1)))
+    count = len(ranked)
+    weights = 2.0 * np.arange(1, count + 1) - count - 1
+    return np.asarray(np.abs(ranked - truth).mean(axis=0) - weights @ ranked / (count * (count - 1)))
 
 
 def crps_quantiles(quantiles: Mapping[float, FloatArray], truth: FloatArray) -> FloatArray:

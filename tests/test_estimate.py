@@ -79,3 +79,11 @@ def test_an_estimate_can_be_taken_at_some_entries_or_in_a_block() -> None:
     np.testing.assert_array_equal(some.quantiles[0.9], [5, 6])
     block = estimate.at((slice(1, 2), slice(0, 2)))
     np.testing.assert_array_equal(block.members, members[:, 1:2, 0:2])
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.9, 0.99])
+def test_quantiles_of_members_are_numpys_of_hazen(level: float) -> None:
+    members = np.random.default_rng(0).normal(size=(9, *SHAPE))
+    low, high = Estimate(MEAN, members=members).interval(level) or (MEAN, MEAN)
+    np.testing.assert_allclose(low, np.quantile(members, (1 - level) / 2, axis=0, method="hazen"))
+    np.testing.assert_allclose(high, np.quantile(members, (1 + level) / 2, axis=0, method="hazen"))
