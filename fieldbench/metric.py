@@ -28,8 +28,7 @@ class Metric(Plugin, ABC):
         lower_is_better: whether smaller values are better.
         target: the value that is best, where more and less than it are both worse.
         has_unit: whether the score is in the field's unit.
-        logarithmic: whether fields with a ``log_floor`` are scored by ln(x + log_floor), so that the score has no unit
-            there.
+        logarithmic: whether fields with a ``log_floor`` are scored by their logarithm, so that the score has no unit.
         scope: which entries count: ``both`` scores all existing entries, and as ``name.unobserved`` the unobserved
             ones; ``unobserved`` scores these alone, ``existing`` all, each under the metric's own name.
     """
@@ -117,6 +116,7 @@ class SLNRE(Metric):
 
     name = "slnre"
     revision = "1"
+    logarithmic = True
 
     floor: float = parameter(
         1e-6, "added before the logarithm", gt=0, source="Shrestha, Fu, Hong 2022, released program"

@@ -275,10 +275,16 @@ def compare(frame: pd.DataFrame, facts: Facts, *, metric: str | None = None, ave
     for setting in settings_of(plain, by, facts):
         part = records_of(setting, plain)
         chosen = metric or facts.headline.get(str(setting["dataset"]), "rmse")
-        lower = facts.lower_is_better(chosen)
+        lower, target = facts.lower_is_better(chosen), facts.targets.get(chosen)
         unit = facts.unit(chosen, str(setting["dataset"]))
         paired = _paired(part, chosen, average, methods)
         warning = caution(part.dropna(subset=SECONDS)) if chosen == SECONDS else ""
+        if target is not None:  # more and less are both worse
+            paired, chosen, lower = (
+                _Paired((paired.scores - target).abs(), paired.ended),
+                f"|{chosen} - {target:g}|",
+                True,
+            )
         groups.append(replace(_group(title_of(setting, plain), setting, chosen, unit, paired, lower), caution=warning))
         directions.append(not lower)
     rows = [dict(zip(group.methods, group.means, strict=True)) for group in groups]
