@@ -158,10 +158,10 @@ class Estimate:
     def at(self, where: Mask | tuple[slice, ...]) -> Estimate:
         """The same at some entries only: as vectors for a boolean array, as blocks for slices."""
         members = self.members
-        if members is not None and isinstance(where, tuple):
-            members = members[(slice(None), *where)]
-        elif members is not None:
-            members = members.reshape(len(members), -1).take(np.flatnonzero(where), axis=1)
+        if members is not None:
+            block = isinstance(where, tuple)
+            each = members[(slice(None), *where)] if block else members.reshape(len(members), -1)
+            members = each if block else each.take(np.flatnonzero(np.asarray(where)), axis=1)
         return replace(
             self,
             mean=self.mean[where],
@@ -176,13 +176,17 @@ class Estimate:
         if last is not where or of != floor:
             made = self.at(where).in_domain(floor).frozen()
             self._known.update({"where": where, "floor": floor, "entries": made})
-        return copy.copy(self._known["entries"])
+        known: Estimate = self._known["entries"]
+        return copy.copy(known)
 
     def frozen(self) -> Estimate:
         """The same with arrays that nobody can write to."""
-        parts = [None if part is None else unchangeable(part) for part in (self.mean, self.deviation, self.members)]
+        deviation, members = (None if part is None else unchangeable(part) for part in (self.deviation, self.members))
         quantiles = {level: unchangeable(part) for level, part in (self.quantiles or {}).items()}
-        return Estimate(*parts, MappingProxyType(quantiles) if quantiles else None, self.distribution, self.floor)
+        return replace(
+            self, mean=unchangeable(self.mean), deviation=deviation, members=members,
+            quantiles=MappingProxyType(quantiles) if quantiles else None,
+        )  # fmt: skip
 
     def _shifted(self, deviations: float) -> FloatArray:
         """Where the distribution has its value so many deviations above the centre."""

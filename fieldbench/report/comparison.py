@@ -280,11 +280,8 @@ def compare(frame: pd.DataFrame, facts: Facts, *, metric: str | None = None, ave
         paired = _paired(part, chosen, average, methods)
         warning = caution(part.dropna(subset=SECONDS)) if chosen == SECONDS else ""
         if target is not None:  # more and less are both worse
-            paired, chosen, lower = (
-                _Paired((paired.scores - target).abs(), paired.ended),
-                f"|{chosen} - {target:g}|",
-                True,
-            )
+            paired = _Paired((paired.scores - target).abs(), paired.ended)
+            chosen, lower = f"|{chosen} - {target:g}|", True
         groups.append(replace(_group(title_of(setting, plain), setting, chosen, unit, paired, lower), caution=warning))
         directions.append(not lower)
     rows = [dict(zip(group.methods, group.means, strict=True)) for group in groups]

@@ -82,12 +82,11 @@ class Facts:
         """The unit of a metric (or of seconds and memory) on a dataset, or an empty text."""
         if metric in MEASURES:
             return MEASURES[metric]
-        name = metric.partition(".")[0]
+        name, own = (text.partition(".")[0].partition("[")[0] for text in (metric, self.headline.get(dataset, "")))
         # A dataset whose own metric is of logarithms has fields with a log_floor.
-        of_logarithms = (
-            name in self.logarithmic and self.headline.get(dataset, "").partition("[")[0] in self.logarithmic
-        )
-        return self.units.get(dataset, "") if name in self.with_unit and not of_logarithms else ""
+        if name not in self.with_unit or {name, own} <= set(self.logarithmic):
+            return ""
+        return self.units.get(dataset, "")
 
     def lower_is_better(self, metric: str) -> bool:
         """The direction of a metric; ``rmse.unobserved`` has that of ``rmse``."""
