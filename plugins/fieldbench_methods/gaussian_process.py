@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fieldbench.errors import RequestError
 from fieldbench.estimate import Estimate
 from fieldbench.field import FloatArray, Mask, Observation
 from fieldbench_methods.neighbourhood import systems
 from fieldbench_methods.scattered import Scattered, scatter
+
+if TYPE_CHECKING:
+    from fieldbench_methods.kriging import Kriging
 
 #: Length scales are sought between these, in grid steps and in extents of the observed positions.
 SHORTEST_STEPS, LONGEST_EXTENTS = 0.3, 20.0
@@ -178,8 +183,9 @@ def predict(
     exact: int,
     neighbours: int,
     spread: bool,
+    mean: float | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Ordinary kriging.
+    """Ordinary kriging; simple kriging where the mean is known and one system holds all.
 
     Returns:
         Predictions at the targets, shape (m, c), and their variances over the field's, shape (m,); the
@@ -198,20 +204,20 @@ def predict(
 
     factor = cho_factor(covariance.correlate(points, points) + covariance.nugget * np.eye(len(points)), lower=True)
     weights = cho_solve(factor, np.ones(len(points)))
-    mean = weights @ values / weights.sum()
-    solved = cho_solve(factor, values - mean)
+    centre = weights @ values / weights.sum() if mean is None else np.full(values.shape[1], mean)
+    solved = cho_solve(factor, values - centre)
     step = max(1, _CHUNK // len(points))
     for start in range(0, len(targets), step):
         towards = covariance.correlate(points, targets[start : start + step])
-        estimate[start : start + step] = mean + towards.T @ solved
+        estimate[start : start + step] = centre + towards.T @ solved
         if spread:
             explained = (solve_triangular(factor[0], towards, lower=True) ** 2).sum(axis=0)
-            unknown_mean = (1 - weights @ towards) ** 2 / weights.sum()
+            unknown_mean = (1 - weights @ towards) ** 2 / weights.sum() if mean is None else 0.0
             unexplained[start : start + step] = np.maximum(1 - explained + unknown_mean, 0)
     return estimate, unexplained
 
 
-def complete(observation: Observation, kernel: str, most: int, exact: int, neighbours: int, seed: int) -> Estimate:
+def complete(observation: Observation, settings: Kriging, seed: int) -> Estimate:
     """Complete a field, with its predictive standard deviation; that of power is of its logarithm.
 
     Where fewer than 3 positions or nothing but one value is observed no covariance can be fitted: the field
@@ -223,11 +229,22 @@ def complete(observation: Observation, kernel: str, most: int, exact: int, neigh
         flat = np.repeat(data.values.mean(axis=0, keepdims=True), len(data.targets), axis=0)
         return Estimate(data.complete(flat))
     values = data.values[:, varied]
-    covariance = fit(kernel, data.points, values, most, np.random.default_rng(seed))
+    mean = None
+    if settings.lengths is None:
+        covariance = fit(settings.kernel, data.points, values, settings.fit, np.random.default_rng(seed))
+    else:
+        covariance, mean = _given(settings, data, values)
 
     everywhere = np.concatenate([data.points, data.targets])
     found, unexplained = predict(
-        covariance, data.points, values, everywhere, exact=exact, neighbours=neighbours, spread=True
+        covariance,
+        data.points,
+        values,
+        everywhere,
+        exact=settings.exact,
+        neighbours=settings.neighbours,
+        spread=True,
+        mean=mean,
     )
     columns = np.repeat(data.values[:1], len(everywhere), axis=0)
     columns[:, varied] = found
@@ -235,6 +252,26 @@ def complete(observation: Observation, kernel: str, most: int, exact: int, neigh
     columns = np.zeros_like(columns)
     columns[:, varied] = np.sqrt(unexplained[:, np.newaxis] * covariance.variances)
     return data.scaling.estimate(estimate, _laid_out(data, columns))
+
+
+def _given(settings: Kriging, data: Scattered, values: FloatArray) -> tuple[Covariance, float | None]:
+    """The covariance and mean that were given, for scaled values.
+
+    Raises:
+        RequestError: if there are not as many length scales as axes.
+    """
+    axes = data.points.shape[1]
+    if len(settings.lengths or ()) not in (1, axes):
+        raise RequestError(f"kriging: lengths has {len(settings.lengths or ())} numbers; give 1 or {axes}")
+    lengths = np.broadcast_to(np.asarray(settings.lengths, dtype=float), (axes,))
+    nugget, scaling = max(settings.nugget or 0.0, LEAST_NUGGET), data.scaling
+    if settings.variance is None:
+        everything = np.arange(len(values))
+        variances = _variances(settings.kernel, lengths, nugget, data.points, values, everything)
+    else:
+        variances = np.full(values.shape[1], settings.variance / scaling.scale**2)
+    mean = None if settings.mean is None else (settings.mean - scaling.shift) / scaling.scale
+    return Covariance(settings.kernel, lengths, nugget, variances), mean
 
 
 def _laid_out(data: Scattered, columns: FloatArray) -> FloatArray:
