@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from fieldbench.completion.data import CompletedData, complete
     from fieldbench.dataset import Dataset
     from fieldbench.errors import DataUnavailable, FieldbenchError, RequestError
+    from fieldbench.estimate import Estimate
     from fieldbench.field import Axis, Field, Observation
     from fieldbench.hookspecs import API_VERSION, hookimpl
     from fieldbench.method import Method, Modifier, NullReport, Report
@@ -31,6 +32,7 @@ __all__ = [
     "CompletedData",
     "DataUnavailable",
     "Dataset",
+    "Estimate",
     "Field",
     "FieldbenchError",
     "Method",
@@ -54,6 +56,7 @@ _HOMES = {
     "completion.data": ["CompletedData", "complete"],
     "dataset": ["Dataset"],
     "errors": ["DataUnavailable", "FieldbenchError", "RequestError"],
+    "estimate": ["Estimate"],
     "field": ["Axis", "Field", "Observation"],
     "hookspecs": ["API_VERSION", "hookimpl"],
     "method": ["Method", "Modifier", "Report", "NullReport"],

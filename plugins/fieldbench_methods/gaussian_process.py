@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench import FloatArray, Mask, Observation
+from fieldbench import Estimate, FloatArray, Mask, Observation, RequestError
 from fieldbench_methods.neighbourhood import systems
 from fieldbench_methods.scattered import Scattered, scatter
+
+if TYPE_CHECKING:
+    from fieldbench_methods.kriging import Kriging
 
 #: Length scales are sought between these, in grid steps and in extents of the observed positions.
 SHORTEST_STEPS, LONGEST_EXTENTS = 0.3, 20.0
@@ -177,8 +181,9 @@ def predict(
     exact: int,
     neighbours: int,
     spread: bool,
+    mean: float | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """Ordinary kriging.
+    """Ordinary kriging; simple kriging where the mean is known and one system holds all.
 
     Returns:
         Predictions at the targets, shape (m, c), and their variances over the field's, shape (m,); the
@@ -197,50 +202,74 @@ def predict(
 
     factor = cho_factor(covariance.correlate(points, points) + covariance.nugget * np.eye(len(points)), lower=True)
     weights = cho_solve(factor, np.ones(len(points)))
-    mean = weights @ values / weights.sum()
-    solved = cho_solve(factor, values - mean)
+    centre = weights @ values / weights.sum() if mean is None else np.full(values.shape[1], mean)
+    solved = cho_solve(factor, values - centre)
     step = max(1, _CHUNK // len(points))
     for start in range(0, len(targets), step):
         towards = covariance.correlate(points, targets[start : start + step])
-        estimate[start : start + step] = mean + towards.T @ solved
+        estimate[start : start + step] = centre + towards.T @ solved
         if spread:
             explained = (solve_triangular(factor[0], towards, lower=True) ** 2).sum(axis=0)
-            unknown_mean = (1 - weights @ towards) ** 2 / weights.sum()
+            unknown_mean = (1 - weights @ towards) ** 2 / weights.sum() if mean is None else 0.0
             unexplained[start : start + step] = np.maximum(1 - explained + unknown_mean, 0)
     return estimate, unexplained
 
 
-def complete(
-    observation: Observation, kernel: str, most: int, exact: int, neighbours: int, seed: int, *, spread: bool
-) -> tuple[FloatArray, FloatArray | None]:
-    """Complete a field; with ``spread`` also its predictive standard deviation, both in the field's unit.
+def complete(observation: Observation, settings: Kriging, seed: int) -> Estimate:
+    """Complete a field, with its predictive standard deviation; that of power is of its logarithm.
 
-    On the log scale the standard deviation is half the width of the interval between one deviation below
-    and one above. Where fewer than 3 positions or nothing but one value is observed no covariance can be
-    fitted: the field is the mean, of unknown deviation (None).
+    Where fewer than 3 positions or nothing but one value is observed no covariance can be fitted: the field
+    is the mean, of unknown deviation.
     """
     data = scatter(observation)
     varied = varying(data.values)
     if len(data.points) < 3 or not varied.any():
         flat = np.repeat(data.values.mean(axis=0, keepdims=True), len(data.targets), axis=0)
-        return data.complete(flat), None
+        return Estimate(data.complete(flat))
     values = data.values[:, varied]
-    covariance = fit(kernel, data.points, values, most, np.random.default_rng(seed))
+    mean = None
+    if settings.lengths is None:
+        covariance = fit(settings.kernel, data.points, values, settings.fit, np.random.default_rng(seed))
+    else:
+        covariance, mean = _given(settings, data, values)
 
     everywhere = np.concatenate([data.points, data.targets])
     found, unexplained = predict(
-        covariance, data.points, values, everywhere, exact=exact, neighbours=neighbours, spread=spread
+        covariance,
+        data.points,
+        values,
+        everywhere,
+        exact=settings.exact,
+        neighbours=settings.neighbours,
+        spread=True,
+        mean=mean,
     )
     columns = np.repeat(data.values[:1], len(everywhere), axis=0)
     columns[:, varied] = found
     estimate = _laid_out(data, columns)
-    if not spread:
-        return data.scaling.inverse(estimate), None
     columns = np.zeros_like(columns)
     columns[:, varied] = np.sqrt(unexplained[:, np.newaxis] * covariance.variances)
-    deviation = _laid_out(data, columns)
-    above, below = (data.scaling.inverse(estimate + sign * deviation) for sign in (1, -1))
-    return data.scaling.inverse(estimate), (above - below) / 2
+    return data.scaling.estimate(estimate, _laid_out(data, columns))
+
+
+def _given(settings: Kriging, data: Scattered, values: FloatArray) -> tuple[Covariance, float | None]:
+    """The covariance and mean that were given, for scaled values.
+
+    Raises:
+        RequestError: if there are not as many length scales as axes.
+    """
+    axes = data.points.shape[1]
+    if len(settings.lengths or ()) not in (1, axes):
+        raise RequestError(f"kriging: lengths has {len(settings.lengths or ())} numbers; give 1 or {axes}")
+    lengths = np.broadcast_to(np.asarray(settings.lengths, dtype=float), (axes,))
+    nugget, scaling = max(settings.nugget or 0.0, LEAST_NUGGET), data.scaling
+    if settings.variance is None:
+        everything = np.arange(len(values))
+        variances = _variances(settings.kernel, lengths, nugget, data.points, values, everything)
+    else:
+        variances = np.full(values.shape[1], settings.variance / scaling.scale**2)
+    mean = None if settings.mean is None else (settings.mean - scaling.shift) / scaling.scale
+    return Covariance(settings.kernel, lengths, nugget, variances), mean
 
 
 def _laid_out(data: Scattered, columns: FloatArray) -> FloatArray:
