@@ -38,7 +38,7 @@ from fieldbench_methods.fieldformer.training import train
 from fieldbench_methods.scaling import Scaling
 from fieldbench_methods.self_supervised import Problem, Relay
 from fieldbench_methods.tnn import TNN
-from fieldbench_methods.tnn.engine import Engine as TensorEngine
+from fieldbench_methods.tnn.engine import TNNEngine as TensorEngine
 from fieldbench_methods.tnn.fit import fit_plain as fit_plain_tnn
 from fieldbench_methods.tnn.network import TensorNetwork
 from fieldbench_methods.tv.penalty import Smoothness

@@ -48,7 +48,8 @@ Prediction = tuple[FloatArray, FloatArray]
 
 
 def ours(observation: Observation, seed: int) -> Prediction:
-    mean, deviation = Registry().method("kriging").predict(observation, seed=seed, device="cpu", report=NullReport())
+    made = Registry().method("kriging").complete(observation, seed=seed, device="cpu", report=NullReport())
+    mean, deviation = made.mean, made.spread()
     assert deviation is not None
     unobserved = ~observation.mask
     return np.asarray(mean)[unobserved], np.asarray(deviation)[unobserved]

@@ -14,11 +14,12 @@ if TYPE_CHECKING:
     from fieldbench.datafile import DataPath, expanded, folder_files, located
     from fieldbench.dataset import Dataset
     from fieldbench.errors import DataUnavailable, FieldbenchError, RequestError
-    from fieldbench.field import Axis, Field, FloatArray, Mask, Observation
+    from fieldbench.estimate import Estimate, as_estimate, as_field_array
+    from fieldbench.field import Axis, Field, FloatArray, Mask, Observation, grid_axes
     from fieldbench.files import SUFFIXES, Selector, read
     from fieldbench.gap_holdout import withhold_like_gaps
     from fieldbench.hookspecs import API_VERSION, hookimpl
-    from fieldbench.method import Method, Modifier, NullReport, PriorTraining, Report, TrainingProgress, as_field_array
+    from fieldbench.method import Method, Modifier, NullReport, PriorTraining, Report, TrainingProgress
     from fieldbench.metric import Metric
     from fieldbench.noise import Noise
     from fieldbench.plugin import Plugin, parameter
@@ -38,6 +39,7 @@ __all__ = [
     "DataPath",
     "DataUnavailable",
     "Dataset",
+    "Estimate",
     "Fibers",
     "Field",
     "FieldbenchError",
@@ -59,10 +61,12 @@ __all__ = [
     "Selector",
     "TrainingProgress",
     "Value",
+    "as_estimate",
     "as_field_array",
     "complete",
     "expanded",
     "folder_files",
+    "grid_axes",
     "hookimpl",
     "is_fiber_mask",
     "located",
@@ -79,11 +83,12 @@ _HOMES = {
     "datafile": ["DataPath", "expanded", "folder_files", "located"],
     "dataset": ["Dataset"],
     "errors": ["DataUnavailable", "FieldbenchError", "RequestError"],
-    "field": ["Axis", "Field", "FloatArray", "Mask", "Observation"],
+    "field": ["Axis", "Field", "FloatArray", "Mask", "Observation", "grid_axes"],
     "files": ["SUFFIXES", "Selector", "read"],
     "gap_holdout": ["withhold_like_gaps"],
+    "estimate": ["Estimate", "as_estimate", "as_field_array"],
     "hookspecs": ["API_VERSION", "hookimpl"],
-    "method": ["Method", "Modifier", "NullReport", "PriorTraining", "Report", "TrainingProgress", "as_field_array"],
+    "method": ["Method", "Modifier", "NullReport", "PriorTraining", "Report", "TrainingProgress"],
     "metric": ["Metric"],
     "noise": ["Noise"],
     "plugin": ["Plugin", "parameter"],

@@ -16,8 +16,8 @@ import numpy as np
 
 from fieldbench.dataset import Dataset
 from fieldbench.errors import DataUnavailable, as_reason
+from fieldbench.estimate import Estimate
 from fieldbench.field import Axis, Field, FloatArray, Mask, Observation, unchangeable
-from fieldbench.method import as_field_array
 from fieldbench.metric import Metric, score_all
 from fieldbench.noise import Noise
 from fieldbench.records import FAILED, OK, OUT_OF_MEMORY, Record, Trial, canonical
@@ -76,14 +76,14 @@ class Answer:
 
     Attributes:
         status, error: as in a :class:`fieldbench.records.Record`.
-        estimates: one for each task if the status is ``ok``.
+        estimates: one for each task if the status is ``ok``; not checked.
         seconds: from the first byte sent to the last one read.
         diagnostics: what else is worth keeping.
     """
 
     status: str
     error: str = ""
-    estimates: Sequence[Any] = ()
+    estimates: Sequence[Estimate] = ()
     seconds: float = 0.0
     diagnostics: dict[str, Any] = field(default_factory=dict)
 
@@ -98,7 +98,7 @@ class Judged:
 
     record: Record
     draw: Draw | None = None
-    estimate: FloatArray | None = None
+    estimate: Estimate | None = None
 
 
 class Apart(Exception):
@@ -257,7 +257,7 @@ def _judged(
 
     found = []
     for trial, item, recorder, estimate in zip(trials, draws, recorders, answer.estimates, strict=True):
-        chosen, diagnostics = recorder.choose(checked(estimate, item.field))
+        chosen, diagnostics = recorder.choose(estimate.checked(item.field.valid))
         scores, errors = score_all(metrics, chosen, item.field, item.mask, left_out, note)
         if headline.name in errors:
             raise ValueError(f"metric {headline.name}: {errors[headline.name]}")
@@ -297,20 +297,6 @@ def _plain(found: Any, plugin: str) -> np.ndarray[Any, Any]:
     if isinstance(found, np.ma.MaskedArray):  # what lies under a mask is no value
         raise ValueError(f"{plugin} returned a masked array; it should return a plain one")
     return np.asarray(found)
-
-
-def checked(estimate: Any, truth: Field | Observation) -> FloatArray:
-    """An estimate that may be scored.
-
-    Raises:
-        ValueError: if it is not real, not of the field's shape, or not finite wherever the field exists.
-    """
-    array = as_field_array(estimate)
-    if array.shape != truth.shape:
-        raise ValueError(f"the method returned shape {array.shape}; the field has {truth.shape}")
-    if not np.isfinite(array[truth.valid]).all():
-        raise ValueError("the method returned NaN or infinite entries")
-    return array
 
 
 def failure(error: Exception) -> tuple[str, str, dict[str, Any]]:

@@ -5,14 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from numpy.typing import ArrayLike
 from pydantic import Field as _PydanticField
 from pydantic import SerializeAsAny
 
 from fieldbench.errors import RequestError
-from fieldbench.field import FloatArray, Observation
+from fieldbench.estimate import Estimate
+from fieldbench.field import Observation
 from fieldbench.plugin import Plugin
 
 
@@ -31,7 +32,7 @@ class Report(Protocol):
     def due(self, step: int) -> bool:
         """Whether an estimate at this step is wanted; cheap, ask before computing one."""
 
-    def __call__(self, step: int, estimate: ArrayLike, **diagnostics: float) -> None:
+    def __call__(self, step: int, estimate: ArrayLike | Estimate, **diagnostics: float) -> None:
         """Hand over the estimate at ``step`` (a copy is taken) and any named numbers worth a curve."""
 
 
@@ -43,7 +44,7 @@ class NullReport:
     def due(self, step: int) -> bool:
         return False
 
-    def __call__(self, step: int, estimate: ArrayLike, **diagnostics: float) -> None:
+    def __call__(self, step: int, estimate: ArrayLike | Estimate, **diagnostics: float) -> None:
         return None
 
 
@@ -86,7 +87,6 @@ class Method(Plugin, ABC):
             made-up ones, for a method that is made for particular fields.
         libraries: of ``numba`` and ``torch``, what it imports; loaded once for all processes, they cost its own
             process no time.
-        has_uncertainty: whether :meth:`predict` returns a standard deviation.
         derived_from: the registered class, for one that a modifier made of it; None for others.
     """
 
@@ -95,7 +95,6 @@ class Method(Plugin, ABC):
     orders: ClassVar[tuple[int, ...] | None] = None
     accepts: ClassVar[frozenset[str]] = frozenset()
     prior_training: ClassVar[type[PriorTraining] | None] = None
-    has_uncertainty: ClassVar[bool] = False
     scale_equivariant: ClassVar[bool] = True
     conformance_dataset: ClassVar[str | None] = None
     libraries: ClassVar[tuple[str, ...]] = ()
@@ -104,8 +103,8 @@ class Method(Plugin, ABC):
     modifiers: tuple[SerializeAsAny[Modifier], ...] = _PydanticField((), repr=False)
 
     @abstractmethod
-    def complete(self, observation: Observation, *, seed: int, device: str, report: Report) -> ArrayLike:
-        """Reconstruct the whole field.
+    def complete(self, observation: Observation, *, seed: int, device: str, report: Report) -> ArrayLike | Estimate:
+        """Reconstruct the whole field, and say how sure it is if the method knows.
 
         Args:
             observation: values (NaN where hidden), mask (True = observed) and axes. Not to be modified.
@@ -114,23 +113,13 @@ class Method(Plugin, ABC):
             report: call it with intermediate estimates where :meth:`Report.due` says so.
 
         Returns:
-            A real array of the observation's shape, finite everywhere, in the observation's unit.
+            A real array of the observation's shape, finite everywhere, in the observation's unit; or an
+            :class:`fieldbench.Estimate` with such an array and its deviation, members or quantiles.
         """
-
-    def predict(
-        self, observation: Observation, *, seed: int, device: str, report: Report
-    ) -> tuple[ArrayLike, ArrayLike | None]:
-        """Reconstruct the whole field and say how uncertain each entry is.
-
-        Returns:
-            What :meth:`complete` returns, and the standard deviation of every entry in the same unit, or None
-            where the method has none.
-        """
-        return self.complete(observation, seed=seed, device=device, report=report), None
 
     def complete_batch(
         self, observations: Sequence[Observation], *, seeds: Sequence[int], device: str, reports: Sequence[Report]
-    ) -> list[ArrayLike]:
+    ) -> Sequence[ArrayLike | Estimate]:
         """Reconstruct several fields of one shape; each result equals that of :meth:`complete` alone."""
         return [
             self.complete(observation, seed=seed, device=device, report=report)
@@ -191,25 +180,3 @@ class Modifier(Plugin):
 
 
 Method.model_rebuild()
-
-
-def as_field_array(estimate: Any) -> FloatArray:
-    """An estimate as a float numpy array; torch tensors on any device are accepted.
-
-    Entries under the mask of a masked array become NaN.
-
-    Raises:
-        ValueError: if it does not hold real numbers.
-    """
-    import numpy as np
-
-    if hasattr(estimate, "detach"):
-        estimate = estimate.detach().cpu().numpy()
-    if isinstance(estimate, np.ma.MaskedArray):  # what lies under a mask is no estimate
-        estimate = np.ma.filled(estimate.astype(float), np.nan)
-    array = np.asarray(estimate)
-    if array.dtype.kind == "c":
-        raise ValueError("the estimate is complex; a field holds real numbers")
-    if array.dtype.kind not in "fiub":
-        raise ValueError(f"the estimate is an array of {array.dtype}; a field holds real numbers")
-    return np.asarray(array, dtype=float)

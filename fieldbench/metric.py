@@ -1,18 +1,24 @@
-"""Metrics: how far an estimate is from the truth, over the entries that count."""
+"""Metrics: how good an estimate is against the truth, over the entries that count."""
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
 
 from fieldbench.errors import one_line
+from fieldbench.estimate import Estimate, in_domain
 from fieldbench.field import Field, FloatArray, Mask, unchangeable
 from fieldbench.hookspecs import hookimpl
 from fieldbench.plugin import Plugin, parameter
+from fieldbench.scores import crps_members, crps_normal, crps_quantiles, surprise
+from fieldbench.spectra import effective_resolution
+
+Score: TypeAlias = float | Mapping[str, float] | None
+"""A number, several numbers by name, or None where there is nothing to score."""
 
 
 class Metric(Plugin, ABC):
@@ -20,15 +26,39 @@ class Metric(Plugin, ABC):
 
     Attributes:
         lower_is_better: whether smaller values are better.
+        target: the value that is best, where more and less than it are both worse.
         has_unit: whether the score is in the field's unit.
+        logarithmic: whether fields with a ``log_floor`` are scored by their logarithm, so that the score has no unit.
+        scope: which entries count: ``both`` scores all valid entries, and as ``name.unobserved`` the unobserved
+            ones; ``unobserved`` scores these alone, ``valid`` all, each under the metric's own name.
     """
 
     lower_is_better: ClassVar[bool] = True
+    target: ClassVar[float | None] = None
     has_unit: ClassVar[bool] = False
+    logarithmic: ClassVar[bool] = False
+    scope: ClassVar[Literal["both", "valid", "unobserved"]] = "both"
 
     @abstractmethod
-    def score(self, estimate: FloatArray, truth: FloatArray) -> float:
-        """Score vectors of equal length: the entries that count, and nothing else."""
+    def score(self, estimate: Estimate, truth: Field, where: Mask, mask: Mask) -> Score:
+        """Score an estimate.
+
+        Args:
+            estimate: arrays of the field's shape, read-only, in double precision.
+            truth: the field with its axes; its values are in double precision.
+            where: boolean array, True = the entry counts.
+            mask: boolean array, True = observed by the method, or withheld from it.
+
+        Returns:
+            A number; or several by name, which ``name.key`` keeps apart; or None where this estimate or field has
+            nothing to score, and then nothing is kept.
+        """
+
+    def rank(self, score: float) -> float:
+        """A number that is the smaller, the better the score is."""
+        if self.target is not None:
+            return abs(score - self.target)
+        return score if self.lower_is_better else -score
 
     def applies_to(self, field: Field) -> bool:
         """Whether the score means anything for such a field."""
@@ -46,8 +76,8 @@ class RMSE(Metric):
     revision = "1"
     has_unit = True
 
-    def score(self, estimate: FloatArray, truth: FloatArray) -> float:
-        return float(np.sqrt(np.mean((estimate - truth) ** 2)))
+    def score(self, estimate: Estimate, truth: Field, where: Mask, mask: Mask) -> float:
+        return float(np.sqrt(np.mean((estimate.mean[where] - truth.values[where]) ** 2)))
 
 
 class MAE(Metric):
@@ -57,8 +87,8 @@ class MAE(Metric):
     revision = "1"
     has_unit = True
 
-    def score(self, estimate: FloatArray, truth: FloatArray) -> float:
-        return float(np.mean(np.abs(estimate - truth)))
+    def score(self, estimate: Estimate, truth: Field, where: Mask, mask: Mask) -> float:
+        return float(np.mean(np.abs(estimate.mean[where] - truth.values[where])))
 
 
 class NMSE(Metric):
@@ -67,12 +97,13 @@ class NMSE(Metric):
     name = "nmse"
     revision = "1"
 
-    def score(self, estimate: FloatArray, truth: FloatArray) -> float:
+    def score(self, estimate: Estimate, truth: Field, where: Mask, mask: Mask) -> float:
+        mean, values = estimate.mean[where], truth.values[where]
         # Both are brought to the truth's scale first, so that squares neither overflow nor vanish.
-        scale = float(np.max(np.abs(truth)))
+        scale = float(np.max(np.abs(values)))
         if scale == 0:
-            return 0.0 if not np.any(estimate) else float("inf")
-        return float(np.sum(((estimate - truth) / scale) ** 2) / np.sum((truth / scale) ** 2))
+            return 0.0 if not np.any(mean) else float("inf")
+        return float(np.sum(((mean - values) / scale) ** 2) / np.sum((values / scale) ** 2))
 
 
 class SLNRE(Metric):
@@ -85,14 +116,15 @@ class SLNRE(Metric):
 
     name = "slnre"
     revision = "1"
+    logarithmic = True
 
     floor: float = parameter(
         1e-6, "added before the logarithm", gt=0, source="Shrestha, Fu, Hong 2022, released program"
     )
 
-    def score(self, estimate: FloatArray, truth: FloatArray) -> float:
-        expected = np.log(np.maximum(truth, 0) + self.floor)  # a noisy measurement may be negative
-        error = np.log(np.maximum(estimate, 0) + self.floor) - expected
+    def score(self, estimate: Estimate, truth: Field, where: Mask, mask: Mask) -> float:
+        expected = in_domain(truth.values[where], self.floor)  # a noisy measurement may be negative
+        error = in_domain(estimate.mean[where], self.floor) - expected
         norm = float(np.sum(expected**2))
         if norm == 0:  # every entry of the truth is 1 - floor
             return 0.0 if not np.any(error) else float("inf")
@@ -107,21 +139,164 @@ class SLNRE(Metric):
         return self.model_copy(update={"floor": field.log_floor})
 
 
+class _OfUncertainty(Metric):
+    """Scores vectors in the field's own domain: its unit, or ln(x + log_floor) where the field has a floor."""
+
+    logarithmic: ClassVar[bool] = True
+    scope: ClassVar[Literal["both", "valid", "unobserved"]] = "unobserved"
+
+    def score(self, estimate: Estimate, truth: Field, where: Mask, mask: Mask) -> float | None:
+        floor = truth.log_floor
+        return self.score_entries(estimate.entries(where, floor), in_domain(truth.values[where], floor))
+
+    @abstractmethod
+    def score_entries(self, estimate: Estimate, truth: FloatArray) -> float | None:
+        """Score vectors of n entries; the estimate's distribution is ``normal``."""
+
+
+class CRPS(_OfUncertainty):
+    """Continuous ranked probability score at unobserved entries: the error of a whole distribution.
+
+    Of a stated deviation the closed form, else of members the fair form, else of quantiles twice their mean loss. Of
+    a mean alone it is the mean absolute error, so that every method has it. (Gneiting and Raftery 2007.)
+    """
+
+    name = "crps"
+    revision = "1"
+    has_unit = True
+
+    def score_entries(self, estimate: Estimate, truth: FloatArray) -> float:
+        if estimate.deviation is not None:
+            return float(crps_normal(estimate.mean, estimate.deviation, truth).mean())
+        if estimate.members is not None:
+            return float(crps_members(estimate.ranked, truth).mean())
+        if estimate.quantiles is not None:
+            return float(crps_quantiles(estimate.quantiles, truth).mean())
+        return float(np.mean(np.abs(estimate.mean - truth)))
+
+
+class _Coverage(_OfUncertainty):
+    level: ClassVar[float]
+
+    def score_entries(self, estimate: Estimate, truth: FloatArray) -> float | None:
+        ends = estimate.interval(self.level)
+        return None if ends is None else float(np.mean((ends[0] <= truth) & (truth <= ends[1])))
+
+
+class Coverage50(_Coverage):
+    """Share of unobserved entries within the central interval of probability 0.5."""
+
+    name = "coverage50"
+    revision = "1"
+    level = target = 0.5
+
+
+class Coverage90(_Coverage):
+    """Share of unobserved entries within the central interval of probability 0.9."""
+
+    name = "coverage90"
+    revision = "1"
+    level = target = 0.9
+
+
+class Coverage95(_Coverage):
+    """Share of unobserved entries within the central interval of probability 0.95."""
+
+    name = "coverage95"
+    revision = "1"
+    level = target = 0.95
+
+
+class Width90(_OfUncertainty):
+    """Mean width of the central interval of probability 0.9 at unobserved entries; of two that cover, the narrower."""
+
+    name = "width90"
+    revision = "1"
+    has_unit = True
+
+    def score_entries(self, estimate: Estimate, truth: FloatArray) -> float | None:
+        ends = estimate.interval(0.9)
+        return None if ends is None else float(np.mean(ends[1] - ends[0]))
+
+
+class SpreadSkill(_OfUncertainty):
+    """Stated over actual error: the root of mean variance over mean squared error; 1 is right, below it is too sure.
+
+    Of M members whose mean is the estimate, a share 1/M of the variance is taken off the squared error, as so much of
+    it is the chance of the draw.
+    """
+
+    name = "spread-skill"
+    revision = "1"
+    target = 1.0
+
+    def score_entries(self, estimate: Estimate, truth: FloatArray) -> float | None:
+        spread = estimate.spread()
+        if spread is None:
+            return None
+        variance, error = float(np.mean(spread**2)), float(np.mean((estimate.mean - truth) ** 2))
+        if estimate.deviation is None:
+            error -= variance / len(estimate.members)
+        return float(np.sqrt(variance / error)) if error > 0 else None
+
+
+class NLL(_OfUncertainty):
+    """Mean negative logarithm of the stated normal density of the truth at unobserved entries.
+
+    There is none where a deviation is 0, as what is sure has no density.
+    """
+
+    name = "nll"
+    revision = "1"
+
+    def score_entries(self, estimate: Estimate, truth: FloatArray) -> float | None:
+        spread = estimate.spread()
+        if spread is None or not spread.all():
+            return None
+        return float(surprise(estimate.mean, spread, truth).mean())
+
+
+class Resolution(Metric):
+    """Effective resolution along each axis: the wavelength from which on a map shows the truth.
+
+    There the spectrum of the error is half that of the truth; all longer waves are closer (``resolution.depth``, in
+    the axis' unit). Where even the shortest wave is resolved, ``resolution.depth`` is twice the spacing and
+    ``resolution.depth.finer`` is 1; where not even the longest is, it is that one and
+    ``resolution.depth.coarser`` is 1. Spectra are Welch's with Hann windows, over all lines along the axis that exist
+    as a whole; axes need 8 evenly spaced points.
+    """
+
+    name = "resolution"
+    revision = "1"
+    scope: ClassVar[Literal["both", "valid", "unobserved"]] = "valid"
+
+    def score(self, estimate: Estimate, truth: Field, where: Mask, mask: Mask) -> dict[str, float] | None:
+        floor = truth.log_floor
+        expected = in_domain(np.where(where, truth.values, 0.0), floor)
+        error = in_domain(np.where(where, estimate.mean, 0.0), floor) - expected
+        found: dict[str, float] = {}
+        for number, axis in enumerate(truth.axes):
+            measured = effective_resolution(error, expected, where, number, axis)
+            if measured is not None:
+                found |= {f"{axis.name}{flag}": value for flag, value in measured.items()}
+        return found or None
+
+
 def score_all(
     metrics: list[Metric],
-    estimate: FloatArray,
+    estimate: Estimate,
     field: Field,
     mask: Mask,
     left_out: Mapping[str, str] | None = None,
     note: Callable[[str], None] = lambda what: None,
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """Every applicable metric over all valid entries, and (``name.unobserved``) over the unobserved ones.
+    """Every applicable metric, each over the entries of its scope.
 
-    Each metric is given copies, so that it can change nothing but its own score.
+    Metrics are given arrays that cannot be written to, so that each can change nothing but its own score.
 
     Args:
         metrics: the metrics to compute.
-        estimate: array of the field's shape.
+        estimate: checked, with arrays of the field's shape.
         field: the truth.
         mask: True = observed by the method or withheld from it; the rest is unobserved.
         left_out: metrics that are not to be asked, by name, with the reason.
@@ -131,8 +306,8 @@ def score_all(
         Scores by name, and of each metric without scores what it raised. Where everything is observed there is no
         unobserved score.
     """
-    valid = unchangeable(field.valid)
-    scopes = {"": valid, ".unobserved": unchangeable(valid & ~mask)}
+    shown, truth, mask = estimate.frozen(), doubled(field), unchangeable(mask)
+    unobserved = unchangeable(truth.valid & ~mask)
     scores: dict[str, float] = {}
     errors: dict[str, str] = dict(left_out or {})
     for metric in metrics:
@@ -142,16 +317,40 @@ def score_all(
         try:
             if applies(metric, field):
                 chosen = for_field(metric, field)
-                scores |= {
-                    f"{metric.name}{suffix}": _number(
-                        chosen.score(estimate[entries], field.values[entries].astype(float))
-                    )
-                    for suffix, entries in scopes.items()
-                    if entries.any()
-                }
+                found: dict[str, float] = {}
+                for name, where in _scopes(metric, truth.valid, unobserved).items():
+                    if where.any():
+                        made = chosen.score(copy.copy(shown), copy.copy(truth), where, mask)
+                        found |= _named(name, made)
+                scores |= found
         except Exception as error:  # one metric's mistake is no reason to lose the scores by all others
             errors[metric.name] = one_line(error)
     return scores, errors
+
+
+def score_one(metric: Metric, estimate: Estimate, truth: Field, where: Mask, mask: Mask) -> float:
+    """The score by which estimates are chosen.
+
+    Raises:
+        ValueError: if the metric gives no single number.
+    """
+    score = metric.score(estimate, truth, where, mask)
+    if score is None or isinstance(score, Mapping):
+        raise ValueError(f"{metric.name} gives no single number for this estimate")
+    return _number(score)
+
+
+def _scopes(metric: Metric, valid: Mask, unobserved: Mask) -> dict[str, Mask]:
+    """The entries that a metric scores, by the name that their score has."""
+    if metric.scope == "both":
+        return {metric.name: valid, f"{metric.name}.unobserved": unobserved}
+    return {metric.name: unobserved if metric.scope == "unobserved" else valid}
+
+
+def doubled(field: Field) -> Field:
+    """The field with values in double precision."""
+    about = (field.axes, field.unit, field.quantity, field.valid, field.log_floor, field.metadata)
+    return field if field.values.dtype == float else Field(field.values.astype(float), *about)
 
 
 def applies(metric: Metric, field: Field) -> bool:
@@ -164,6 +363,15 @@ def for_field(metric: Metric, field: Field) -> Metric:
     return metric if type(metric).for_field is Metric.for_field else metric.for_field(copy.deepcopy(field))
 
 
+def _named(name: str, score: Any) -> dict[str, float]:
+    """A score, or several, by the names that a record has them under."""
+    if score is None:
+        return {}
+    if isinstance(score, Mapping):
+        return {f"{name}.{key}": _number(value) for key, value in score.items()}
+    return {name: _number(score)}
+
+
 def _number(score: Any) -> float:
     if isinstance(score, str | bytes):
         raise TypeError(f"score() returned {score!r:.60}; it should return a number")
@@ -172,4 +380,4 @@ def _number(score: Any) -> float:
 
 @hookimpl
 def fieldbench_register_metrics() -> list[type[Metric]]:
-    return [RMSE, MAE, NMSE, SLNRE]
+    return [RMSE, MAE, NMSE, SLNRE, CRPS, Coverage50, Coverage90, Coverage95, Width90, SpreadSkill, NLL, Resolution]

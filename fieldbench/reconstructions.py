@@ -10,12 +10,14 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError
+from fieldbench.estimate import Estimate
 from fieldbench.field import Axis, Field, FloatArray, Observation
 from fieldbench.store.files import FIELDS
 
@@ -27,12 +29,22 @@ class Reconstruction:
     Attributes:
         truth: the field.
         observation: what the method saw of it (entries withheld for ``holdout`` are in it too).
-        estimate: the estimate that counts, of the field's shape and in its unit.
+        made: the estimate that counts.
     """
 
     truth: Field
     observation: Observation
-    estimate: FloatArray
+    made: Estimate
+
+    @property
+    def estimate(self) -> FloatArray:
+        """The mean of the estimate, of the field's shape and in its unit."""
+        return np.asarray(self.made.mean)
+
+    @property
+    def deviation(self) -> FloatArray | None:
+        """A standard deviation of each entry, in the field's unit, or None."""
+        return self.made.spread()
 
     @property
     def error(self) -> FloatArray:
@@ -51,6 +63,8 @@ def save(folder: Path, key: str, reconstruction: Reconstruction) -> Path:
         "truth": _single(truth.values),
         "observed": _single(observation.values),
         "estimate": _single(reconstruction.estimate),
+        "distribution": np.array(reconstruction.made.distribution),
+        "floor": np.array(reconstruction.made.floor),
         "valid": np.packbits(truth.valid),
         "axis_names": np.array([axis.name for axis in truth.axes]),
         "axis_units": np.array([axis.unit for axis in truth.axes]),
@@ -59,6 +73,13 @@ def save(folder: Path, key: str, reconstruction: Reconstruction) -> Path:
         "log_floor": np.array(np.nan if truth.log_floor is None else truth.log_floor),
     }
     arrays |= {f"axis_{index}": axis.coordinates for index, axis in enumerate(truth.axes)}
+    made, quantiles = reconstruction.made, reconstruction.made.quantiles or {}
+    stated = {
+        "deviation": made.deviation,
+        "members": made.members,
+        **{f"quantile_{key!r}": quantiles[key] for key in quantiles},
+    }
+    arrays |= {name: _single(part) for name, part in stated.items() if part is not None}
     folder.mkdir(parents=True, exist_ok=True)
     handle, draft = tempfile.mkstemp(dir=folder, prefix=".", suffix=".npz")
     try:
@@ -98,9 +119,25 @@ def load(path: Path) -> Reconstruction:
         log_floor = None if np.isnan(floor) else floor
         truth = Field(arrays["truth"], *about, log_floor)
         observation = Observation(arrays["observed"], np.isfinite(arrays["observed"]), *about, log_floor)
-        return Reconstruction(truth, observation, arrays["estimate"])
+        return Reconstruction(truth, observation, _estimate(arrays))
     except (OSError, ValueError, KeyError, BadZipFile) as error:
         raise RequestError(f"{path} holds no kept fields ({error}); delete it to have them recomputed") from None
+
+
+def _estimate(arrays: dict[str, NDArray[Any]]) -> Estimate:
+    """The estimate among the arrays of a file; what an older fieldbench kept is a mean alone."""
+    quantiles = {
+        float(name.removeprefix("quantile_")): array for name, array in arrays.items() if name.startswith("quantile_")
+    }
+    made = Estimate(
+        arrays["estimate"],
+        arrays.get("deviation"),
+        arrays.get("members"),
+        quantiles or None,
+        "lognormal" if str(arrays.get("distribution")) == "lognormal" else "normal",
+        float(arrays.get("floor", 0.0)),
+    )
+    return made.checked(np.isfinite(arrays["estimate"]))
 
 
 def find(run_folder: Path, key: str) -> Reconstruction | None:

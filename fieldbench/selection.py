@@ -7,14 +7,16 @@ is best against the truth: no user can do that, so tables mark it.
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 
+from fieldbench.estimate import Estimate
 from fieldbench.field import Field, FloatArray, Mask
-from fieldbench.metric import Metric, for_field
+from fieldbench.metric import Metric, doubled, for_field, score_one
 from fieldbench.plugin import Plugin, parameter
 
 #: Points of a curve that are kept of one trial.
@@ -80,32 +82,35 @@ class Recorder:
             withheld: True = withheld from the method, or None.
             measured: the noisy field at observed entries, which is all that ``holdout`` may look at.
         """
-        self._rule, self._metric, self._truth = rule, for_field(metric, truth), truth
-        self._withheld, self._measured = withheld, measured
-        self._best: tuple[float, int, FloatArray] | None = None
+        self._rule, self._metric, self._truth = rule, for_field(metric, truth), doubled(truth)
+        self._observed, self._withheld = np.isfinite(measured), withheld
+        self._target = self._truth
+        if withheld is not None:
+            self._target = Field(measured, truth.axes, truth.unit, truth.quantity, withheld, truth.log_floor)
+        self._best: tuple[float, int, Estimate] | None = None
         self._curve: dict[str, list[float]] = {}
 
-    def __call__(self, step: int, array: FloatArray, diagnostics: Mapping[str, float]) -> None:
-        """Take note of a reported estimate, of the field's shape."""
+    def __call__(self, step: int, estimate: Estimate, diagnostics: Mapping[str, float]) -> None:
+        """Take note of a reported estimate, of the field's shape; it need not be finite."""
         if len(self._curve.get("step", ())) == MOST_REPORTS:
             raise ValueError(f"it reported more than {MOST_REPORTS} estimates; ask report.due(step) before each")
-        error = self._error(array, self._truth.values, self._truth.valid)
+        error = self._error(estimate, self._truth)
         row = {**diagnostics, "step": step, self._metric.name: error}
         judged = error
         if self._withheld is not None:
-            judged = self._error(array, self._measured, self._withheld)
+            judged = self._error(estimate, self._target)
             row["withheld"] = judged
         if (self._rule.uses_truth or self._rule.withholds) and np.isfinite(judged):
-            rank = judged if self._metric.lower_is_better else -judged
+            rank = self._metric.rank(judged)
             better = self._best is None or rank < self._best[0]
-            if better and np.isfinite(array[self._truth.valid]).all():
-                self._best = (rank, step, array.copy())
+            if better and np.isfinite(estimate.mean[self._truth.valid]).all():
+                self._best = (rank, step, copy.deepcopy(estimate))
         # What is reported at some steps only has NaN at the others: entries of all curves belong together.
         before = len(self._curve.get("step", ()))
         for name in {**self._curve, **row}:
             self._curve.setdefault(name, [math.nan] * before).append(row.get(name, math.nan))
 
-    def choose(self, final: FloatArray) -> tuple[FloatArray, dict[str, Any]]:
+    def choose(self, final: Estimate) -> tuple[Estimate, dict[str, Any]]:
         """The estimate that counts, and the diagnostics to keep (``curve``, ``selected_step``).
 
         A method that reported nothing has only its final estimate, whatever the rule; one that did is
@@ -114,13 +119,10 @@ class Recorder:
         diagnostics: dict[str, Any] = {"curve": self._curve} if self._curve else {}
         if not (self._rule.uses_truth or self._rule.withholds):
             return final, diagnostics
-        entries = self._truth.valid if self._withheld is None else self._withheld
-        target = self._truth.values if self._withheld is None else self._measured
-        judged = self._error(final, target, entries)
-        rank = judged if self._metric.lower_is_better else -judged
-        if self._best is None or rank <= self._best[0]:
+        if self._best is None or self._metric.rank(self._error(final, self._target)) <= self._best[0]:
             return final, {**diagnostics, "selected_step": "final"}
         return self._best[2], {**diagnostics, "selected_step": self._best[1]}
 
-    def _error(self, estimate: FloatArray, target: FloatArray, entries: Mask) -> float:
-        return float(self._metric.score(estimate[entries], target[entries].astype(float)))
+    def _error(self, estimate: Estimate, target: Field) -> float:
+        """The score over all entries of a target."""
+        return score_one(self._metric, estimate, target, target.valid, self._observed)

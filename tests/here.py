@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from fieldbench import reconstructions
 from fieldbench.execution import Options, Pool, slots
-from fieldbench.execution.frames import Frame
+from fieldbench.execution.frames import Frame, unpack_estimate
 from fieldbench.execution.preflight import examine
 from fieldbench.execution.worker import Desk, fit_request
 from fieldbench.judging import Answer, Apart, Judged, Task, judge
@@ -44,11 +43,15 @@ def completing(method: Method, device: str = "cpu") -> Callable[[Sequence[Task],
     def complete(tasks: Sequence[Task], recorders: Sequence[Recorder]) -> Answer:
         def tell(header: Mapping[str, Any], arrays: Sequence[Any]) -> None:
             if "report" in header:
-                recorders[header["report"]](header["step"], np.array(arrays[0]), header["numbers"])
+                recorders[header["report"]](
+                    header["step"], unpack_estimate(header["estimate"], deque(arrays)), header["numbers"]
+                )
 
         header, arrays = fit_request("complete", tasks)
         frame = Frame({**header, "id": "here"}, list(arrays))
-        said, estimates = Desk(method, device=device, tell=tell).reply(frame)
+        said, made = Desk(method, device=device, tell=tell).reply(frame)
+        arrays = deque(made)
+        estimates = [unpack_estimate(about, arrays) for about in said.get("estimates", ())]
         return Answer(said["status"], said.get("error", ""), estimates, 0.0, said.get("diagnostics", {}))
 
     return complete

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fieldbench.estimate import Estimate
 from fieldbench.field import Field
 from fieldbench.metric import RMSE, Metric
 from fieldbench.selection import RULES, Final, Holdout, Oracle, Recorder, Selection
@@ -25,18 +26,18 @@ def recorder(rule: Selection, metric: Metric | None = None, withheld: np.ndarray
 
 def test_final_takes_what_the_method_returns() -> None:
     record = recorder(Final())
-    record(100, constant(0.0), {})
-    chosen, diagnostics = record.choose(constant(5.0))
-    np.testing.assert_array_equal(chosen, constant(5.0))
+    record(100, Estimate(constant(0.0)), {})
+    chosen, diagnostics = record.choose(Estimate(constant(5.0)))
+    np.testing.assert_array_equal(chosen.mean, constant(5.0))
     assert "selected_step" not in diagnostics
 
 
 def test_oracle_takes_the_estimate_nearest_the_truth() -> None:
     record = recorder(Oracle())
     for step, value in [(25, 3.0), (50, 1.0), (75, 2.0)]:
-        record(step, constant(value), {})
-    chosen, diagnostics = record.choose(constant(2.5))
-    np.testing.assert_array_equal(chosen, constant(1.0))
+        record(step, Estimate(constant(value)), {})
+    chosen, diagnostics = record.choose(Estimate(constant(2.5)))
+    np.testing.assert_array_equal(chosen.mean, constant(1.0))
     assert diagnostics["selected_step"] == 50
     assert diagnostics["curve"] == {"step": [25, 50, 75], "rmse": [3.0, 1.0, 2.0]}
 
@@ -46,10 +47,10 @@ def test_holdout_looks_at_withheld_measurements_only() -> None:
     perfect, fitting = constant(0.0), constant(7.0)
     perfect[0, 0], fitting[0, 0] = 3.0, 0.1
     record = recorder(Holdout(), withheld=WITHHELD)
-    record(25, perfect, {})
-    record(50, fitting, {})
-    chosen, diagnostics = record.choose(perfect)
-    np.testing.assert_array_equal(chosen, fitting)
+    record(25, Estimate(perfect), {})
+    record(50, Estimate(fitting), {})
+    chosen, diagnostics = record.choose(Estimate(perfect))
+    np.testing.assert_array_equal(chosen.mean, fitting)
     assert diagnostics["selected_step"] == 50
     assert diagnostics["curve"]["withheld"] == pytest.approx([2.9, 0.0])
 
@@ -57,34 +58,34 @@ def test_holdout_looks_at_withheld_measurements_only() -> None:
 @pytest.mark.parametrize("rule", [Oracle(), Holdout()])
 def test_the_final_estimate_competes_and_wins_ties(rule: Selection) -> None:
     record = recorder(rule, withheld=WITHHELD if rule.withholds else None)
-    record(25, constant(1.0), {})
-    assert record.choose(constant(0.5))[1]["selected_step"] == "final"
-    assert record.choose(constant(1.0))[1]["selected_step"] == "final"
+    record(25, Estimate(constant(1.0)), {})
+    assert record.choose(Estimate(constant(0.5)))[1]["selected_step"] == "final"
+    assert record.choose(Estimate(constant(1.0)))[1]["selected_step"] == "final"
 
 
 @pytest.mark.parametrize("rule", [Oracle(), Holdout()])
 def test_a_method_that_reports_nothing_has_its_final_estimate(rule: Selection) -> None:
-    chosen, diagnostics = recorder(rule, withheld=WITHHELD if rule.withholds else None).choose(constant(4.0))
-    np.testing.assert_array_equal(chosen, constant(4.0))
+    chosen, diagnostics = recorder(rule, withheld=WITHHELD if rule.withholds else None).choose(Estimate(constant(4.0)))
+    np.testing.assert_array_equal(chosen.mean, constant(4.0))
     assert diagnostics == {"selected_step": "final"}
 
 
 def test_an_estimate_that_is_not_finite_is_never_chosen() -> None:
     record = recorder(Oracle())
-    record(25, constant(np.nan), {})
-    record(50, constant(2.0), {})
-    assert record.choose(constant(3.0))[1]["selected_step"] == 50
+    record(25, Estimate(constant(np.nan)), {})
+    record(50, Estimate(constant(2.0)), {})
+    assert record.choose(Estimate(constant(3.0)))[1]["selected_step"] == 50
 
 
 def test_an_estimate_with_a_hole_is_never_chosen_however_well_it_fits() -> None:
     record = recorder(Holdout(), withheld=WITHHELD)
     holed = constant(0.1)
     holed[-1, -1] = np.nan
-    record(25, holed, {})
-    record(50, constant(0.2), {})
-    chosen, diagnostics = record.choose(constant(3.0))
+    record(25, Estimate(holed), {})
+    record(50, Estimate(constant(0.2)), {})
+    chosen, diagnostics = record.choose(Estimate(constant(3.0)))
     assert diagnostics["selected_step"] == 50
-    np.testing.assert_array_equal(chosen, constant(0.2))
+    np.testing.assert_array_equal(chosen.mean, constant(0.2))
 
 
 def test_a_metric_for_which_higher_is_better_is_maximised() -> None:
@@ -94,35 +95,35 @@ def test_a_metric_for_which_higher_is_better_is_maximised() -> None:
         name = "score"
         lower_is_better = False
 
-        def score(self, estimate: np.ndarray, truth: np.ndarray) -> float:
-            return float(10 - np.abs(estimate - truth).max())
+        def score(self, estimate: Estimate, truth: Field, where: np.ndarray, mask: np.ndarray) -> float:
+            return float(10 - np.abs(estimate.mean - truth.values)[where].max())
 
     record = recorder(Oracle(), Score())
     for step, value in [(25, 3.0), (50, 1.0), (75, 2.0)]:
-        record(step, constant(value), {})
-    assert record.choose(constant(4.0))[1]["selected_step"] == 50
+        record(step, Estimate(constant(value)), {})
+    assert record.choose(Estimate(constant(4.0)))[1]["selected_step"] == 50
 
 
 def test_reports_are_copied() -> None:
     record = recorder(Oracle())
     estimate = constant(1.0)
-    record(25, estimate, {})
+    record(25, Estimate(estimate), {})
     estimate[:] = 9.0
-    np.testing.assert_array_equal(record.choose(constant(2.0))[0], constant(1.0))
+    np.testing.assert_array_equal(record.choose(Estimate(constant(2.0)))[0].mean, constant(1.0))
 
 
 def test_diagnostics_become_curves() -> None:
     record = recorder(Final())
-    record(0, constant(1.0), {"loss": 0.5})
-    record(100, constant(0.5), {"loss": 0.25})
-    assert record.choose(constant(0.0))[1]["curve"]["loss"] == [0.5, 0.25]
+    record(0, Estimate(constant(1.0)), {"loss": 0.5})
+    record(100, Estimate(constant(0.5)), {"loss": 0.25})
+    assert record.choose(Estimate(constant(0.0)))[1]["curve"]["loss"] == [0.5, 0.25]
 
 
 def test_curves_belong_together_where_a_diagnostic_is_reported_at_some_steps_only() -> None:
     record = recorder(Final())
     for step, diagnostics in ((0, {}), (100, {"support": 0.5}), (200, {}), (300, {"support": 0.25, "loss": 7.0})):
-        record(step, constant(1.0), diagnostics)
-    curve = record.choose(constant(0.0))[1]["curve"]
+        record(step, Estimate(constant(1.0)), diagnostics)
+    curve = record.choose(Estimate(constant(0.0)))[1]["curve"]
     assert curve["step"] == [0, 100, 200, 300]
     np.testing.assert_array_equal(curve["support"], [np.nan, 0.5, np.nan, 0.25])
     np.testing.assert_array_equal(curve["loss"], [np.nan, np.nan, np.nan, 7.0])
@@ -134,8 +135,8 @@ def test_entries_that_do_not_exist_do_not_count() -> None:
     record = Recorder(Oracle(), RMSE(), Field(np.zeros((2, 4)), valid=valid), None, MEASURED)
     wild = constant(0.5)
     wild[1, 3] = 1e6
-    record(25, wild, {})
-    assert record.choose(constant(1.0))[1]["selected_step"] == 25
+    record(25, Estimate(wild), {})
+    assert record.choose(Estimate(constant(1.0)))[1]["selected_step"] == 25
 
 
 def test_only_the_oracle_peeks() -> None:

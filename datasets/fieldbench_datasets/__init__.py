@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fieldbench
 from fieldbench_datasets.file import FileDataset
+from fieldbench_datasets.gaussian_field import GaussianField
 from fieldbench_datasets.noise import Gaussian, Laplacian, NoNoise
 from fieldbench_datasets.platforms import Points, Tracks
 from fieldbench_datasets.radiomap import RadioMap, RadioMap1, RadioMap2
@@ -13,7 +14,7 @@ from fieldbench_datasets.ssf_synthetic import SyntheticSoundSpeedField
 
 @fieldbench.hookimpl
 def fieldbench_register_datasets() -> list[type[fieldbench.Dataset]]:
-    return [SoundSpeedField, SyntheticSoundSpeedField, RadioMap, RadioMap1, RadioMap2, FileDataset]
+    return [SoundSpeedField, SyntheticSoundSpeedField, RadioMap, RadioMap1, RadioMap2, GaussianField, FileDataset]
 
 
 @fieldbench.hookimpl

@@ -20,7 +20,7 @@ from roles import plain
 ORDER: dict[str, list[str]] = {
     "": ["index.md", "tutorial.md"],
     "Compare": ["cli.md", "selection.md", "clusters.md"],
-    "Read the results": ["reading-tables.md", "tables.md", "figures.md"],
+    "Read the results": ["reading-tables.md", "uncertainty.md", "tables.md", "figures.md"],
     "Methods and data": ["methods.md", "baselines.md", "trained.md", "datasets.md", "own-data.md", "speed.md"],
     "Write your own": ["add-a-method.md", "add-a-dataset.md", "plugin-api.md", "plugins/*", "regression.md"],
     "The paper": ["reproduction.md"],

@@ -150,6 +150,8 @@ def _facts(cls: type[Plugin], item: Plugin | type[Plugin]) -> dict[str, str]:
         facts["Metric"] = metric if isinstance(metric, str) else "depends on its parameters"
     if issubclass(cls, Metric):
         facts["Better"] = "less" if cls.lower_is_better else "more"
+        if cls.target is not None:
+            facts["Better"] = f"nearer to {cls.target:g}"
         facts["Unit"] = "that of the field" if cls.has_unit else "none"
     return facts
 

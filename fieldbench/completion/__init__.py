@@ -18,11 +18,12 @@ from fieldbench.completion.gaps import withheld_like_the_gaps
 from fieldbench.completion.nearby import AtDistance, by_distance
 from fieldbench.completion.periodic import fitted
 from fieldbench.errors import RequestError, as_reason
+from fieldbench.estimate import Estimate
 from fieldbench.execution import Options
 from fieldbench.execution.machine import cores
-from fieldbench.field import FloatArray, Mask, Observation
+from fieldbench.field import Field, FloatArray, Mask, Observation
 from fieldbench.judging import keyed_seed, stream
-from fieldbench.metric import Metric
+from fieldbench.metric import Metric, score_one
 from fieldbench.registry import Registry, Sources
 
 if TYPE_CHECKING:
@@ -236,10 +237,9 @@ class _Comparison:
     def _score(self, estimate: FloatArray, entries: Mask) -> float:
         """The error of a vector of estimates at some entries."""
         truth = np.asarray(self._observation.values[entries], dtype=float)
-        if self._weights is None:
-            return self._metric.score(estimate, truth)
-        root = np.sqrt(self._weights[entries] / self._weights[entries].mean())
-        return self._metric.score(root * estimate, root * truth)
+        weights = np.ones(len(truth)) if self._weights is None else self._weights[entries]
+        root, everywhere = np.sqrt(weights / weights.mean()), np.ones(len(truth), dtype=bool)
+        return score_one(self._metric, Estimate(root * estimate), Field(root * truth), everywhere, everywhere)
 
     def _slow(self, method: str) -> str:
         """Why a method without any fold has none."""
@@ -343,7 +343,7 @@ def _final(
         watch(f"completing the field with {text}")
         busy(f"completing the field with {text}")
         own = keyed_seed(seed, "complete", text)
-        fit = fitted(lambda seen: bench.fit(text, seen, own, uncertainty=True), observation)  # noqa: B023
+        fit = fitted(lambda seen: bench.fit(text, seen, own), observation)  # noqa: B023
         if fit.estimate is not None:
             return text, fit
         error = f"{text}: {fit.error}"

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from dataclasses import dataclass
 
 from fieldbench.errors import RequestError
+from fieldbench.estimate import Estimate
 from fieldbench.execution import Options, Pool, slots
-from fieldbench.execution.frames import Frame
+from fieldbench.execution.frames import Frame, unpack_estimate
 from fieldbench.execution.processes import Lost
 from fieldbench.execution.worker import Reply, fit_request
 from fieldbench.field import FloatArray, Observation
-from fieldbench.judging import Task, checked
+from fieldbench.judging import Task
 from fieldbench.records import OK, TIMEOUT
 from fieldbench.registry import Registry
 
@@ -24,18 +26,26 @@ class Fit:
     """What came of a fit.
 
     Attributes:
-        estimate: the completed field, or None if there is none.
-        deviation: standard deviation of each entry, or None.
+        made: the estimate, or None if there is none.
         seconds: how long it took.
         error: why there is no estimate, in one line.
         late: whether it was stopped because its time was up.
     """
 
-    estimate: FloatArray | None
-    deviation: FloatArray | None
+    made: Estimate | None
     seconds: float
     error: str = ""
     late: bool = False
+
+    @property
+    def estimate(self) -> FloatArray | None:
+        """The completed field, or None if there is none."""
+        return None if self.made is None else self.made.mean
+
+    @property
+    def deviation(self) -> FloatArray | None:
+        """Standard deviation of each entry in the field's unit, or None."""
+        return None if self.made is None else self.made.spread()
 
 
 class Bench:
@@ -57,11 +67,9 @@ class Bench:
     def __exit__(self, *_: object) -> None:
         self._pool.close()
 
-    def fit(
-        self, method: str, observation: Observation, seed: int, *, uncertainty: bool = False, limit: float | None = None
-    ) -> Fit:
+    def fit(self, method: str, observation: Observation, seed: int, *, limit: float | None = None) -> Fit:
         """Fit a method, for at most ``limit`` seconds (starting its process does not count)."""
-        task = fit_request("predict" if uncertainty else "complete", [Task(observation, seed, 0)])
+        task = fit_request("complete", [Task(observation, seed, 0)])
         seconds = 1e9 if limit is None else limit
         start = time.monotonic()
         try:
@@ -69,8 +77,8 @@ class Bench:
         except Lost as lost:
             spent = time.monotonic() - start
             if lost.status == TIMEOUT:
-                return Fit(None, None, spent, f"took longer than {seconds:.0f} s", late=True)
-            return Fit(None, None, spent, lost.message)
+                return Fit(None, spent, f"took longer than {seconds:.0f} s", late=True)
+            return Fit(None, spent, lost.message)
         return _fit(frame, observation, time.monotonic() - start)
 
     def unsuited(self, method: str, observation: Observation) -> str | None:
@@ -95,9 +103,9 @@ class Bench:
 
 def _fit(frame: Frame, observation: Observation, seconds: float) -> Fit:
     if frame.header.get("status") != OK:
-        return Fit(None, None, seconds, str(frame.header.get("error")))
+        return Fit(None, seconds, str(frame.header.get("error")))
     try:
-        estimate, *spread = frame.arrays
-        return Fit(checked(estimate, observation), spread[0] if spread else None, seconds)
-    except ValueError as error:
-        return Fit(None, None, seconds, str(error))
+        (about,) = frame.header["estimates"]
+        return Fit(unpack_estimate(about, deque(frame.arrays)).checked(observation.valid), seconds)
+    except (ValueError, KeyError, IndexError) as error:
+        return Fit(None, seconds, str(error))

@@ -21,8 +21,7 @@ def fitted(fit: Callable[[Observation], Fit], observation: Observation) -> Fit:
         return fit(observation)
     continued, inside = around(observation)
     made = fit(continued)
-    estimate, deviation = (None if part is None else part[inside] for part in (made.estimate, made.deviation))
-    return replace(made, estimate=estimate, deviation=deviation)
+    return made if made.made is None else replace(made, made=made.made.at(inside))
 
 
 def around(observation: Observation) -> tuple[Observation, tuple[slice, ...]]:

@@ -16,8 +16,9 @@ from fieldbench.conformance.check import NotChecked, fail
 from fieldbench.conformance.examples import Example
 from fieldbench.conformance.general import Named
 from fieldbench.errors import one_line
+from fieldbench.estimate import Estimate, as_estimate, as_field_array
 from fieldbench.field import FloatArray, Observation
-from fieldbench.method import Method, NullReport, Report, as_field_array
+from fieldbench.method import Method, NullReport, Report
 
 #: As large as the seeds of real trials can be: 32 bits.
 SEED = 2**32 - 12345
@@ -45,8 +46,8 @@ class Everything:
     def due(self, step: int) -> bool:
         return True
 
-    def __call__(self, step: int, estimate: ArrayLike, **diagnostics: float) -> None:
-        self.received.append((step, as_field_array(estimate).copy(), diagnostics))
+    def __call__(self, step: int, estimate: ArrayLike | Estimate, **diagnostics: float) -> None:
+        self.received.append((step, as_field_array(as_estimate(estimate).mean).copy(), diagnostics))
 
 
 class MethodUnderCheck:
@@ -119,20 +120,26 @@ class MethodUnderCheck:
         self, example: Example, *, seed: int = SEED, device: str = "cpu", report: Report | None = None
     ) -> FloatArray:
         """Complete a copy of one observation and see that the result is a field."""
+        return self.inspected(self.made(example, seed=seed, device=device, report=report), example)
+
+    def made(
+        self, example: Example, *, seed: int = SEED, device: str = "cpu", report: Report | None = None
+    ) -> ArrayLike | Estimate:
+        """What the method returns for a copy of one observation."""
         copy = copied(example.observation)
         try:
-            estimate = self.method.complete(copy, seed=seed, device=device, report=report or NullReport())
+            return self.method.complete(copy, seed=seed, device=device, report=report or NullReport())
         except Exception as error:
             fail(
                 f"completing {example.words}",
                 one_line(error),
                 "returns an estimate, or says in applicable() why it cannot",
             )
-        return self.inspected(estimate, example)
 
-    def inspected(self, estimate: Any, example: Example) -> FloatArray:
-        """The estimate as an array, which must be real, of the right shape, and finite."""
+    def inspected(self, made: Any, example: Example) -> FloatArray:
+        """The mean of an estimate as an array, which must be real, of the right shape, and finite."""
         done, observation = f"completing {example.words}", example.observation
+        estimate = as_estimate(made).mean
         try:
             array = np.asarray(estimate.detach().cpu().numpy() if hasattr(estimate, "detach") else estimate)
         except Exception as error:
@@ -192,8 +199,7 @@ def of_method(method: Method, observation: Observation | None = None) -> Iterato
         yield "scale-equivariant", partial(_scale_equivariant, bench)
     if type(method).complete_batch is not Method.complete_batch or type(method).batch_size is not Method.batch_size:
         yield "batch-equals-single", partial(_batch, bench)
-    if method.has_uncertainty:
-        yield "uncertainty", partial(_uncertainty, bench)
+    yield "uncertainty", partial(_uncertainty, bench)
     if method.uses_gpu:
         yield "cpu-and-gpu-agree", partial(_gpu, bench)
 
@@ -436,23 +442,49 @@ def _batch(bench: MethodUnderCheck) -> None:
 
 
 def _uncertainty(bench: MethodUnderCheck) -> None:
-    example, right = bench.example, "returns the estimate of complete() and a standard deviation of every entry"
-    done = f"calling predict() for {example.words}"
-    try:
-        estimate, deviation = bench.method.predict(
-            copied(example.observation), seed=SEED, device="cpu", report=NullReport()
+    example = bench.example
+    spread = _spread(bench, example)
+    if spread is None:
+        return
+    done = f"reading the uncertainty that comes with the estimate of {example.words}"
+    unobserved = example.observation.valid & ~example.observation.mask
+    if not spread[unobserved].any():
+        fail(done, "the deviation is 0 at every unobserved entry", "is not sure of what it has not seen")
+    _same(spread, np.asarray(_spread(bench, example)), f"{done} twice", "takes all randomness from the seed")
+    if not bench.method.scale_equivariant:
+        return
+    factor = 1024.0
+    larger = Example(f"{example.words}, values times {factor:g}", examples.rescaled(example.observation, factor))
+    other = _spread(bench, larger)
+    ratio = np.nan if other is None else float(np.sum(other) / (factor * np.sum(spread)))
+    tolerance = GPU_TOLERANCE if example.observation.log_floor is None else 0.05
+    if not abs(ratio - 1) <= tolerance:
+        fail(
+            f"{done}, then with values times {factor:g}",
+            f"the deviations grow by {ratio * factor:.4g}",
+            "gives a deviation in the field's unit (of a lognormal, of ln(x + floor)), neither a variance nor one of "
+            "scaled values",
         )
-    except Exception as error:
-        fail(done, one_line(error), right)
-    _same(bench.estimate, bench.inspected(estimate, example), f"{done} and complete()", right)
-    if deviation is None:
-        fail(done, "the standard deviation is None", f"{right}, or declares has_uncertainty = False")
-    array = as_field_array(deviation)
-    if array.shape != example.observation.shape:
-        fail(done, f"the standard deviation has shape {array.shape}", right)
-    array = array[example.observation.valid]
-    if not (array >= 0).all() or not np.isfinite(array).all():
-        fail(done, "a standard deviation is negative, NaN or infinite", right)
+
+
+def _spread(bench: MethodUnderCheck, example: Example) -> FloatArray | None:
+    """The deviation of every valid entry in the field's unit, 0 elsewhere; None if the method has none."""
+    made, valid = as_estimate(bench.made(example)), example.observation.valid
+    if made.is_sure_of_nothing:
+        return None
+    try:
+        sound = made.checked(valid)
+    except ValueError as error:
+        fail(
+            f"reading the uncertainty that comes with the estimate of {example.words}",
+            str(error),
+            "returns deviations, members or quantiles of the shape of the observation, finite, and in order",
+        )
+    ends = sound.interval(0.5)
+    spread = sound.spread()
+    if spread is None and ends is not None:
+        spread = ends[1] - ends[0]
+    return None if spread is None else np.where(valid, spread, 0.0)
 
 
 def _gpu(bench: MethodUnderCheck) -> None:

@@ -2,88 +2,124 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
-from fieldbench.conformance.check import fail
+from fieldbench.conformance.check import NotChecked, fail
 from fieldbench.conformance.general import Named
 from fieldbench.errors import one_line
-from fieldbench.field import Field, FloatArray
+from fieldbench.estimate import Estimate
+from fieldbench.field import Field, FloatArray, Mask
 from fieldbench.metric import Metric
 
 _TOLERANCE = 1e-9
+_SHAPE = (20, 24)
 
 
 def of_metric(metric: Metric) -> Iterator[Named]:
     """The checks of a metric."""
     yield "returns-a-number", partial(_returns_a_number, metric)
-    yield "truth-is-best", partial(_truth_is_best, metric)
-    yield "order-of-entries", partial(_order_of_entries, metric)
+    if metric.target is None:
+        yield "truth-is-best", partial(_truth_is_best, metric)
+    yield "other-entries-change-nothing", partial(_other_entries, metric)
     yield "inputs-unmodified", partial(_inputs_unmodified, metric)
     yield "applies-to", partial(_applies_to, metric)
 
 
-def _vectors() -> tuple[FloatArray, FloatArray]:
-    """A positive truth and an estimate 10 to 30 % off it."""
+def _scene(share: float = 1.0, deviation: bool = True) -> tuple[Estimate, Field, Mask, Mask]:
+    """A positive truth that is smooth along both axes, an estimate off it by a tenth and this share of that, and masks.
+
+    All entries but the last columns count; a third is observed.
+    """
     rng = np.random.default_rng(1)
-    truth = np.exp(rng.normal(size=200))
-    return truth * rng.uniform(1.1, 1.3, size=200), truth
+    walks = rng.normal(size=_SHAPE).cumsum(axis=0).cumsum(axis=1)
+    truth = np.exp(walks / np.abs(walks).max())
+    mean = truth * (1 + share * 0.2 * rng.normal(size=_SHAPE))
+    where = np.zeros(_SHAPE, dtype=bool)
+    where[:, :-2] = True
+    return Estimate(mean, 0.2 * truth if deviation else None), Field(truth), where, rng.random(_SHAPE) < 1 / 3
 
 
-def _raw(metric: Metric, estimate: FloatArray, truth: FloatArray) -> Any:
+def _raw(metric: Metric, estimate: Estimate, truth: Field, where: Mask, mask: Mask) -> Any:
     try:
-        return metric.score(estimate, truth)
+        return metric.score(estimate, truth, where, mask)
     except Exception as error:
-        fail(f"scoring 200 entries by {metric}", one_line(error), "returns a number")
+        fail(f"scoring a field of shape {_SHAPE} by {metric}", one_line(error), "returns a number")
 
 
-def _score(metric: Metric, estimate: FloatArray, truth: FloatArray) -> float:
-    score = _raw(metric, estimate, truth)
-    if not isinstance(score, float | int) or isinstance(score, bool) or not np.isfinite(score):
-        fail(f"scoring 200 entries by {metric}", f"it returned {score!r}", "returns a finite Python float")
-    return float(score)
+def _scores(metric: Metric, estimate: Estimate, truth: Field, where: Mask, mask: Mask) -> dict[str, float]:
+    """All numbers of a metric by name; of a single one the name is empty."""
+    found = _raw(metric, estimate, truth, where, mask)
+    if found is None:
+        return {}
+    named = found if isinstance(found, Mapping) else {"": found}
+    for key, score in named.items():
+        if not isinstance(key, str) or not isinstance(score, float | int) or isinstance(score, bool):
+            fail(
+                f"scoring a field by {metric}",
+                f"it returned {found!r}",
+                "returns a float, floats by name or None",
+            )
+        if not np.isfinite(score):
+            fail(f"scoring a field by {metric}", f"it returned {found!r}", "returns finite numbers")
+    return {key: float(score) for key, score in named.items()}
 
 
 def _returns_a_number(metric: Metric) -> None:
-    estimate, truth = _vectors()
-    _score(metric, estimate, truth)
-
-
-def _truth_is_best(metric: Metric) -> None:
-    estimate, truth = _vectors()
-    perfect, near, far = (
-        _raw(metric, truth + share * (estimate - truth), truth) for share in (0.0, 0.5, 1.0)
-    )  # fmt: skip
-    ordered = perfect <= near <= far if metric.lower_is_better else perfect >= near >= far
-    if not ordered or perfect == far:
+    of_mean, of_both = (_scores(metric, *_scene(deviation=told)) for told in (False, True))
+    if not of_mean and not of_both:
         fail(
-            f"scoring by {metric} the truth, an estimate near it and one twice as far off",
-            f"the scores are {perfect:.4g}, {near:.4g} and {far:.4g}, with lower_is_better = {metric.lower_is_better}",
-            "ranks them in this order and says by lower_is_better which way is better",
+            f"scoring an estimate with a deviation, and one without, by {metric}",
+            "there is no score",
+            "returns a number, and None only where the estimate lacks what it scores",
         )
 
 
-def _order_of_entries(metric: Metric) -> None:
-    estimate, truth = _vectors()
-    order = np.random.default_rng(2).permutation(len(truth))
-    first, second = _score(metric, estimate, truth), _score(metric, estimate[order], truth[order])
-    if abs(first - second) > _TOLERANCE * max(abs(first), abs(second)):
+def _truth_is_best(metric: Metric) -> None:
+    perfect, near, far = (_scores(metric, *_scene(share)) for share in (0.0, 0.5, 1.0))
+    for key in perfect.keys() & near.keys() & far.keys():
+        ranks = [metric.rank(scores[key]) for scores in (perfect, near, far)]
+        if ranks != sorted(ranks) or ranks[0] == ranks[2]:
+            shown = ", ".join(f"{scores[key]:.4g}" for scores in (perfect, near, far))
+            fail(
+                f"scoring by {metric} the truth, an estimate near it and one twice as far off",
+                f"the scores are {shown}, with lower_is_better = {metric.lower_is_better}",
+                "ranks them in this order and says by lower_is_better which way is better",
+            )
+
+
+def _other_entries(metric: Metric) -> None:
+    estimate, truth, where, mask = _scene()
+
+    def spoilt(array: FloatArray) -> FloatArray:
+        return np.where(where, array, np.nan)
+
+    other = replace(estimate, mean=spoilt(estimate.mean), deviation=spoilt(estimate.deviation))
+    first = _scores(metric, estimate, truth, where, mask)
+    second = _scores(metric, other, Field(spoilt(truth.values), valid=where), where, mask)
+    if first.keys() != second.keys() or any(
+        abs(first[key] - second[key]) > _TOLERANCE * max(abs(first[key]), abs(second[key])) for key in first
+    ):
         fail(
-            f"scoring the same entries in another order by {metric}",
-            f"the scores are {first!r} and {second!r}",
-            "does not depend on the order of entries: the vectors hold those that count, wherever they lie",
+            f"scoring by {metric} with NaN at entries that do not count",
+            f"the scores are {first} and {second}",
+            "looks only at entries where its argument `where` is True",
         )
 
 
 def _inputs_unmodified(metric: Metric) -> None:
-    estimate, truth = _vectors()
-    copies = estimate.copy(), truth.copy()
-    _raw(metric, estimate, truth)
-    if not (np.array_equal(estimate, copies[0]) and np.array_equal(truth, copies[1])):
-        fail(f"scoring by {metric}", "the vectors it was given were changed", "works on copies")
+    estimate, truth, where, mask = _scene()
+    arrays = {"the mean": estimate.mean, "the deviation": estimate.deviation, "where": where, "the mask": mask}
+    copies = {name: array.copy() for name, array in arrays.items()}
+    if not _scores(metric, estimate, truth, where, mask):
+        raise NotChecked("it has no score for such an estimate")
+    for name, array in arrays.items():
+        if not np.array_equal(array, copies[name]):
+            fail(f"scoring by {metric}", f"{name} was changed", "works on copies")
 
 
 def _applies_to(metric: Metric) -> None:

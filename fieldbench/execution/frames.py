@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from fieldbench.estimate import MOST_ARRAYS, Estimate
 from fieldbench.field import Axis, Field, Observation
 
 _START = struct.Struct(">4sIQ")
@@ -210,6 +211,34 @@ def unpack(header: Mapping[str, Any], arrays: deque[Any]) -> Any:
     axes = tuple(Axis(name, arrays.popleft(), unit, period) for name, unit, period in header["axes"])
     about = (axes, header["unit"], header["quantity"], valid, header["log_floor"], header["metadata"])
     return Field(values, *about) if mask is None else Observation(values, mask, *about)
+
+
+def pack_estimate(estimate: Estimate) -> tuple[dict[str, Any], list[Any]]:
+    """An estimate as header and arrays: the mean, then what else it has."""
+    parts = [part for part in (estimate.deviation, estimate.members) if part is not None]
+    quantiles = estimate.quantiles or {}
+    header = {
+        "deviation": estimate.deviation is not None,
+        "members": estimate.members is not None,
+        "levels": list(quantiles),
+        "distribution": estimate.distribution,
+        "floor": estimate.floor,
+    }
+    return header, [estimate.mean, *parts, *quantiles.values()]
+
+
+def unpack_estimate(header: Mapping[str, Any], arrays: deque[Any]) -> Estimate:
+    """What :func:`pack_estimate` packed, not checked; its arrays are taken from the front of ``arrays``."""
+    mean = arrays.popleft()
+    deviation = arrays.popleft() if header["deviation"] else None
+    members = arrays.popleft() if header["members"] else None
+    quantiles = {float(level): arrays.popleft() for level in header["levels"]} or None
+    return Estimate(mean, deviation, members, quantiles, header["distribution"], header["floor"])
+
+
+def largest_estimate(shape: Sequence[int]) -> int:
+    """Bytes that the arrays of an estimate may have: mean, deviation, members and quantiles."""
+    return (2 + MOST_ARRAYS) * (8 * math.prod(shape) + 1000)
 
 
 def _as_npy(array: Any) -> bytes:

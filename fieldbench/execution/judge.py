@@ -11,12 +11,14 @@ import pickle
 import secrets
 import socket
 import time
+from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from fieldbench.errors import RequestError, in_one_line, one_line
+from fieldbench.estimate import Estimate
 from fieldbench.execution.frames import (
     LARGEST_METHOD_HEADER,
     NO_ANSWER,
@@ -24,7 +26,10 @@ from fieldbench.execution.frames import (
     Channel,
     Frame,
     encode,
+    largest_estimate,
     pack,
+    pack_estimate,
+    unpack_estimate,
     wait_for,
 )
 from fieldbench.execution.nursery import set_process_option
@@ -41,7 +46,7 @@ from fieldbench.judging import (
     judge,
     stream,
 )
-from fieldbench.metric import Metric, applies, for_field
+from fieldbench.metric import Metric, applies, score_all
 from fieldbench.records import FAILED, NOT_APPLICABLE, OK, OUT_OF_MEMORY, Cell, Trial
 from fieldbench.sampler import observe
 from fieldbench.selection import Recorder
@@ -170,13 +175,10 @@ class _Bench:
             applicable = applies(wanted, field)
         headline = self._shelf.metric(asked["headline"])
         note(f"metric {headline.name}")
-        entries = field.valid
-        values = field.values[entries].astype(float)
-        try:
-            trouble = "" if applies(headline, field) else "it does not apply to the field"
-            float(for_field(headline, field).score(values.copy(), values))
-        except Exception as error:
-            trouble = one_line(error)
+        trouble = "" if applies(headline, field) else "it does not apply to the field"
+        exact = Estimate(field.values.astype(float))
+        _, errors = score_all([headline], exact, field, np.zeros(field.shape, dtype=bool))
+        trouble = errors.get(headline.name, trouble)
         return {"unit": str(field.unit), "applies": applicable, "trouble": trouble}, []
 
     def _observe(self, frame: Frame) -> Reply:
@@ -241,8 +243,7 @@ class _Method:
         name = secrets.token_hex(8)
         header, arrays = fit_request("complete", tasks)
         frame = encode({**header, "id": name}, arrays)
-        size = 8 * int(np.prod(tasks[0].observation.shape)) + 1000
-        self._channel.largest = size * len(tasks)
+        self._channel.largest = largest_estimate(tasks[0].observation.shape) * len(tasks)
         start = time.perf_counter()
         try:
             if not self._channel.send(frame, also=self._parent):
@@ -279,40 +280,46 @@ class _Method:
 def _report(frame: Frame, recorders: Sequence[Recorder], shape: tuple[int, ...]) -> None:
     header = frame.header
     try:
-        recorder, step, (array,) = recorders[header["report"]], header["step"], frame.arrays
+        recorder, step = recorders[header["report"]], header["step"]
         numbers = {str(name): float(value) for name, value in header["numbers"].items()}
-        if array.shape != shape or not isinstance(step, int) or len(numbers) > 100:
+        estimate = unpack_estimate(header["estimate"], deque(frame.arrays))
+        if estimate.mean.shape != shape or not isinstance(step, int) or len(numbers) > 100:
             raise ValueError
+        if not estimate.is_sure_of_nothing:
+            estimate = estimate.checked(np.ones(shape, dtype=bool))
     except Exception:
         raise MethodLost(NO_ANSWER) from None
-    recorder(step, array, numbers)
+    recorder(step, estimate, numbers)
 
 
 def _answer(frame: Frame, seconds: float, tasks: int) -> Answer:
     header = frame.header
     status, error, diagnostics = header.get("status"), header.get("error", ""), header.get("diagnostics", {})
-    if (
-        status not in _STATUSES
-        or not isinstance(error, str)
-        or not isinstance(diagnostics, dict)
-        or len(frame.arrays) != (tasks if status == OK else 0)
-    ):
+    if status not in _STATUSES or not isinstance(error, str) or not isinstance(diagnostics, dict):
         raise MethodLost(NO_ANSWER)
+    try:
+        arrays = deque(frame.arrays)
+        estimates = [unpack_estimate(about, arrays) for about in header.get("estimates", ())]
+        if arrays or len(estimates) != (tasks if status == OK else 0):
+            raise ValueError
+    except Exception:
+        raise MethodLost(NO_ANSWER) from None
     known = {
         name: diagnostics[name]
         for name in ("traceback", "threads", "peak_gpu_memory", "of_the_machine")
         if name in diagnostics
     }
-    return Answer(status, error, frame.arrays, seconds, known)
+    return Answer(status, error, estimates, seconds, known)
 
 
 def _kept(item: Judged) -> tuple[dict[str, Any], list[Any]]:
     """What is kept of a trial besides its record: truth, observation, estimate."""
-    if item.draw is None:
+    if item.draw is None or item.estimate is None:
         return {}, []
     truth, arrays = pack(item.draw.field)
     observation, others = pack(item.draw.observation)
-    return {"truth": truth, "observation": observation}, [*arrays, *others, item.estimate]
+    estimate, rest = pack_estimate(item.estimate)
+    return {"truth": truth, "observation": observation, "estimate": estimate}, [*arrays, *others, *rest]
 
 
 def _said(error: Exception) -> str:

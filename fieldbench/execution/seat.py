@@ -18,7 +18,7 @@ import numpy as np
 from fieldbench import reconstructions
 from fieldbench.errors import RequestError, one_line
 from fieldbench.execution.allowance import Lender
-from fieldbench.execution.frames import NO_ANSWER, BadFrame, Frame, encode, unpack
+from fieldbench.execution.frames import NO_ANSWER, BadFrame, Frame, encode, unpack, unpack_estimate
 from fieldbench.execution.machine import Lane, Slot, peak_memory, reset_peak
 from fieldbench.execution.processes import Asked, GivenUp, JudgeProcess, Lost, MethodProcess, start_limit
 from fieldbench.execution.provenance import machine
@@ -421,8 +421,8 @@ class Seat:
 
 
 def _reconstruction(header: dict[str, Any], arrays: deque[Any]) -> reconstructions.Reconstruction:
-    truth = unpack(header["truth"], arrays)
-    return reconstructions.Reconstruction(truth, unpack(header["observation"], arrays), arrays.popleft())
+    truth, observation = unpack(header["truth"], arrays), unpack(header["observation"], arrays)
+    return reconstructions.Reconstruction(truth, observation, unpack_estimate(header["estimate"], arrays))
 
 
 def _libraries(method: Method, lane: Lane) -> list[str]:

@@ -15,14 +15,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, SupportsIndex
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from fieldbench.errors import in_one_line, one_line
+from fieldbench.estimate import Estimate, as_estimate, as_field_array
 from fieldbench.execution.allowance import Allowance
-from fieldbench.execution.frames import Channel, Frame, encode, pack, unpack
+from fieldbench.execution.frames import Channel, Frame, encode, pack, pack_estimate, unpack
 from fieldbench.field import Observation
-from fieldbench.judging import Task, checked, failure
-from fieldbench.method import Method, as_field_array
+from fieldbench.judging import Task, failure
+from fieldbench.method import Method
 from fieldbench.records import FAILED, NOT_APPLICABLE, OK
 from fieldbench.sources import Parcel
 
@@ -45,7 +47,7 @@ class Setup:
 
 
 def fit_request(what: str, tasks: Sequence[Task]) -> Reply:
-    """Header and arrays that ask for ``complete`` or ``predict`` of some tasks."""
+    """Header and arrays that ask something about some tasks, such as to ``complete`` them."""
     packed = [pack(task.observation) for task in tasks]
     header = {
         "ask": what,
@@ -112,7 +114,6 @@ class Desk:
             return {"status": FAILED, "error": self._reason, "diagnostics": {"of_the_machine": True}}, []
         questions: dict[str, Callable[[Method, Frame], Reply]] = {
             "complete": self._complete,
-            "predict": self._predict,
             "suits": self._suits,
             "batch size": self._batch_size,
             "fingerprint": self._fingerprint,
@@ -144,23 +145,14 @@ class Desk:
             made = list(method.complete_batch(observations, seeds=seeds, reports=reports, **how))
             if len(made) != len(observations):
                 raise ValueError(f"complete_batch returned {len(made)} fields for {len(observations)} observations")
-        estimates = [checked(estimate, observation) for estimate, observation in zip(made, observations, strict=True)]
+        packed = [
+            pack_estimate(as_estimate(estimate).checked(observation.valid))
+            for estimate, observation in zip(made, observations, strict=True)
+        ]
         for report in reports:
             report.close()
-        return {"status": OK, "diagnostics": self._diagnostics()}, estimates
-
-    def _predict(self, method: Method, frame: Frame) -> Reply:
-        (observation,), (seed,) = _observations(frame), frame.header["seeds"]
-        self._began(frame)
-        report = _Report(self, "", 0, 0, observation.shape)
-        made, spread = method.predict(observation, seed=seed, device=self._device, report=report)
-        estimate = checked(made, observation)
-        if spread is None:
-            return {"status": OK}, [estimate]
-        deviation = as_field_array(spread)
-        if deviation.shape != estimate.shape:
-            return {"status": FAILED, "error": f"its uncertainty has shape {deviation.shape}"}, []
-        return {"status": OK}, [estimate, deviation]
+        header = {"status": OK, "diagnostics": self._diagnostics(), "estimates": [about for about, _ in packed]}
+        return header, [array for _, arrays in packed for array in arrays]
 
     def _suits(self, method: Method, frame: Frame) -> Reply:
         (observation,) = _observations(frame)
@@ -223,14 +215,17 @@ class _Report:
     def due(self, step: int) -> bool:
         return self._every > 0 and step % self._every == 0
 
-    def __call__(self, step: int, estimate: ArrayLike, **diagnostics: Any) -> None:
-        array = as_field_array(estimate)
-        if array.shape != self._shape:
-            raise ValueError(f"report() was given shape {array.shape}, the field has {self._shape}")
+    def __call__(self, step: int, estimate: ArrayLike | Estimate, **diagnostics: Any) -> None:
+        given = as_estimate(estimate)
+        mean = as_field_array(given.mean)
+        if mean.shape != self._shape:
+            raise ValueError(f"report() was given shape {mean.shape}, the field has {self._shape}")
         numbers = {name: float(value) for name, value in diagnostics.items()}
         if self._open and self._every:
+            sound = np.isfinite(mean).all() and not given.is_sure_of_nothing
+            about, arrays = pack_estimate(given.checked(np.isfinite(mean)) if sound else Estimate(mean))
             header = {"id": self._request, "report": self._index, "step": operator.index(step), "numbers": numbers}
-            self._desk.tell(header, [array])
+            self._desk.tell({**header, "estimate": about}, arrays)
 
     def close(self) -> None:
         """The answer is made; nothing more is to be reported."""

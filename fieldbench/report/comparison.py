@@ -277,10 +277,13 @@ def compare(
     for setting in settings_of(plain, by, metadata):
         part = records_of(setting, plain)
         chosen = metric or metadata.headline.get(str(setting["dataset"]), "rmse")
-        lower = metadata.lower_is_better(chosen)
+        lower, target = metadata.lower_is_better(chosen), metadata.targets.get(chosen)
         unit = metadata.unit(chosen, str(setting["dataset"]))
         paired = _paired(part, chosen, average, methods)
         warning = caution(part.dropna(subset=SECONDS)) if chosen == SECONDS else ""
+        if target is not None:  # more and less are both worse
+            paired = _Paired((paired.scores - target).abs(), paired.ended)
+            chosen, lower = f"|{chosen} - {target:g}|", True
         groups.append(replace(_group(title_of(setting, plain), setting, chosen, unit, paired, lower), caution=warning))
         directions.append(not lower)
     rows = [dict(zip(group.methods, group.means, strict=True)) for group in groups]

@@ -36,7 +36,9 @@ class RunMetadata:
         headline: the metric that tables of a dataset show, by dataset.
         units: unit of a dataset's field, by dataset.
         higher_is_better: names of the metrics of which more is better.
+        targets: the value that is best, by name of the metrics of which more and less are both worse.
         with_unit: names of the metrics that are in the field's unit.
+        logarithmic: names of the metrics that are of logarithms where the field has a ``log_floor``.
         trained: methods that rest on training data beyond the observation.
         parameters: for each spec its parameters, defaults included, as text: ``{"tap.epochs": "1000"}``.
     """
@@ -47,7 +49,9 @@ class RunMetadata:
     headline: Mapping[str, str] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
     higher_is_better: tuple[str, ...] = ()
+    targets: Mapping[str, float] = field(default_factory=dict)
     with_unit: tuple[str, ...] = ("rmse", "mae")
+    logarithmic: tuple[str, ...] = ()
     trained: tuple[str, ...] = ()
     parameters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
@@ -78,11 +82,22 @@ class RunMetadata:
         """The unit of a metric (or of seconds and memory) on a dataset, or an empty text."""
         if metric in MEASURES:
             return MEASURES[metric]
-        return self.units.get(dataset, "") if metric.partition(".")[0] in self.with_unit else ""
+        name, own = (text.partition(".")[0].partition("[")[0] for text in (metric, self.headline.get(dataset, "")))
+        # A dataset whose own metric is of logarithms has fields with a log_floor.
+        if name not in self.with_unit or {name, own} <= set(self.logarithmic):
+            return ""
+        return self.units.get(dataset, "")
 
     def lower_is_better(self, metric: str) -> bool:
         """The direction of a metric; ``rmse.unobserved`` has that of ``rmse``."""
         return metric.partition(".")[0] not in self.higher_is_better
+
+    def rank(self, metric: str, score: float) -> float:
+        """A number that is the smaller, the better a score is."""
+        target = self.targets.get(metric)
+        if target is not None:
+            return abs(score - target)
+        return score if self.lower_is_better(metric) else -score
 
     def parameters_of(self, text: str) -> Mapping[str, str]:
         """The parameters of a spec: all of them where known, else those that the text names."""
@@ -123,7 +138,9 @@ def collect(plan: Plan, registry: Registry, units: Mapping[str, str] | None = No
         headline={text: registry.dataset(text).metric for text in datasets},
         units=dict(units or {}),
         higher_is_better=tuple(metric.name for metric in metrics if not metric.lower_is_better),
+        targets={metric.name: metric.target for metric in metrics if metric.target is not None},
         with_unit=tuple(metric.name for metric in metrics if metric.has_unit),
+        logarithmic=tuple(metric.name for metric in metrics if metric.logarithmic),
         trained=tuple(text for text in plan.methods if registry.method(text).trained),
         parameters=specs,
     )

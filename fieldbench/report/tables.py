@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal, TypeAlias, get_args
 
 import pandas as pd
@@ -290,7 +291,7 @@ def _block(
                 cells[i, j] = _cell(values, planned[seed], arrangement.spread)
             else:  # a method without the parameter that columns differ in has no trials there, and none are missing
                 cells[i, j] = Entry(planned=planned[seed] if set(by) <= set(FACTORS) else 0)
-    cells = _ranked(cells, rows, columns, arrangement, metadata.lower_is_better(metric))
+    cells = _ranked(cells, rows, columns, arrangement, partial(metadata.rank, metric))
     return Block(
         levels={key: value for key, value in fixed.items() if key not in MEASURED},
         shown=tuple(name for name in arrangement.titles if name not in MEASURED),
@@ -387,7 +388,7 @@ def _ranked(
     rows: tuple[Head, ...],
     columns: tuple[Head, ...],
     arrangement: _Arrangement,
-    lower_is_better: bool,
+    rank: Callable[[float], float],
 ) -> dict[tuple[int, int], Entry]:
     """Mark best and second best among the cells that differ in the method and in nothing observed.
 
@@ -405,11 +406,11 @@ def _ranked(
         fair = [key for key in line if cells[key].complete and not (math.isnan(cells[key].value) or cells[key].mark)]
         honest = [key for key in fair if not (rows[key[0]].oracle or columns[key[1]].oracle)]
         rivals = honest or fair
-        means = sorted({cells[key].value for key in rivals}, reverse=not lower_is_better)
+        ranks = sorted({rank(cells[key].value) for key in rivals})
         if len(rivals) < 2 or len({cells[key].machine for key in rivals}) > 1:
             continue
         for key in rivals:
-            place = means.index(cells[key].value) + 1
+            place = ranks.index(rank(cells[key].value)) + 1
             ranked[key] = replace(cells[key], rank=place if place <= 2 else 0)
     return ranked
 

@@ -103,7 +103,7 @@ def fit(
         found, value = best_of([found], most)
     lengths, nugget = np.exp(found[:-1]), float(np.exp(found[-1]))
     chosen = _varied(order, values, most)
-    return Covariance(kernel, lengths, nugget, _variances(kernel, lengths, nugget, points, values, chosen)), value
+    return Covariance(kernel, lengths, nugget, variances_of(kernel, lengths, nugget, points, values, chosen)), value
 
 
 def search_bounds(extents: FloatArray) -> FloatArray:
@@ -134,29 +134,34 @@ def most_likely(
 
 
 def predict(
-    covariance: Covariance, points: FloatArray, values: FloatArray, targets: FloatArray, *, spread: bool
+    covariance: Covariance, points: FloatArray, values: FloatArray, targets: FloatArray, *, mean: float | None = None
 ) -> tuple[FloatArray, FloatArray]:
-    """Ordinary kriging with one system that holds all points.
+    """Ordinary kriging, and simple kriging where the mean is known, with one system that holds all points.
+
+    Args:
+        covariance: of the values.
+        points: observed positions in grid steps, shape (n, d).
+        values: shape (n, c).
+        targets: positions to predict, shape (m, d).
+        mean: of the values, where it is known.
 
     Returns:
-        Predictions at the targets, shape (m, c), and their variances over the field's, shape (m,); the
-        latter are only computed where ``spread`` is asked for, and 0 otherwise.
+        Predictions at the targets, shape (m, c), and their variances over the field's, shape (m,).
     """
     from scipy.linalg import cho_factor, cho_solve, solve_triangular
 
     estimate, unexplained = np.empty((len(targets), values.shape[1])), np.zeros(len(targets))
     factor = cho_factor(covariance.correlate(points, points) + covariance.nugget * np.eye(len(points)), lower=True)
     weights = cho_solve(factor, np.ones(len(points)))
-    mean = weights @ values / weights.sum()
-    solved = cho_solve(factor, values - mean)
+    centre = weights @ values / weights.sum() if mean is None else np.full(values.shape[1], mean)
+    solved = cho_solve(factor, values - centre)
     step = max(1, _CHUNK // len(points))
     for start in range(0, len(targets), step):
         towards = covariance.correlate(points, targets[start : start + step])
-        estimate[start : start + step] = mean + towards.T @ solved
-        if spread:
-            explained = (solve_triangular(factor[0], towards, lower=True) ** 2).sum(axis=0)
-            unknown_mean = (1 - weights @ towards) ** 2 / weights.sum()
-            unexplained[start : start + step] = np.maximum(1 - explained + unknown_mean, 0)
+        estimate[start : start + step] = centre + towards.T @ solved
+        explained = (solve_triangular(factor[0], towards, lower=True) ** 2).sum(axis=0)
+        unknown_mean = (1 - weights @ towards) ** 2 / weights.sum() if mean is None else 0.0
+        unexplained[start : start + step] = np.maximum(1 - explained + unknown_mean, 0)
     return estimate, unexplained
 
 
@@ -169,7 +174,7 @@ def _varied(order: NDArray[np.intp], values: FloatArray, count: int) -> NDArray[
     return np.concatenate([chosen[: count - len(different)], different])
 
 
-def _variances(
+def variances_of(
     kernel: str, lengths: FloatArray, nugget: float, points: FloatArray, values: FloatArray, chosen: NDArray[np.intp]
 ) -> FloatArray:
     """The restricted estimate of each column's variance, shape (c,).

@@ -89,7 +89,7 @@ def choose(
     variances, unknown = np.zeros(values.shape[1]), []
     for trial in trials:
         estimate, unexplained = predict(
-            best, points[trial.kept], values[trial.kept], points[trial.validation], neighbours, spread=True
+            best, points[trial.kept], values[trial.kept], points[trial.validation], neighbours
         )
         squares = (estimate - values[trial.validation]) ** 2
         unknown.append(float(unexplained.mean()))
@@ -104,7 +104,7 @@ def predict(
     targets: FloatArray,
     neighbours: int,
     *,
-    spread: bool,
+    spread: bool = True,
 ) -> tuple[FloatArray, FloatArray]:
     """Ordinary kriging of each target from its nearest points in length scales.
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fieldbench import FloatArray, Observation, RequestError
+from fieldbench import Estimate, FloatArray, Observation, RequestError
 
 #: Decades of power, up and down, that an estimate on the logarithmic scale may reach.
 LARGEST = 300.0
@@ -39,6 +39,13 @@ class Scaling:
             return values
         # An extrapolation far from all sensors may be a power that no number can hold.
         return np.maximum(10.0 ** np.clip(values, -LARGEST, LARGEST) - self.floor, 0.0)
+
+    def estimate(self, scaled: FloatArray, deviation: FloatArray) -> Estimate:
+        """A scaled estimate with its scaled deviation, both of the field's shape."""
+        if self.floor is None:
+            return Estimate(self.inverse(scaled), deviation * self.scale)
+        spread = deviation * self.scale * np.log(10)
+        return Estimate(self.inverse(scaled), spread, distribution="lognormal", floor=self.floor)
 
 
 def fit_scaling(observation: Observation, transform: str = "auto") -> Scaling:

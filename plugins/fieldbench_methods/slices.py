@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import fieldbench
-from fieldbench import FloatArray, Method, Modifier, Observation, RequestError, as_field_array
+from fieldbench import Estimate, FloatArray, Method, Modifier, Observation, RequestError, as_estimate, as_field_array
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -53,31 +54,18 @@ class Slices(Modifier):
 class _Sliced(Method):
     """What a method becomes; the class of the method itself comes second among the bases."""
 
-    def complete(self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report) -> FloatArray:
+    def complete(self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report) -> Estimate:
         method, axis = self._plain(), self._slices.of(observation)
-        return _assembled(
-            observation,
-            axis,
-            {
-                index: as_field_array(method.complete(part, seed=seed, device=device, report=fieldbench.NullReport()))
-                for index, part in _slices_of(observation, axis)
-            },
-        )
+        made = {
+            index: as_estimate(method.complete(part, seed=seed, device=device, report=fieldbench.NullReport()))
+            for index, part in _slices_of(observation, axis)
+        }
+        means = {index: as_field_array(estimate.mean) for index, estimate in made.items()}
+        known = {index: as_field_array(one.deviation) for index, one in made.items() if one.deviation is not None}
+        deviation = _assembled(observation, axis, known) if len(known) == len(made) else None
+        return replace(next(iter(made.values())), mean=_assembled(observation, axis, means), deviation=deviation)
 
-    def predict(
-        self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report
-    ) -> tuple[FloatArray, FloatArray | None]:
-        method, axis = self._plain(), self._slices.of(observation)
-        estimates, deviations = {}, {}
-        for index, part in _slices_of(observation, axis):
-            estimate, deviation = method.predict(part, seed=seed, device=device, report=fieldbench.NullReport())
-            estimates[index] = as_field_array(estimate)
-            if deviation is not None:
-                deviations[index] = as_field_array(deviation)
-        whole = len(deviations) == len(estimates)
-        return _assembled(observation, axis, estimates), _assembled(observation, axis, deviations) if whole else None
-
-    def complete_batch(self, observations: Sequence[Observation], **rest: Any) -> list[Any]:
+    def complete_batch(self, observations: Sequence[Observation], **rest: Any) -> Sequence[Any]:
         return Method.complete_batch(self, observations, **rest)
 
     def batch_size(self, shape: Sequence[int], device: str) -> int:
@@ -121,7 +109,7 @@ def _slices_of(observation: Observation, axis: int) -> Iterator[tuple[int, Obser
     for index in range(observation.shape[axis]):
         mask = np.take(observation.mask, index, axis)
         if mask.any():
-            valid = None if observation.valid is None else np.take(observation.valid, index, axis)
+            valid = np.take(observation.valid, index, axis)
             yield (
                 index,
                 Observation(

@@ -15,17 +15,13 @@ class Plane(fieldbench.Method):
 
     name = "plane"
     revision = "1"
-    has_uncertainty = True
 
     def complete(self, observation, *, seed, device, report):
         grid = np.indices(observation.shape).reshape(observation.ndim, -1).T
         design = np.column_stack([np.ones(len(observation.indices)), observation.indices])
         weights, *_ = np.linalg.lstsq(design, observation.observed, rcond=None)
-        return (np.column_stack([np.ones(len(grid)), grid]) @ weights).reshape(observation.shape)
-
-    def predict(self, observation, *, seed, device, report):
-        estimate = self.complete(observation, seed=seed, device=device, report=report)
-        return estimate, np.where(observation.mask, 0.0, 0.25)
+        plane = (np.column_stack([np.ones(len(grid)), grid]) @ weights).reshape(observation.shape)
+        return fieldbench.Estimate(plane, np.where(observation.mask, 0.0, 0.25))
 
 
 class OddUncertainty(Plane):
@@ -33,8 +29,8 @@ class OddUncertainty(Plane):
 
     name = "odd-uncertainty"
 
-    def predict(self, observation, *, seed, device, report):
-        return np.zeros(observation.shape), np.zeros(3)
+    def complete(self, observation, *, seed, device, report):
+        return fieldbench.Estimate(np.zeros(observation.shape), np.zeros(3))
 
 
 class Zero(fieldbench.Method):

@@ -291,40 +291,63 @@ class NoBatch(Right):
 
 
 class Unsure(Right):
-    """It knows how sure it is."""
+    """It knows how sure it is: less than a tenth of the mean magnitude."""
 
-    has_uncertainty = True
+    def complete(self, observation, **rest):
+        made = super().complete(observation, **rest)
+        return fieldbench.Estimate(made, self.spread(observation))
 
-    def predict(self, observation, **rest):
-        return self.complete(observation, **rest), np.ones(observation.shape)
-
-
-class SureOfNothing(Unsure):
-    """It declares what it does not give."""
-
-    def predict(self, observation, **rest):
-        return self.complete(observation, **rest), None
+    def spread(self, observation):
+        return np.full(observation.shape, 0.1 * np.abs(observation.observed).mean())
 
 
 class OneDeviation(Unsure):
     """It has a single standard deviation."""
 
-    def predict(self, observation, **rest):
-        return self.complete(observation, **rest), 1.0
+    def spread(self, observation):
+        return 1.0
 
 
 class NegativeDeviation(Unsure):
     """It is surer than sure."""
 
-    def predict(self, observation, **rest):
-        return self.complete(observation, **rest), -np.ones(observation.shape)
+    def spread(self, observation):
+        return -super().spread(observation)
 
 
-class OtherPrediction(Unsure):
-    """It predicts another field than it completes."""
+class ZeroDeviation(Unsure):
+    """It is sure of everything."""
 
-    def predict(self, observation, **rest):
-        return self.complete(observation, **rest) + 1, np.ones(observation.shape)
+    def spread(self, observation):
+        return np.zeros(observation.shape)
+
+
+class InfiniteDeviation(Unsure):
+    """It does not know at all."""
+
+    def spread(self, observation):
+        return np.full(observation.shape, np.inf)
+
+
+class Variance(Unsure):
+    """It returns a variance."""
+
+    def spread(self, observation):
+        return super().spread(observation) ** 2
+
+
+class Unscaled(Unsure):
+    """Its deviation is that of values which it scaled."""
+
+    def spread(self, observation):
+        return np.full(observation.shape, 0.1)
+
+
+class OddDeviation(Unsure):
+    """Its deviation is another one each time."""
+
+    def spread(self, observation):
+        return super().spread(observation) * (1 + np.random.default_rng().random())
 
 
 class NeedsMany(Right):
@@ -419,10 +442,13 @@ MISTAKES = [
     (BreaksBatches, "batch-equals-single", "RuntimeError: no idea"),
     (ShortBatch, "batch-equals-single", "2 estimates came back"),
     (NoBatch, "batch-equals-single", "returned 0"),
-    (SureOfNothing, "uncertainty", "None"),
     (OneDeviation, "uncertainty", "has shape ()"),
     (NegativeDeviation, "uncertainty", "negative"),
-    (OtherPrediction, "uncertainty", "entries differ"),
+    (ZeroDeviation, "uncertainty", "0 at every unobserved entry"),
+    (InfiniteDeviation, "uncertainty", "NaN or infinite"),
+    (Variance, "uncertainty", "neither a variance"),
+    (Unscaled, "uncertainty", "the field's unit"),
+    (OddDeviation, "uncertainty", "entries differ"),
     (NeedsMany, "one-observed-entry", "at least two entries"),
     (OnlyGaps, "fully-observed", "AssertionError"),
     (DoublesOnly, "single-precision", "single precision"),

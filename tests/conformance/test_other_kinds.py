@@ -273,22 +273,22 @@ class MedianError(fieldbench.Metric):
 
     name = "median-error"
 
-    def score(self, estimate: Any, truth: Any) -> float:
-        return float(np.median(np.abs(estimate - truth)))
+    def score(self, estimate: Any, truth: Any, where: Any, mask: Any) -> float:
+        return float(np.median(np.abs(estimate.mean - truth.values)[where]))
 
 
 class NoScore(MedianError):
     """It raises."""
 
-    def score(self, estimate, truth):
+    def score(self, estimate, truth, where, mask):
         raise ZeroDivisionError("no score")
 
 
 class NumpyText(MedianError):
     """It returns text."""
 
-    def score(self, estimate, truth):
-        return f"{super().score(estimate, truth):.3f}"
+    def score(self, estimate, truth, where, mask):
+        return f"{super().score(estimate, truth, where, mask):.3f}"
 
 
 class WrongWay(MedianError):
@@ -297,19 +297,19 @@ class WrongWay(MedianError):
     lower_is_better = False
 
 
-class Roughness(MedianError):
-    """It thinks that neighbours in the vector are neighbours in the field."""
+class Everywhere(MedianError):
+    """It scores entries that do not count."""
 
-    def score(self, estimate, truth):
-        return float(np.abs(np.diff(estimate - truth)).sum())
+    def score(self, estimate, truth, where, mask):
+        return float(np.nanmedian(np.abs(estimate.mean - truth.values)))
 
 
 class Sorts(MedianError):
     """It sorts what it is given."""
 
-    def score(self, estimate, truth):
-        result = super().score(estimate, truth)
-        estimate.sort()
+    def score(self, estimate, truth, where, mask):
+        result = super().score(estimate, truth, where, mask)
+        estimate.mean.sort()
         return result
 
 
@@ -400,8 +400,8 @@ MISTAKES = [
     (NoScore, "truth-is-best", "ZeroDivisionError: no score"),
     (NumpyText, "returns-a-number", "it returned '0."),
     (WrongWay, "truth-is-best", "lower_is_better = False"),
-    (Roughness, "order-of-entries", "the scores are"),
-    (Sorts, "inputs-unmodified", "were changed"),
+    (Everywhere, "other-entries-change-nothing", "the scores are"),
+    (Sorts, "inputs-unmodified", "was changed"),
     (Undecided, "applies-to", "answered None"),
     (Idle, "changes-levelled", "the estimates are equal"),
     (Stumbles, "refused-elsewhere", "KeyError"),

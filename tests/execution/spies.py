@@ -73,9 +73,9 @@ class Spied(RMSE):
 
     name = "spied"
 
-    def score(self, estimate: Any, truth: Any) -> float:
+    def score(self, estimate: Any, truth: Any, where: Any, mask: Any) -> float:
         note("metric")
-        return super().score(estimate, truth)
+        return super().score(estimate, truth, where, mask)
 
 
 class Mean(fieldbench.Method):

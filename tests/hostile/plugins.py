@@ -194,7 +194,10 @@ REST = {
     "Dataset": {"draw": "def draw(self, rng):\n    return wave(rng)"},
     "Sampler": {"draw": "def draw(self, valid, axes, rate, rng):\n    return half(valid, rng)"},
     "Noise": {"draw": "def draw(self, shape, rng):\n    return 0.1 * rng.normal(size=shape)"},
-    "Metric": {"score": "def score(self, estimate, truth):\n    return float(np.abs(estimate - truth).max())"},
+    "Metric": {
+        "score": "def score(self, estimate, truth, where, mask):\n"
+        "    return float(np.abs(estimate.mean - truth.values)[where].max())"
+    },
     "Modifier": {},
 }
 

@@ -44,8 +44,8 @@ def test_sharing_changes_little():
     values = (np.sin(points[:, :1] / 9) + np.cos(points[:, 1:] / 7)).astype(float)
     covariance = Covariance("matern-3/2", np.array([10.0, 10.0]), 1e-6, np.ones(1))
     some = targets[::97]
-    shared = predict(covariance, points, values, targets, 32, spread=True)
-    alone = [predict(covariance, points, values, one[np.newaxis], 32, spread=True) for one in some]
+    shared = predict(covariance, points, values, targets, 32)
+    alone = [predict(covariance, points, values, one[np.newaxis], 32) for one in some]
     truth = np.sin(some[:, 0] / 9) + np.cos(some[:, 1] / 7)
     errors = [
         np.sqrt(np.mean((found - truth) ** 2)) for found in (shared[0][::97, 0], np.array([a[0, 0] for a, _ in alone]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fieldbench import Axis, NullReport, Observation
+from fieldbench import Axis, NullReport, Observation, as_estimate
 from fieldbench.errors import RequestError
 from fieldbench.identity import cell_identity, version
 from fieldbench.records import Cell
@@ -25,7 +25,7 @@ def observation(empty=()):
 
 
 def complete(text, seen):
-    return np.asarray(REGISTRY.method(text).complete(seen, seed=0, device="cpu", report=NullReport()))
+    return as_estimate(REGISTRY.method(text).complete(seen, seed=0, device="cpu", report=NullReport())).mean
 
 
 @pytest.mark.parametrize("axis", ["time", "2"])
@@ -40,9 +40,10 @@ def test_slices_are_completed_by_themselves(name, axis):
 
 def test_a_deviation_is_that_of_the_slices():
     seen = observation()
-    _, deviation = REGISTRY.method("kriging+slices[axis=time]").predict(seen, seed=0, device="cpu", report=NullReport())
+    method = REGISTRY.method("kriging+slices[axis=time]")
+    deviation = method.complete(seen, seed=0, device="cpu", report=NullReport()).deviation
     alone = Observation(seen.values[..., 1], seen.mask[..., 1], AXES[:2])
-    _, expected = REGISTRY.method("kriging").predict(alone, seed=0, device="cpu", report=NullReport())
+    expected = REGISTRY.method("kriging").complete(alone, seed=0, device="cpu", report=NullReport()).deviation
     np.testing.assert_array_equal(deviation[..., 1], expected)
 
 

@@ -184,7 +184,7 @@ class Needy(fieldbench.Metric):
     name = "needy"
     level: float = fieldbench.parameter(meaning="level")
 
-    def score(self, estimate, truth):
+    def score(self, estimate, truth, where, mask):
         return 1.0
 
 @fieldbench.hookimpl

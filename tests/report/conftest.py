@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import ArrayLike
 
 import fieldbench
-from fieldbench import reconstructions
+from fieldbench import Estimate, reconstructions
 from fieldbench.plan import Plan, Request
 from fieldbench.records import encode, trial_of
 from fieldbench.registry import Registry, Sources
@@ -170,6 +170,8 @@ def two_seeds(write_run: Callable[..., StoredRun]) -> StoredRun:
             truth = fieldbench.Field(values)
             observation = fieldbench.Observation(values, np.ones(values.shape, dtype=bool), truth.axes)
             reconstructions.save(
-                stored.path / "fields", row["key"], reconstructions.Reconstruction(truth, observation, values + 0.25)
+                stored.path / "fields",
+                row["key"],
+                reconstructions.Reconstruction(truth, observation, Estimate(values + 0.25)),
             )
     return stored

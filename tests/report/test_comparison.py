@@ -214,3 +214,18 @@ def test_wrong_requests_are_refused() -> None:
     for column in ("method", "status", "error", "device", "trial", "rate"):
         with pytest.raises(RequestError, match=f"unknown metric '{column}'"):
             compare(frame, FACTS, metric=column)
+
+
+def test_of_a_metric_with_a_target_the_nearer_score_is_better() -> None:
+    frame = pd.DataFrame(
+        [
+            {"method": name, "dataset": "d", "sampler": "random", "noise": "none", "select": "final", "rate": 0.1,
+             "trial": trial, "seed": 0, "status": "ok", "seconds": 1.0, "timed": "alone", "machine": "m", "slots": 1,
+             "coverage90": score + 0.001 * trial}
+            for name, score in (("wide", 1.0), ("right", 0.89), ("narrow", 0.6))
+            for trial in range(3)
+        ]
+    )  # fmt: skip
+    found = compare(frame, RunMetadata(headline={"d": "coverage90"}, targets={"coverage90": 0.9}))
+    assert found.groups[0].methods == ("right", "wide", "narrow")
+    assert found.groups[0].metric == "|coverage90 - 0.9|"

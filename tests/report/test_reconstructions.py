@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 import fieldbench
-from fieldbench import reconstructions
+from fieldbench import Estimate, reconstructions
 from fieldbench.errors import RequestError
 from fieldbench.execution import Options, Stop, again, execute
-from fieldbench.metric import RMSE
+from fieldbench.metric import RMSE, score_one
 from fieldbench.plan import Plan, Request
 from fieldbench.registry import Registry, Sources
 from fieldbench.store.files import StorageError
@@ -51,9 +51,7 @@ def test_what_is_kept_is_what_was_scored(plan: Plan, tmp_path: Path) -> None:
     assert kept is not None
     valid = kept.truth.valid
     assert valid.sum() == 4 * 5 * 3 - 6
-    assert RMSE().score(kept.estimate[valid], kept.truth.values[valid]) == pytest.approx(
-        record.metrics["rmse"], rel=1e-6
-    )
+    assert score_one(RMSE(), kept.made, kept.truth, valid, valid) == pytest.approx(record.metrics["rmse"], rel=1e-6)
     assert kept.observation.mask.sum() == record.diagnostics["observed"]
     assert [(axis.name, axis.unit) for axis in kept.truth.axes] == [("x", "km"), ("y", "km"), ("depth", "m")]
     assert list(kept.truth.axes[2].coordinates) == [0, 10, 50]
@@ -82,7 +80,9 @@ def test_what_single_precision_cannot_hold_stays_finite(tmp_path: Path) -> None:
     values = np.array([[1.0, -1e200], [3e300, 2.0]])
     truth = fieldbench.Field(values)
     observation = fieldbench.Observation(values, np.ones((2, 2), dtype=bool), truth.axes)
-    reconstructions.save(tmp_path / "fields", "k", reconstructions.Reconstruction(truth, observation, 2 * values))
+    reconstructions.save(
+        tmp_path / "fields", "k", reconstructions.Reconstruction(truth, observation, Estimate(2 * values))
+    )
     kept = reconstructions.find(tmp_path, "k")
     assert kept is not None
     largest = np.finfo(np.float32).max

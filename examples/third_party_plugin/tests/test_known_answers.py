@@ -35,8 +35,8 @@ def predict(tensor, rng, rate, noise, **parameters):
     mask = rng.random(tensor.shape) < rate
     observation = Observation(tensor + noise * rng.normal(size=tensor.shape), mask)
     report = Last()
-    estimate, deviation = BCPF(**parameters).predict(observation, seed=1, device="cpu", report=report)
-    return estimate, deviation, mask, report.diagnostics
+    made = BCPF(**parameters).complete(observation, seed=1, device="cpu", report=report)
+    return made.mean, made.deviation, mask, report.diagnostics
 
 
 def relative_error(estimate, tensor, mask):
@@ -87,7 +87,7 @@ def test_pure_noise_is_not_fitted():
     rng = np.random.default_rng(1000)
     noise = rng.normal(size=(15, 16, 17))
     mask = rng.random(noise.shape) < 0.3
-    estimate = BCPF(max_rank=5).predict(Observation(noise, mask), seed=1, device="cpu", report=Last())[0]
+    estimate = BCPF(max_rank=5).complete(Observation(noise, mask), seed=1, device="cpu", report=Last()).mean
     # The best answer is 0, whose error is 1.
     assert np.sqrt(np.mean((estimate - noise)[~mask] ** 2)) < 1.1
 
@@ -96,6 +96,6 @@ def test_an_axis_with_an_unobserved_slice_is_finite_there_and_unsure():
     tensor, rng = low_rank((12, 13, 14), 2, 1002)
     mask = rng.random(tensor.shape) < 0.5
     mask[3] = False
-    estimate, deviation = BCPF(max_rank=4).predict(Observation(tensor, mask), seed=1, device="cpu", report=Last())
-    assert np.isfinite(estimate).all()
-    assert deviation[3].mean() > 10 * deviation[4].mean()
+    made = BCPF(max_rank=4).complete(Observation(tensor, mask), seed=1, device="cpu", report=Last())
+    assert np.isfinite(made.mean).all()
+    assert made.deviation[3].mean() > 10 * made.deviation[4].mean()

@@ -45,8 +45,7 @@ def _figure(run: StoredRun, setting: Panel, styles: dict[str, Look]) -> Figure |
             centres[method] = (float(seconds.median()), float(scores.mean()))
             ax.plot(*centres[method], look.marker, color=look.colour, markersize=6.5, mec="white", mew=0.6, zorder=3)
         ax.plot([], [], look.marker, color=look.colour, markersize=5, label=look.name)
-    sign = 1 if run.metadata.lower_is_better(setting.metric) else -1
-    best = front({name: (time, sign * score) for name, (time, score) in centres.items()})
+    best = front({name: (time, run.metadata.rank(setting.metric, score)) for name, (time, score) in centres.items()})
     ax.plot(*np.array([centres[name] for name in best]).T, color="#999999", linewidth=0.8, zorder=2, label="front")
     log_axis(ax, "x")
     error_axis(ax, list(timed["score"]))

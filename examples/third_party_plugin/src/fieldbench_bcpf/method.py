@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 import fieldbench
-from fieldbench.field import FloatArray
 
 
 class BCPF(fieldbench.Method):
@@ -18,7 +17,6 @@ class BCPF(fieldbench.Method):
     """
 
     name = "bcpf"
-    has_uncertainty = True
     conformance_parameters = {"max_rank": 4, "rounds": 5}  # noqa: RUF012
 
     max_rank: int = fieldbench.parameter(20, "components to start with; those that are not needed fade", ge=1)
@@ -35,12 +33,7 @@ class BCPF(fieldbench.Method):
 
     def complete(
         self, observation: fieldbench.Observation, *, seed: int, device: str, report: fieldbench.Report
-    ) -> FloatArray:
-        return self.predict(observation, seed=seed, device=device, report=report)[0]
-
-    def predict(
-        self, observation: fieldbench.Observation, *, seed: int, device: str, report: fieldbench.Report
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> fieldbench.Estimate:
         from fieldbench_bcpf.inference import infer
 
         observed = observation.observed.astype(float)
@@ -60,4 +53,4 @@ class BCPF(fieldbench.Method):
             if report.due(number):
                 noise = scale / np.sqrt(posterior.noise_precision)
                 report(number, scale * posterior.tensor(), rank=posterior.rank, noise=noise)
-        return scale * posterior.tensor(), scale * np.sqrt(posterior.variance())
+        return fieldbench.Estimate(scale * posterior.tensor(), scale * np.sqrt(posterior.variance()))

@@ -1,0 +1,65 @@
+"""Spectra along an axis, and the wavelength from which on an estimate shows the truth."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fieldbench.field import Axis, FloatArray, Mask
+
+#: Points that a line needs before its spectrum says anything.
+SHORTEST = 8
+
+
+def effective_resolution(
+    error: FloatArray, truth: FloatArray, where: Mask, number: int, axis: Axis
+) -> dict[str, float] | None:
+    """Where the spectrum of the error reaches half that of the truth, coming from long waves.
+
+    The ratio is interpolated linearly in the logarithm of the wavelength. Where several waves have this ratio it is
+    the longest, so that all longer ones are resolved.
+
+    Args:
+        error, truth: arrays of one shape, finite.
+        where: True = the entry counts; only lines that count as a whole are used.
+        number: of the axis.
+        axis: its coordinates.
+
+    Returns:
+        The wavelength in the axis' unit under the name "", and a 1 under ".finer" if all waves are resolved, or under
+        ".coarser" if none is; None for a short or uneven axis, or where no line counts.
+    """
+    if len(axis) < SHORTEST or not _is_even(axis):
+        return None
+    whole = np.moveaxis(where, number, -1).all(axis=-1)
+    lines = [np.moveaxis(array, number, -1)[whole] for array in (error, truth)]
+    if not len(lines[0]):
+        return None
+    frequencies, of_error = _spectrum(lines[0], axis.spacing)
+    _, of_truth = _spectrum(lines[1], axis.spacing)
+    # Rounding leaves a trace of what is constant; it is no structure that could be resolved.
+    felt = of_truth > 1e-24 * float(np.mean(lines[1] ** 2))
+    if not felt.any():
+        return None
+    wavelengths, ratios = 1 / frequencies[felt], of_error[felt] / of_truth[felt]
+    missed = ratios >= 0.5
+    if missed[0]:
+        return {"": float(wavelengths[0]), ".coarser": 1.0}
+    if not missed.any():
+        return {"": 2 * axis.spacing, ".finer": 1.0}
+    first = int(np.argmax(missed))
+    pair = slice(first - 1, first + 1)
+    return {"": float(np.exp(np.interp(0.5, ratios[pair], np.log(wavelengths[pair]))))}
+
+
+def _spectrum(lines: FloatArray, spacing: float) -> tuple[FloatArray, FloatArray]:
+    """Frequencies above 0 and the mean power of lines (n, size) at them, by Welch's method with Hann windows."""
+    from scipy.signal import welch
+
+    size = lines.shape[-1]
+    frequencies, power = welch(lines, fs=1 / spacing, window="hann", nperseg=size, detrend="constant", axis=-1)
+    return frequencies[1:], power.mean(axis=0)[1:]
+
+
+def _is_even(axis: Axis) -> bool:
+    gaps = np.diff(axis.coordinates)
+    return bool(gaps[0] != 0 and np.allclose(gaps, gaps[0], rtol=1e-6, atol=0))
