@@ -45,6 +45,14 @@ def test_values_as_people_write_them(text: str, value: object) -> None:
     assert type(read) is type(value)
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(True, "true"), (None, "none"), ((6, 6, 8), "6x6x8"), ((0.5, 2), "(0.5,2)"), ((5,), "(5,)"), ("true", '"true"')],
+)
+def test_values_are_written_in_one_form(value: object, text: str) -> None:
+    assert format_value(value) == text
+
+
 @given(values)
 def test_every_value_reads_back_unchanged(value) -> None:
     read = parse_value(format_value(value))

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -25,23 +24,7 @@ from fieldbench_methods.cartography.methods import DowJons, Nasdac
 SEEDS = range(1000, 1010)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> Iterator[None]:
-    """So small a network is no faster with more."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
-
-
-@pytest.fixture
-def released() -> Path:
-    """The file that the methods' authors released; the test is skipped where it is not."""
-    shared = Path(__file__).resolve().parents[2].parent / "shared" / "data"
-    file = Path(os.environ.get("FIELDBENCH_DATA", shared)) / "deep-sc" / "slf_network.pt"
-    if not file.is_file():
-        pytest.skip("the released Deep-SC weights are not on this machine")
-    return file
+pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 @pytest.fixture

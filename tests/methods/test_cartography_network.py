@@ -18,15 +18,6 @@ from fieldbench_methods.cartography.layers import Doubling, FewChannels, FromPoi
 RELEASED_PARAMETERS = 936_631
 
 
-def released_weights() -> Path:
-    """The file that the methods' authors released; the test is skipped where it is not."""
-    shared = Path(__file__).resolve().parents[2].parent / "shared" / "data"
-    file = Path(os.environ.get("FIELDBENCH_DATA", shared)) / "deep-sc" / "slf_network.pt"
-    if not file.is_file():
-        pytest.skip("the released Deep-SC weights are not on this machine")
-    return file
-
-
 def test_parameter_count_is_the_published_one() -> None:
     assert sum(parameter.numel() for parameter in Autoencoder().parameters()) == RELEASED_PARAMETERS
 
@@ -139,11 +130,10 @@ def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
         weight_files.load(tmp_path / "less.safetensors")
 
 
-def test_the_released_file_fits() -> None:
-    file = released_weights()
-    assert weight_files.sha256(file) == "f229524f13631e35f32bb14dca85534d2b1e76bc987d857d520af97718f93460"
-    network = weight_files.load(file)
-    content = torch.load(file, weights_only=True)["model_state_dict"]
+def test_the_released_file_fits(released: Path) -> None:
+    assert weight_files.sha256(released) == "f229524f13631e35f32bb14dca85534d2b1e76bc987d857d520af97718f93460"
+    network = weight_files.load(released)
+    content = torch.load(released, weights_only=True)["model_state_dict"]
     parameters = [value for key, value in content.items() if "running" not in key and "num_batches" not in key]
     for ours, theirs in zip(network.parameters(), parameters, strict=True):
         assert torch.equal(ours, theirs)

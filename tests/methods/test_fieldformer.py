@@ -37,6 +37,13 @@ def test_published_parameter_counts(method, shape, count):
     assert method.design(shape).parameter_count == count
 
 
+@pytest.mark.parametrize("method", [TAP(), MHTAP()], ids=["tap", "mhtap"])
+def test_training_is_by_default_as_published(method):
+    """The learning rate of appendix I; of what it leaves out, the numbers of the released program."""
+    published = {"learning_rate": 4e-3, "epochs": 5000, "weight_decay": 0.01, "dropout": 0.3, "core_dropout": 0.3}
+    assert {name: getattr(method, name) for name in published} == published
+
+
 def test_cubes_are_those_of_section_iii_b():
     field = np.random.default_rng(0).random((7, 6, 5))
     window, stride = (3, 2, 2), (2, 2, 1)

@@ -169,6 +169,7 @@ def test_an_unfinished_part_makes_a_run_unfinished(capfd) -> None:
         (["freeze", "nowhere"], "is no run"),
         (["check-results", "nowhere", "--against", "ref.csv"], "there is no reference ref.csv"),
         (["freeze", "nowhere", "--exact", "near"], "is not understood; write METHOD=RTOL"),
+        (["freeze", "nowhere", "--exact", "near=1"], "is not understood; write METHOD=RTOL"),
     ],
 )
 def test_wrong_requests_are_explained(arguments, complaint, capfd) -> None:

@@ -1,4 +1,4 @@
-"""The mutation proof tells a test that fails from tests that did not run."""
+"""The faults of the mutation proof can be planted, and it tells a test that fails from tests that did not run."""
 
 from __future__ import annotations
 
@@ -9,30 +9,47 @@ from types import ModuleType
 
 import pytest
 
-SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "mutations.py"
+ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.fixture
-def mutations(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("mutations", SCRIPT)
+def load() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("mutations", ROOT / "benchmarks" / "mutations.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(sys.modules, "mutations", module)
+    sys.modules["mutations"] = module
     spec.loader.exec_module(module)
     return module
 
 
+mutations = load()
+
+
+@pytest.mark.parametrize("fault", mutations.faults(), ids=lambda fault: fault.name)
+def test_a_fault_can_be_planted_and_names_its_tests(fault) -> None:
+    text = (ROOT / fault.file).read_text(encoding="utf-8")
+    assert fault.planted(text) != text
+    assert fault.tests
+    assert all((ROOT / "tests" / test).is_file() for test in fault.tests)
+
+
+def test_there_are_faults_in_every_room() -> None:
+    faults = mutations.faults()
+    assert len({fault.name for fault in faults}) == len(faults) >= 40
+    rooms = ("store", "execution", "report", "files", "completion", "regression", "cli", "conformance")
+    for room in (*(f"fieldbench/{room}/" for room in rooms), "plugins/", "datasets/"):
+        assert any(fault.file.startswith(room) for fault in faults), room
+
+
 @pytest.fixture
-def failing_test(mutations: ModuleType, tmp_path: Path):
+def failing_test(tmp_path: Path):
     """``failing_test("test_it.py", text)``: what the proof says of a tree with this test."""
 
     def failing_test(name: str, text: str) -> str | None:
         (tmp_path / "tests").mkdir()
         (tmp_path / "tests" / "test_it.py").write_text(text)
         (tmp_path / "pyproject.toml").write_text("[tool.pytest.ini_options]\naddopts = '-ra'\n")
-        fault = mutations.Fault("planted", "", "", "", (name,), "")
-        found: str | None = mutations.failing_test(fault, tmp_path)
+        found: str | None = mutations.failing_test("planted", [name], tmp_path)
         return found
 
     return failing_test

@@ -99,6 +99,12 @@ def test_equal_rows_are_joined_and_different_ones_reported(tmp_path: Path) -> No
     assert [(row["metrics"]["rmse"], row["folder"]) for row in kept] == [(1.25, str(second)), (2.25, str(second))]
 
 
+@pytest.mark.parametrize("shift", [0.25, -0.25])
+def test_a_higher_and_a_lower_score_contradict(tmp_path: Path, shift: float) -> None:
+    folders = [stored(tmp_path / "first"), stored(tmp_path / "second", shift=shift)]
+    assert [conflict.metric for conflict in merge(folders, tmp_path / "both").conflicts] == ["rmse"] * 3
+
+
 def test_a_good_result_is_taken_before_a_failure(tmp_path: Path) -> None:
     first = stored(tmp_path / "first", statuses={0: CRASHED, 1: OK, 2: FAILED})
     second = stored(tmp_path / "second", statuses={0: OK, 1: FAILED, 2: FAILED})

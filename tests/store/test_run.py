@@ -24,6 +24,7 @@ from fieldbench.store.files import StorageError, write_whole
 from fieldbench.store.lock import writer
 from fieldbench.store.manifest import read_manifest
 from fieldbench.store.run import RunStore, read_rows
+from fieldbench.store.status import run_status
 
 PLUGIN = '''
 import numpy as np, fieldbench
@@ -87,6 +88,17 @@ def test_rows_come_back_as_written(tmp_path: Path, plan: Plan) -> None:
     assert [Record.from_row(row) for row in read_rows(tmp_path / "run")] == written
     brief = [Record.from_row(row) for row in read_rows(tmp_path / "run", diagnostics=False)]
     assert brief == [dataclasses.replace(item, diagnostics={}) for item in written]
+
+
+def test_rows_of_another_identity_are_superseded(tmp_path: Path, plan: Plan) -> None:
+    first, second, _ = plan
+    with RunStore.open(tmp_path / "run", plan) as store:
+        store.append(record(dataclasses.replace(first, identity="earlier")))
+        store.append(record(second))
+    assert [row["trial"] for row in read_rows(tmp_path / "run")] == [second.number]
+    status = run_status(tmp_path / "run")
+    assert (status.planned, status.done) == (3, 1)
+    assert status.methods["still"] == {"ok": 1, "superseded": 1, "missing": 2}
 
 
 def test_finished_trials_are_known_when_a_run_is_opened_again(tmp_path: Path, plan: Plan) -> None:
