@@ -12,7 +12,6 @@ from fieldbench_datasets.radiomap import RadioMap, RadioMap1, RadioMap2
 from fieldbench_datasets.ssf import SoundSpeedField
 from fieldbench_datasets.ssf_synthetic import SyntheticSoundSpeedField
 from fieldbench_datasets.stations import Stations
-from fieldbench_datasets.swaths import Swaths
 
 
 @fieldbench.hookimpl
@@ -27,4 +26,4 @@ def fieldbench_register_noises() -> list[type[fieldbench.Noise]]:
 
 @fieldbench.hookimpl
 def fieldbench_register_samplers() -> list[type[fieldbench.Sampler]]:
-    return [Points, Tracks, Clouds, Swaths, Stations, Drifters]
+    return [Points, Tracks, Clouds, Stations, Drifters]

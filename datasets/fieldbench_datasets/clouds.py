@@ -115,9 +115,7 @@ def _windows(clear: Mask, size: tuple[int, ...], name: str, rng: np.random.Gener
         given, needed = ("x".join(map(str, shape)) for shape in (clear.shape[1:], size))
         raise fieldbench.RequestError(f"{name}: its pictures have {given} points; the field needs {needed}, or more")
     corners = rng.integers(room + 1, size=(len(clear), 2))
-    return np.array(
-        [picture[i : i + size[0], j : j + size[1]] for picture, (i, j) in zip(clear, corners, strict=True)]
-    )
+    return np.array([picture[i : i + size[0], j : j + size[1]] for picture, (i, j) in zip(clear, corners, strict=True)])
 
 
 def _of_file(file: Path, variable: str | None) -> Mask:
@@ -127,4 +125,6 @@ def _of_file(file: Path, variable: str | None) -> Mask:
 @lru_cache(maxsize=2)
 def _read(file: Path, modified: int, variable: str | None) -> Mask:
     gridded = read(file, fieldbench.Selector(variable=variable))
-    return _pictures(np.isfinite(gridded.values), gridded.axes)
+    rows, columns = horizontal(gridded.axes)
+    pictures = np.moveaxis(np.isfinite(gridded.values), (rows, columns), (-2, -1))
+    return np.asarray(pictures.reshape(-1, *pictures.shape[-2:]))
