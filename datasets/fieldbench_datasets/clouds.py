@@ -38,8 +38,10 @@ class Clouds(fieldbench.Sampler):
         weights = field.sum(axis=(1, 2)) / max(1, field.sum())
         with np.errstate(invalid="ignore"):
             visible = np.einsum("tij,sij->ts", field, clear, dtype=float) / field.sum(axis=(1, 2))[:, np.newaxis]
-        own = np.array([[np.array_equal(one, other) for other in clear] for one in field & clear.any(axis=0)])
-        allowed = np.isfinite(visible) & ~(own & (visible == 1))
+        # A picture does not hide the day that it was taken on, since that day is known nowhere else.
+        sea = field.any(axis=0)
+        own = np.array([[bool((one == other & sea).all() and (one != sea).any()) for other in clear] for one in field])
+        allowed = np.isfinite(visible) & ~own
         chances = self._chances(visible, allowed, weights, rate)
         picked = np.array([rng.choice(len(clear), p=row) for row in chances])
         return _spread(clear[picked], valid.shape, axes) & valid
@@ -110,11 +112,11 @@ def _spread(pictures: Mask, shape: tuple[int, ...], axes: Sequence[Axis]) -> Mas
 
 def _windows(clear: Mask, size: tuple[int, ...], name: str, rng: np.random.Generator) -> Mask:
     """A window of each picture, of the field's size, at a random place."""
-    room = np.array(clear.shape[1:]) - size
+    room = np.subtract(clear.shape[1:], size)
     if (room < 0).any():
         given, needed = ("x".join(map(str, shape)) for shape in (clear.shape[1:], size))
         raise fieldbench.RequestError(f"{name}: its pictures have {given} points; the field needs {needed}, or more")
-    corners = rng.integers(room + 1, size=(len(clear), 2))
+    corners = rng.integers(0, room + 1, size=(len(clear), 2))
     return np.array([picture[i : i + size[0], j : j + size[1]] for picture, (i, j) in zip(clear, corners, strict=True)])
 
 

@@ -31,7 +31,7 @@ class Drifters(fieldbench.Sampler):
     def draw(self, valid: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
         time, plane = self._dimensions(axes)
         others = tuple(index for index in range(valid.ndim) if index not in (time, *plane))
-        whole = valid.any(axis=others, keepdims=True)
+        whole = np.asarray(valid.any(axis=others, keepdims=True))
         order = (time, *plane, *others)
         places = whole.transpose(order).reshape(*(valid.shape[index] for index in order[:3]))
         wanted = round(rate * int(places.sum()))

@@ -30,13 +30,13 @@ class Stations(fieldbench.Sampler):
 
     def draw(self, valid: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
         measured = self._measured(axes)
-        positions = valid.any(axis=measured, keepdims=True)
+        positions = np.asarray(valid.any(axis=measured, keepdims=True))
         return RandomEntries().draw(positions, (), rate, rng) & valid
 
     def withhold_from(self, observation: Observation, share: float, rng: np.random.Generator) -> Mask:
         """Whole stations."""
         mask = observation.mask
-        positions = mask.any(axis=self._measured(observation.axes), keepdims=True)
+        positions = np.asarray(mask.any(axis=self._measured(observation.axes), keepdims=True))
         return RandomEntries().withhold(positions, share, rng) & mask
 
     def _measured(self, axes: Sequence[Axis]) -> tuple[int, ...]:
