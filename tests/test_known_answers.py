@@ -18,6 +18,7 @@ import pytest
 from scipy import stats
 from scipy.io import savemat
 
+from fieldbench.errors import RequestError
 from fieldbench.field import Axis
 from fieldbench.registry import Registry, Sources
 from fieldbench_datasets import ssf as ssf_module
@@ -29,7 +30,7 @@ BUILT_IN = [
     (kind, name)
     for kind in KINDS
     for name, entry in sorted(REGISTRY.entries(kind).items())
-    if entry.source.label == "fieldbench"
+    if entry.source.label == "fieldbench-completion"
 ]
 ANSWERS: dict[tuple[str, str], Callable[..., None]] = {}
 
@@ -43,6 +44,10 @@ def answer(kind: str, name: str) -> Callable[[Callable[..., None]], Callable[...
         return check
 
     return register
+
+
+def test_there_are_built_in_plugins_to_ask() -> None:
+    assert {kind for kind, _ in BUILT_IN} == set(KINDS)
 
 
 @pytest.mark.parametrize(("kind", "name"), BUILT_IN)
@@ -167,6 +172,50 @@ def tracks(folder: Path) -> None:
         if depth.min() >= 1 and depth.max() < 19 and min(x.min(), y.min()) >= 1 and max(x.max(), y.max()) < 39:
             assert steps == pytest.approx(4, abs=1.5), "four steps of length 1, between rounded ends"
             assert np.ptp(depth) == 2, "half a step down or up for each"
+
+
+@answer("sampler", "clouds")
+def clouds(folder: Path) -> None:
+    """Of three pictures that leave a share 1/4, 1/2 and 3/4 visible, each is as likely at the rate of their mean."""
+    pictures = np.ones((3, 2, 2))
+    for number, hidden in enumerate([[(0, 0), (0, 1), (1, 0)], [(0, 0), (1, 1)], [(1, 1)]]):
+        pictures[number][tuple(zip(*hidden, strict=True))] = np.nan
+    np.save(folder / "clouds.npy", pictures.transpose(1, 2, 0))
+    shown = list(np.isfinite(pictures))
+    with pytest.raises(RequestError, match="has no clouds"):
+        outcomes("clouds", (2, 2), 0.5)
+    found = outcomes(f"clouds[path={folder / 'clouds.npy'}]", (2, 2), 0.5)
+    are_as_likely(found, shown)
+    # With the ratio r of neighbouring chances the mean is (1 + 2 r + 3 r^2) / 4 (1 + r + r^2); here it is 0.6.
+    ratio = max(np.roots([3 / 4 - 0.6, 2 / 4 - 0.6, 1 / 4 - 0.6]))
+    clearer = outcomes(f"clouds[path={folder / 'clouds.npy'}]", (2, 2), 0.6)
+    counts = [clearer[mask.tobytes()] for mask in shown]
+    expected = 3000 * ratio ** np.arange(3) / (1 + ratio + ratio**2)
+    assert stats.chisquare(counts, expected).pvalue > LEAST_P
+
+
+@answer("sampler", "stations")
+def stations(folder: Path) -> None:
+    """Two of four places, at all times; time is the last axis, or the one of that name."""
+    whole = [np.repeat(mask.reshape(2, 2, 1), 3, axis=2) for mask in subsets(4, 2)]
+    are_as_likely(outcomes("stations", (2, 2, 3), 0.5), whole)
+    axes = (Axis.regular("time", 3), Axis.regular("x", 2), Axis.regular("y", 2))
+    mask = REGISTRY.sampler("stations").draw(np.ones((3, 2, 2), dtype=bool), axes, 0.5, rng())
+    assert (mask == mask[0]).all()
+    assert mask[0].sum() == 2
+
+
+@answer("sampler", "drifters")
+def drifters(folder: Path) -> None:
+    """Every place and time is as likely a start; the spread grows by Taylor's law (1921), here in discrete time."""
+    starts = outcomes("drifters", (2, 3, 2), 1 / 12)
+    are_as_likely(starts, [mask.reshape(2, 3, 2) for mask in subsets(12, 1)])
+    drifting, generator = REGISTRY.sampler("drifters[speed=0.5,memory=3]"), rng()
+    paths = np.array([drifting.displacements(11, generator) for _ in range(4000)])
+    lags = np.arange(10)[:, np.newaxis] - np.arange(10)
+    expected = 0.25 * np.exp(-np.abs(lags) / 3).sum()
+    scaled = (paths[:, 10] ** 2).sum(axis=1) / expected
+    assert stats.kstest(scaled, stats.chi2(2).cdf).pvalue > LEAST_P
 
 
 # Metrics: by hand.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fieldbench
+from fieldbench_datasets.clouds import Clouds
+from fieldbench_datasets.drifters import Drifters
 from fieldbench_datasets.file import FileDataset
 from fieldbench_datasets.gaussian_field import GaussianField
 from fieldbench_datasets.noise import Gaussian, Laplacian, NoNoise
@@ -10,6 +12,7 @@ from fieldbench_datasets.platforms import Points, Tracks
 from fieldbench_datasets.radiomap import RadioMap, RadioMap1, RadioMap2
 from fieldbench_datasets.ssf import SoundSpeedField
 from fieldbench_datasets.ssf_synthetic import SyntheticSoundSpeedField
+from fieldbench_datasets.stations import Stations
 
 
 @fieldbench.hookimpl
@@ -24,4 +27,4 @@ def fieldbench_register_noises() -> list[type[fieldbench.Noise]]:
 
 @fieldbench.hookimpl
 def fieldbench_register_samplers() -> list[type[fieldbench.Sampler]]:
-    return [Points, Tracks]
+    return [Points, Tracks, Clouds, Stations, Drifters]
