@@ -26,6 +26,9 @@ _locations: dict[str, Path] = {}
 def expanded(text: str) -> Path:
     """The path with the home folder in place of ``~`` or ``~user``.
 
+    >>> expanded("~/sst.nc") == Path.home() / "sst.nc"
+    True
+
     Raises:
         RequestError: if there is no such user, or this one has no home folder.
     """
@@ -61,6 +64,11 @@ DataPath: TypeAlias = Annotated[str, AfterValidator(reference)]
 
 def located(named: str) -> Path:
     """Where the content of a reference lies.
+
+    >>> from tempfile import NamedTemporaryFile
+    >>> with NamedTemporaryFile(suffix=".nc") as file:
+    ...     located(reference(file.name)) == Path(file.name).resolve()
+    True
 
     Raises:
         DataUnavailable: if it is not known on this machine, or has changed since it was named.
@@ -103,7 +111,15 @@ def content_hash(path: Path) -> str:
 
 
 def folder_files(folder: Path) -> list[Path]:
-    """The files directly in a folder, by name; hidden ones are left out. Of a Zarr store, all files."""
+    """The files directly in a folder, by name; hidden ones are left out. Of a Zarr store, all files.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     for name in ("b.csv", "a.csv", ".hidden"):
+    ...         (Path(folder) / name).touch()
+    ...     [file.name for file in folder_files(Path(folder))]
+    ['a.csv', 'b.csv']
+    """
     if folder.suffix.lower() == ".zarr":
         return sorted(file for file in folder.rglob("*") if file.is_file())
     return sorted(file for file in folder.iterdir() if file.is_file() and not file.name.startswith("."))

@@ -14,6 +14,18 @@ from fieldbench.plugin import Plugin
 class Dataset(Plugin, ABC):
     """A source of complete fields.
 
+    >>> class Planes(Dataset):
+    ...     '''Planes that rise in a random direction.'''
+    ...
+    ...     name = "planes"
+    ...
+    ...     def draw(self, rng):
+    ...         x, y = np.meshgrid(np.arange(4.0), np.arange(5.0), indexing="ij")
+    ...         along_x, along_y = rng.normal(size=2)
+    ...         return Field(along_x * x + along_y * y, unit="K", quantity="temperature")
+    >>> Planes().draw(np.random.default_rng(0)).shape
+    (4, 5)
+
     Attributes:
         default_sampler: spec of the sampler that this dataset is usually observed with.
         default_rates: sampling rates of a run that names none.

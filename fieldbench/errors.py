@@ -11,18 +11,39 @@ if TYPE_CHECKING:
 
 
 class FieldbenchError(Exception):
-    """Base of every error that fieldbench raises on purpose."""
+    """Base of every error that fieldbench raises on purpose.
+
+    >>> import fieldbench
+    >>> try:
+    ...     fieldbench.make("gaussian[sigma=-1]")
+    ... except FieldbenchError as error:
+    ...     print(error)
+    'gaussian[sigma=-1]': sigma = -1 of gaussian: input should be greater than 0
+    """
 
 
 class RequestError(FieldbenchError, ValueError):
     """The request was wrong: one line naming the thing, what is wrong, what would be right.
 
     The command line prints the message alone and exits with code 2.
+
+    >>> import fieldbench
+    >>> fieldbench.make("thin-plates")
+    Traceback (most recent call last):
+        ...
+    fieldbench.errors.RequestError: there is no plugin 'thin-plates'; did you mean 'thin-plate'?
     """
 
 
 class DataUnavailable(RequestError):
-    """A dataset's files are neither on this machine nor to be had; the message says how to get them."""
+    """A dataset's files are neither on this machine nor to be had; the message says how to get them.
+
+    >>> import fieldbench
+    >>> fieldbench.located("sst.nc#0123456789ab")
+    Traceback (most recent call last):
+        ...
+    fieldbench.errors.DataUnavailable: the data sst.nc#0123456789ab is not here; name its file again
+    """
 
 
 class FingerprintError(FieldbenchError):

@@ -18,6 +18,10 @@ Mask: TypeAlias = NDArray[np.bool_]
 class Axis:
     """One axis of a field: its name, unit and the coordinate of every index along it.
 
+    >>> depth = Axis("depth", [0.0, 10.0, 30.0], "m")
+    >>> len(depth), depth.spacing
+    (3, 15.0)
+
     Attributes:
         name: its name.
         coordinates: one number for each index, in ``unit``.
@@ -64,6 +68,10 @@ def grid_axes(shape: Sequence[int]) -> tuple[Axis, ...]:
 class Field:
     """A physical field on a grid, complete wherever it exists.
 
+    >>> sea = Field([[20.5, 21.0], [20.0, 0.0]], unit="K", valid=[[True, True], [True, False]])
+    >>> sea.shape, [axis.name for axis in sea.axes]
+    ((2, 2), ['x', 'y'])
+
     Attributes:
         values: array of any order (2-D, 3-D, 4-D ...), in ``unit``.
         axes: one :class:`Axis` for each dimension of ``values``.
@@ -107,6 +115,10 @@ class Field:
 @dataclass(frozen=True, eq=False)
 class Observation:
     """What a method may see: values at observed entries, and where they are.
+
+    >>> seen = Observation([[1.0, 2.0], [3.0, 4.0]], [[True, False], [False, True]])
+    >>> seen.values.tolist(), seen.observed.tolist(), seen.rate
+    ([[1.0, nan], [nan, 4.0]], [1.0, 4.0], 0.5)
 
     Attributes:
         values: array of the field's shape; unobserved entries are NaN, so that using them is noticed. Whatever

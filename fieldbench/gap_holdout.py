@@ -19,6 +19,12 @@ def withhold_like_gaps(observed: Mask, missing: Mask, share: float, rng: np.rand
     as makes the mean distance that of the missing entries. A field with clouds gets clouds, scattered
     observations lose scattered entries.
 
+    >>> observed = np.ones((8, 8), dtype=bool)
+    >>> observed[:4, :4] = False
+    >>> withheld = withhold_like_gaps(observed, ~observed, 0.25, np.random.default_rng(0))
+    >>> int(withheld.sum()), bool((withheld & ~observed).any())
+    (12, False)
+
     Args:
         observed: True = observed.
         missing: True = missing; entries of neither kind (land) do not count.

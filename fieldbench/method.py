@@ -18,7 +18,21 @@ from fieldbench.plugin import Plugin
 
 
 class Report(Protocol):
-    """What a method may tell the harness while it works. The harness scores; the method never sees a score."""
+    """What a method may tell the harness while it works. The harness scores; the method never sees a score.
+
+    >>> class Printed(NullReport):
+    ...     def due(self, step):
+    ...         return step % 2 == 0
+    ...
+    ...     def __call__(self, step, estimate, **diagnostics):
+    ...         print(step, diagnostics)
+    >>> report = Printed()
+    >>> for step in range(4):  # as a method does
+    ...     if report.due(step):
+    ...         report(step, [0.0, 0.0], loss=1 / (step + 1))
+    0 {'loss': 1.0}
+    2 {'loss': 0.3333333333333333}
+    """
 
     @property
     def threads(self) -> int:
@@ -37,7 +51,11 @@ class Report(Protocol):
 
 
 class NullReport:
-    """A report that wants nothing, and allows one thread."""
+    """A report that wants nothing, and allows one thread.
+
+    >>> NullReport().due(0), NullReport().threads
+    (False, 1)
+    """
 
     threads = 1
 
@@ -49,13 +67,36 @@ class NullReport:
 
 
 class TrainingProgress(Protocol):
-    """Told how far a training has come; ``numbers`` are worth showing beside it."""
+    """Told how far a training has come; ``numbers`` are worth showing beside it.
+
+    >>> def printed(step, steps, **numbers):
+    ...     print(f"step {step} of {steps}", numbers)
+    >>> progress: TrainingProgress = printed
+    >>> progress(1, 100, loss=0.5)
+    step 1 of 100 {'loss': 0.5}
+    """
 
     def __call__(self, step: int, steps: int, **numbers: float) -> None: ...
 
 
 class PriorTraining(Plugin, ABC):
-    """How the prior of a trained method is made; its parameters are the settings of the training."""
+    """How the prior of a trained method is made; its parameters are the settings of the training.
+
+    >>> from fieldbench import parameter
+    >>> class Dry(PriorTraining):
+    ...     '''A training that only counts its steps.'''
+    ...
+    ...     name = "dry"
+    ...     steps: int = parameter(2, "steps of the training", ge=1)
+    ...
+    ...     def run(self, out, *, seed, device, progress, resume):
+    ...         for step in range(self.steps):
+    ...             progress(step + 1, self.steps)
+    >>> Dry(steps=3).run(Path("prior.safetensors"), seed=0, device="cpu", progress=print, resume=False)
+    1 3
+    2 3
+    3 3
+    """
 
     @abstractmethod
     def run(self, out: Path, *, seed: int, device: str, progress: TrainingProgress, resume: bool) -> None:
@@ -75,6 +116,18 @@ class PriorTraining(Plugin, ABC):
 
 class Method(Plugin, ABC):
     """A field-completion method: an observation goes in, a complete field comes out.
+
+    >>> import numpy as np
+    >>> class Mean(Method):
+    ...     '''The mean of what was observed, everywhere.'''
+    ...
+    ...     name = "mean"
+    ...
+    ...     def complete(self, observation, *, seed, device, report):
+    ...         return np.full(observation.shape, observation.observed.mean())
+    >>> observation = Observation([1.0, 3.0, 0.0], [True, True, False])
+    >>> Mean().complete(observation, seed=0, device="cpu", report=NullReport())
+    array([2., 2., 2.])
 
     Attributes:
         uses_gpu: whether the method can work on a GPU; one that cannot is given CPU slots.
@@ -164,6 +217,10 @@ class Modifier(Plugin):
 
     Registered by the same hook as methods. By default it is handed to methods that name it in
     ``accepts``; one that wraps any method instead overrides :meth:`modify`.
+
+    >>> import fieldbench
+    >>> fieldbench.make("tap+tv[weight=0.1]").modifier("tv").weight
+    0.1
     """
 
     def modify(self, method: Method) -> Method:

@@ -24,6 +24,17 @@ Score: TypeAlias = float | Mapping[str, float] | None
 class Metric(Plugin, ABC):
     """A score of an estimate.
 
+    >>> class Worst(Metric):
+    ...     '''Largest absolute error, in the field's unit.'''
+    ...
+    ...     name = "worst"
+    ...     has_unit = True
+    ...
+    ...     def score(self, estimate, truth):
+    ...         return float(np.abs(estimate - truth).max())
+    >>> Worst().score(np.array([1.0, 4.0]), np.array([1.0, 2.0]))
+    2.0
+
     Attributes:
         lower_is_better: whether smaller values are better.
         target: the value that is best, where more and less than it are both worse.

@@ -12,7 +12,20 @@ from fieldbench.plugin import Plugin
 
 
 class Noise(Plugin, ABC):
-    """Additive noise, drawn for the whole field before it is observed (paper, section II-A, eq. 1)."""
+    """Additive noise, drawn for the whole field before it is observed (paper, section II-A, eq. 1).
+
+    >>> from fieldbench import parameter
+    >>> class Rounding(Noise):
+    ...     '''Errors of rounding, uniform over one step of the instrument.'''
+    ...
+    ...     name = "rounding"
+    ...     step: float = parameter(0.1, "step of the instrument, in the unit of the field", gt=0)
+    ...
+    ...     def draw(self, shape, rng):
+    ...         return rng.uniform(-self.step / 2, self.step / 2, shape)
+    >>> Rounding(step=0.5).draw((2, 3), np.random.default_rng(0)).shape
+    (2, 3)
+    """
 
     @abstractmethod
     def draw(self, shape: Sequence[int], rng: np.random.Generator) -> FloatArray:

@@ -36,6 +36,14 @@ class Plugin(BaseModel):
     A subclass sets ``name`` (lower case, digits, hyphens), declares its parameters with
     :func:`parameter`, and has a docstring whose first line is its summary.
 
+    >>> class Window(Plugin):
+    ...     '''A moving window.'''
+    ...
+    ...     name = "window"
+    ...     width: float = parameter(1.0, "width of the window", unit="m", gt=0)
+    >>> Window.summary(), Window().parameters(), str(Window(width=2.5))
+    ('A moving window.', {'width': 1.0}, 'window[width=2.5]')
+
     Attributes:
         name: what people type to get it.
         revision: set this to a text that you change whenever the numbers change; it stands for this class and

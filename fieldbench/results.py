@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 
 
 class Results:
-    """The results of a run, for a notebook."""
+    """The results of a run, for a notebook.
+
+    >>> import fieldbench
+    >>> specs = ["nearest", "linear"]
+    >>> results = fieldbench.run(specs, "ssf-synthetic[shape=6x6x6]", trials=1, out=False, progress=False)
+    >>> results.frame()["status"].tolist()
+    ['ok', 'ok']
+    """
 
     def __init__(self, path: str | Path, *, sources: Sources | None = None, keep: object = None) -> None:
         """

@@ -16,7 +16,21 @@ from fieldbench.plugin import Plugin, parameter
 
 
 class Sampler(Plugin, ABC):
-    """A way to choose which entries of a field are observed."""
+    """A way to choose which entries of a field are observed.
+
+    >>> class First(Sampler):
+    ...     '''The first entries of the field, in C order.'''
+    ...
+    ...     name = "first"
+    ...
+    ...     def draw(self, valid, axes, rate, rng):
+    ...         places = np.flatnonzero(valid)
+    ...         mask = np.zeros(valid.size, dtype=bool)
+    ...         mask[places[: max(1, round(rate * len(places)))]] = True
+    ...         return mask.reshape(valid.shape)
+    >>> First().draw(np.ones((2, 2), dtype=bool), (), 0.5, np.random.default_rng(0)).tolist()
+    [[True, True], [False, False]]
+    """
 
     @abstractmethod
     def draw(self, valid: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
@@ -53,6 +67,10 @@ class RandomEntries(Sampler):
 
     ``count=exact`` observes exactly round(rate x entries), without replacement; ``count=bernoulli``
     observes each entry with probability ``rate``.
+
+        >>> valid = np.ones((10, 10), dtype=bool)
+        >>> int(RandomEntries().draw(valid, (), 0.2, np.random.default_rng(0)).sum())
+        20
     """
 
     name = "random"
@@ -71,6 +89,10 @@ class Fibers(Sampler):
 
     The sampling of the radio-map experiments (paper, section V-B): a sensor measures every frequency bin.
     A position counts if any of its entries exists; only valid entries are observed.
+
+        >>> mask = Fibers().draw(np.ones((4, 5, 6), dtype=bool), (), 0.1, np.random.default_rng(0))
+        >>> is_fiber_mask(mask), int(mask.sum())  # two positions of twenty, six entries each
+        (True, 12)
     """
 
     name = "fibers"
@@ -114,6 +136,10 @@ class Blocks(Sampler):
 def observe(field: Field, mask: Mask, noise: FloatArray) -> Observation:
     """What is measured: field plus noise at the observed entries (paper, section II-A, eq. 1).
 
+    >>> field = Field(np.array([1.0, 2.0, 3.0]))
+    >>> observe(field, np.array([True, False, True]), np.array([0.5, 0.5, -0.5])).values.tolist()
+    [1.5, nan, 2.5]
+
     Raises:
         RequestError: if the mask observes nothing.
     """
@@ -129,6 +155,9 @@ def is_fiber_mask(mask: Mask, valid: Mask | None = None) -> bool:
     """Whether every position is observed along the whole last axis or not at all.
 
     With ``valid`` (True where the field exists), whole is what exists: columns of water end at the sea floor.
+
+    >>> is_fiber_mask(np.array([[True, True], [False, False]])), is_fiber_mask(np.array([[True, False]]))
+    (True, False)
     """
     whole = mask.any(axis=-1, keepdims=True)
     return bool((mask == (whole if valid is None else whole & valid)).all())

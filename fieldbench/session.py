@@ -289,8 +289,10 @@ def run(
     """Compare methods on datasets, and return the results.
 
     >>> import fieldbench
-    >>> results = fieldbench.run(["tap", "tnn"], "radiomap1", rates=[0.1, 0.2])  # doctest: +SKIP
-    >>> results.table(columns="rate")  # doctest: +SKIP
+    >>> fields = "ssf-synthetic[shape=6x6x6]"
+    >>> results = fieldbench.run("nearest", fields, rates=[0.2, 0.4], trials=2, out=False, progress=False)
+    >>> len(results.frame())
+    4
 
     Args:
         methods, datasets, noises, samplers: one or several specs (``"tap[epochs=500]"``), objects

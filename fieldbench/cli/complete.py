@@ -81,7 +81,7 @@ def complete(
         typer.Option(
             metavar="DIMENSION=INDEX|FILE",
             help="Complete one position along a dimension only: time=0 (may be repeated). For a table, a table of "
-            "the points where the field is selector.",
+            "the points where the field is wanted.",
             rich_help_panel=WHAT,
             show_default=False,
         ),

@@ -27,6 +27,10 @@ _DAY = np.timedelta64(1, "D")
 class CompletedData:
     """Data with its gaps filled, and what is known of it.
 
+    >>> made = complete(np.array([[20.5, np.nan], [21.0, 20.0]]), "nearest")
+    >>> made.method, made.filled.tolist()
+    ('nearest', [[False, True], [False, False]])
+
     Attributes:
         values: of the kind that was given: array, masked array, DataArray or table.
         deviation: standard deviation of each entry, of the same kind (of a table a column), or None if the method
@@ -77,10 +81,10 @@ def complete(
 ) -> CompletedData:
     """Fill the gaps of an array with NaN, a masked array, a DataArray (of dask too), or a long table.
 
-    ```python
-    made = fieldbench.complete(sst, budget=60, valid=sea)
-    made.values, made.deviation, made.comparison
-    ```
+    >>> sst = np.array([[20.5, np.nan], [21.0, 21.0], [np.nan, np.nan]])
+    >>> sea = np.array([[True, True], [True, True], [False, False]])
+    >>> complete(sst, "nearest", valid=sea).values.tolist()
+    [[20.5, 20.5], [21.0, 21.0], [nan, nan]]
 
     Args:
         data: what has gaps: entries that are NaN or masked; of a table, rows without a value, or the grid points
@@ -88,7 +92,7 @@ def complete(
         method: a method's spec, or ``auto``: the one that does best at entries withheld on purpose.
         variable: of a table, the column of the field.
         coordinates: of a table, the columns (numbers or dates) that say where a row is.
-        points: of a table, another one with the points where the field is selector.
+        points: of a table, another one with the points where the field is wanted.
         axes: of an array, one :class:`Axis` for each dimension; a DataArray has its own.
         mask: True where the field was observed: an array that fits, or of a table the name of a column.
         valid: True where the field exists; the rest stays missing. As ``mask``.

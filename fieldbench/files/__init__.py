@@ -21,10 +21,17 @@ __all__ = ["SUFFIXES", "Completion", "GriddedVariable", "Selector", "read", "wri
 def read(file: Path, selector: Selector | None = None) -> GriddedVariable:
     """Read a field from a file.
 
-    A mask that is selector may be a variable of the same file, or another file that holds an array.
+    A mask may be a variable of the same file, or another file that holds an array.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     np.save(Path(folder) / "sst.npy", [[20.5, np.nan], [21.0, 20.0]])
+    ...     sst = read(Path(folder) / "sst.npy")
+    >>> sst.values.tolist()
+    [[20.5, nan], [21.0, 20.0]]
 
     Raises:
-        RequestError: if the file is not there or not readable, or has not what is selector.
+        RequestError: if the file is not there or not readable, or does not have what the selector names.
     """
     selector = selector or Selector()
     if not (file.is_dir() if file.suffix.lower() == ".zarr" else file.is_file()):

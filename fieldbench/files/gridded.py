@@ -25,13 +25,21 @@ Region: TypeAlias = tuple[int | slice | NDArray[np.intp], ...]
 class Selector:
     """What is asked of a file.
 
+    >>> from tempfile import TemporaryDirectory
+    >>> from fieldbench import read
+    >>> with TemporaryDirectory() as folder:
+    ...     np.savez(Path(folder) / "sea.npz", sst=[[20.5, -999.0], [21.0, 20.0]], sea=[[1, 1], [1, 0]])
+    ...     sst = read(Path(folder) / "sea.npz", Selector("sst", valid="sea", missing=(-999,)))
+    >>> sst.values.tolist(), sst.valid.tolist()
+    ([[20.5, nan], [21.0, 20.0]], [[True, True], [True, False]])
+
     Attributes:
         variable: name of the variable (column, path in an HDF5 file); none if there is but one.
         coordinates: names of the variables with the coordinates of each dimension; for a table, of the
             columns that say where a row is.
         grid: for a table, number of grid points along each coordinate; none if its rows lie on a grid.
         step: for a table, in place of ``grid``, the step of the grid along each coordinate (one for all), in its unit.
-        points: for a table, a file with a table of the points where the field is selector.
+        points: for a table, a file with a table of the points where the field is wanted.
         mask: name of a variable that is true (non-zero) where the variable was observed.
         valid: name of a variable that is true (non-zero) where the field exists.
         at: positions along dimensions that are to be fixed, such as ``time=0``.

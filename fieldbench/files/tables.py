@@ -65,7 +65,7 @@ def variable_of(frame: pd.DataFrame, selector: Selector, file: str, points: pd.D
         frame: the table.
         selector: what is asked of it.
         file: what to call it.
-        points: a table of points where the field is selector.
+        points: a table of points where the field is wanted.
 
     Raises:
         RequestError: if columns are missing or hold no numbers, or nothing says where scattered rows are completed.
