@@ -13,7 +13,7 @@ import fieldbench
 from fieldbench import parameter
 from fieldbench.datafile import DataPath, located
 from fieldbench.field import Axis, FloatArray, Mask, Observation
-from fieldbench.holes import holes_like_the_gaps
+from fieldbench.gap_holdout import withheld_like_gaps
 from fieldbench.sensing import Fibers, is_fiber_mask
 
 
@@ -110,7 +110,7 @@ class Tracks(fieldbench.Sampler):
         # Of a field that is measured everywhere fibers are withheld too: there are no gaps to imitate.
         if self._levels(mask.ndim) < mask.ndim or is_fiber_mask(mask):
             return Fibers().withhold(mask, share, rng)
-        return holes_like_the_gaps(mask, ~mask, share, rng)
+        return withheld_like_gaps(mask, ~mask, share, rng)
 
     def _levels(self, order: int) -> int:
         """How many axes the tracks run through; along the others everything is measured."""

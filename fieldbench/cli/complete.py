@@ -406,12 +406,12 @@ def _distances(made: Completed) -> list[str]:
     """The chosen method's errors by distance to the nearest observation, beside how many gaps are so far from one."""
     from tabulate import tabulate
 
-    head = ["grid steps to an observation", made.metric, "held out", "gaps"]
+    head = ["grid steps to an observation", made.metric, "withheld", "gaps"]
     rows = [
         [
             f"{item.nearest:g} to {item.farthest:g}" if item.farthest < float("inf") else f"over {item.nearest:g}",
-            f"{item.error:.4g}" if item.held_out else "not known",
-            item.held_out,
+            f"{item.error:.4g}" if item.withheld else "not known",
+            item.withheld,
             item.gaps,
         ]
         for item in made.by_distance

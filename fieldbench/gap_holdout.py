@@ -1,0 +1,234 @@
+"""Withheld entries in the pattern of the gaps: whole slices, pieces like the gaps, the edge, or single entries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldbench.errors import RequestError
+from fieldbench.field import FloatArray, Mask
+
+#: Gaps whose surroundings are looked at, and observed positions that are looked for around each.
+_SAMPLE = 400
+#: Part of a gap with observations on one side only from which the edge is imitated as well.
+_ONE_SIDED = 0.15
+#: Part of the share that is withheld one by one beside whole slices.
+_ALONE = 0.2
+#: Places that are tried for a piece; that with the most observed entries is taken.
+_PLACES = 12
+#: Pieces at most. Where more would be needed, gaps are so small that single entries make up for them.
+_PIECES = 400
+#: A piece less observed than this would say little of the gap that it imitates.
+_LEAST_OBSERVED = 0.5
+#: A gap whose box takes more than this part of an axis is imitated by windows cut out of it.
+_LARGEST = 0.6
+
+
+def withheld_like_gaps(
+    observed: Mask,
+    missing: Mask,
+    share: float,
+    rng: np.random.Generator,
+    *,
+    most: float | None = None,
+    steps: Sequence[float] | None = None,
+) -> Mask:
+    """Choose about ``share`` of the observed entries, in the pattern of the missing ones.
+
+    The mask tells what the pattern is. Where nothing is observed in a whole slice, row or fiber, whole observed ones
+    are withheld. Among what is left, a gap at the edge of what was observed is imitated by the edge of what
+    remains, other gaps by pieces of the same form elsewhere, and gaps between scattered observations by single
+    entries, as many of them as bring the mean distance to the nearest observation to that of the gaps.
+
+    Args:
+        observed: True = observed.
+        missing: True = missing; entries of neither kind (land) do not count.
+        share: of the observed entries, in (0, 1).
+        rng: the only source of randomness.
+        most: part of the observed entries that may be withheld where gaps are too large for ``share``; a piece that
+            is larger is cut. ``share`` if None.
+        steps: what a step along each axis counts in distances; 1 for all axes if None.
+
+    Returns:
+        Boolean array of the same shape, True = withheld: a part of ``observed``, never all of it.
+
+    Raises:
+        RequestError: if nothing is missing, or fewer than two positions are observed.
+    """
+    if not missing.any():
+        raise RequestError("nothing is missing, so there is no gap to imitate")
+    lengths = np.ones(observed.ndim) if steps is None else np.asarray(steps, dtype=float)
+    withheld = np.zeros(observed.shape, dtype=bool)
+    total, possible = int(missing.sum()), False
+    for axes, gaps in _levels(observed, missing):
+        others = tuple(axis for axis in range(observed.ndim) if axis not in axes)
+        present = np.asarray(observed.any(axis=others))
+        count = int(present.sum())
+        if count < 2:
+            continue
+        possible = True
+        part = int(gaps.sum()) / total
+        wanted = min(max(round(share * part * count), 1 if part > share else 0), count - 1)
+        if wanted:
+            limit = min(max(wanted, round((share if most is None else most) * part * count)), count - 1)
+            chosen = _chosen(present, np.asarray(gaps.any(axis=others)), wanted, limit, rng, lengths[list(axes)])
+            withheld |= np.expand_dims(chosen, others) & observed
+    if not possible:
+        raise RequestError(
+            "only one position is observed, so none can be withheld; "
+            "a method that is named and --budget 0 complete the field without an estimate of the error"
+        )
+    # Where whole slices are missing in a regular pattern, those withheld leave wider gaps than there are.
+    left = observed & ~withheld
+    alone = min(max(round(_ALONE * share * int(observed.sum())), int(not withheld.any())), int(left.sum()) - 1)
+    return withheld | _single(left, max(alone, 0), rng) if len(axes) < observed.ndim or not withheld.any() else withheld
+
+
+def distances(observed: Mask, steps: Sequence[float] | FloatArray | None = None) -> FloatArray:
+    """Distance of every entry to the nearest observed one, in grid steps or in what a step counts."""
+    from scipy.ndimage import distance_transform_edt
+
+    return np.asarray(distance_transform_edt(~observed, sampling=None if steps is None else list(steps)))
+
+
+def _levels(observed: Mask, missing: Mask) -> Iterator[tuple[tuple[int, ...], Mask]]:
+    """Sets of axes, fewest first, with the gaps at positions along them where nothing at all is observed."""
+    left, order = missing.copy(), observed.ndim
+    for number in range(1, order + 1):
+        for axes in combinations(range(order), number):
+            seen = observed.any(axis=tuple(axis for axis in range(order) if axis not in axes), keepdims=True)
+            gaps = left & ~seen
+            if gaps.any():
+                left &= seen
+                yield axes, gaps
+
+
+def _chosen(present: Mask, missing: Mask, wanted: int, limit: int, rng: np.random.Generator, steps: FloatArray) -> Mask:
+    """Withheld positions among those present: at the edge, in pieces, and one by one."""
+    from scipy.ndimage import label
+
+    depth = distances(present, steps)
+    labels, number = label(missing, np.ones((3,) * missing.ndim))
+    outside = _outside(present, missing, labels, number, rng, steps)
+    at_edge = (outside > _ONE_SIDED)[labels] & missing
+    edge_share = float(outside[labels[at_edge]].sum() / missing.sum())
+    withheld = np.zeros(present.shape, dtype=bool)
+    if at_edge.any():
+        withheld = _edge(present, at_edge, depth, limit if edge_share < 0.5 else round(edge_share * limit), rng, steps)
+    inner = missing & (outside < 0.5)[labels]
+    quota = round((1 - edge_share) * wanted)
+    if quota and inner.any():
+        room = max(quota, round((1 - edge_share) * limit))
+        pieces = _pieces(present & ~withheld, inner, labels, depth, (quota, room), rng, steps)
+        single = _single(present & ~withheld, quota, rng)
+        far, near = (float(distances(present & ~held, steps)[held].mean()) for held in (pieces, single))
+        goal = float(depth[inner].mean())
+        part = 0.0 if far <= near else float(np.clip((goal - near) / (far - near), 0.0, 1.0))
+        if part == 1.0:
+            return withheld | pieces
+        kept = _pieces(present & ~withheld, inner, labels, depth, (round(part * quota), room), rng, steps)
+        withheld |= kept
+        withheld |= _single(present & ~withheld, max(quota - int(kept.sum()), 0), rng)
+    return withheld
+
+
+def _single(present: Mask, count: int, rng: np.random.Generator) -> Mask:
+    chosen = np.zeros(present.size, dtype=bool)
+    chosen[rng.choice(np.flatnonzero(present), size=count, replace=False)] = True
+    return chosen.reshape(present.shape)
+
+
+def _outside(
+    present: Mask, missing: Mask, labels: NDArray[np.intp], number: int, rng: np.random.Generator, steps: FloatArray
+) -> FloatArray:
+    """For each connected gap (from index 1) what part of it has observations on one side only, along every axis."""
+    at, among = (
+        np.argwhere(_single(entries, min(_SAMPLE * more, int(entries.sum())), rng))
+        for entries, more in ((missing, 1), (present, 4))
+    )
+    apart = (among[np.newaxis] - at[:, np.newaxis]) * steps
+    reach = np.abs(apart).max(axis=2)
+    enclosed = np.zeros(len(at), dtype=bool)
+    for axis in range(present.ndim):
+        ahead, behind = (((sign * apart[..., axis]) >= reach).any(axis=1) for sign in (1, -1))
+        enclosed |= ahead & behind
+    own = labels[tuple(at.T)]
+    all_of, one_sided = (np.bincount(own[some], minlength=number + 1) for some in (slice(None), ~enclosed))
+    return np.asarray(one_sided / np.maximum(all_of, 1))
+
+
+def _edge(
+    present: Mask, gaps: Mask, depth: FloatArray, limit: int, rng: np.random.Generator, steps: FloatArray
+) -> Mask:
+    """What is observed nearest to gaps at the edge, as deep as these are or as the limit allows."""
+    away = np.where(present, distances(gaps, steps), np.inf)
+    deepest = float(np.quantile(depth[gaps], rng.uniform(0.9, 1.0), method="higher"))
+    order = np.argsort(away, axis=None, kind="stable")[: max(limit, 1)]
+    withheld = np.zeros(present.size, dtype=bool)
+    withheld[order[away.ravel()[order] <= deepest]] = True
+    return withheld.reshape(present.shape)
+
+
+def _pieces(
+    present: Mask,
+    missing: Mask,
+    labels: NDArray[np.intp],
+    depth: FloatArray,
+    counts: tuple[int, int],
+    rng: np.random.Generator,
+    steps: FloatArray,
+) -> Mask:
+    """Observed positions under pieces of the gaps put elsewhere: at least the first number, at most the second."""
+    from scipy.ndimage import find_objects
+
+    withheld = np.zeros(present.shape, dtype=bool)
+    boxes, sources, held = find_objects(labels), np.flatnonzero(missing), 0
+    deep = sources[depth.ravel()[sources] >= np.quantile(depth.ravel()[sources], 0.95)]
+    for number in range(_PIECES):
+        if held >= counts[0]:
+            break
+        # The deepest gaps are few and matter most, so one of them comes first.
+        place = np.unravel_index(int(rng.choice(sources if number else deep)), missing.shape)
+        box = boxes[int(labels[place]) - 1]
+        if any(part.stop - part.start > _LARGEST * size for part, size in zip(box, missing.shape, strict=True)):
+            width = np.ceil(4 * depth[place] / steps).astype(int)
+            box = tuple(
+                slice(max(at - half, 0), min(at + half + 1, size))
+                for at, half, size in zip(place, width, missing.shape, strict=True)
+            )
+        piece = missing[box] & (labels[box] == labels[place])
+        piece = np.flip(piece, tuple(np.flatnonzero(rng.random(piece.ndim) < 0.5).tolist()))
+        new = _placed(piece, present & ~withheld, rng)
+        if new is None:
+            continue
+        region, entries = new
+        if held + int(entries.sum()) > counts[1]:
+            entries = _innermost(entries, counts[1] - held)
+        withheld[region] |= entries
+        held += int(entries.sum())
+    return withheld if held else _single(present, counts[0], rng)
+
+
+def _placed(piece: Mask, free: Mask, rng: np.random.Generator) -> tuple[tuple[slice, ...], Mask] | None:
+    """Where a piece covers most observed entries, of some places, and which; None where it covers too few."""
+    best: tuple[tuple[slice, ...], Mask] | None = None
+    most = _LEAST_OBSERVED * float(free.mean()) * int(piece.sum())
+    for _ in range(_PLACES):
+        corner = rng.integers(np.array(free.shape) - piece.shape + 1)
+        region = tuple(slice(start, start + size) for start, size in zip(corner, piece.shape, strict=True))
+        entries = piece & free[region]
+        if entries.sum() > most:
+            best, most = (region, entries), int(entries.sum())
+    return best
+
+
+def _innermost(entries: Mask, count: int) -> Mask:
+    """The entries of a piece that are nearest to its middle."""
+    points = np.argwhere(entries)
+    order = np.argsort(((points - points.mean(axis=0)) ** 2).sum(axis=1), kind="stable")[:count]
+    kept = np.zeros(entries.shape, dtype=bool)
+    kept[tuple(points[order].T)] = True
+    return kept
