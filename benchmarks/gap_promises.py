@@ -5,9 +5,9 @@
 
 Every draw has a field and a mask of its own. Candidates are compared as `fieldbench complete` does, on one thread of
 this process, and the chosen one completes the field. The table has, pooled over the draws of a pattern, the promised
-error over the true one (roots of mean squares), how many of the true errors lie in the 90 % interval, the true error of
-the chosen method over that of the best candidate, and in how many draws the error was 'beyond what can be checked'; these
-draws give no number and do not count in the columns before. A draw that is in the file already is not computed again.
+error over the true one (roots of mean squares), how many of the true errors lie in the 90 % interval, the true error
+of the chosen method over that of the best candidate, and in how many draws the error was 'beyond what can be checked';
+these draws give no number and count in the last two columns only. A draw that is in the file is not computed again.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def block(rng: np.random.Generator) -> tuple[FloatArray, Mask]:
 @pattern
 def clouds(rng: np.random.Generator) -> tuple[FloatArray, Mask]:
     """55 % under clouds that move and change over ten days."""
-    cover = smooth((10, 48, 48), 2.4, rng, (3, 1, 1))
+    cover = smooth((10, 48, 48), 1.9, rng, (3, 1, 1))
     return smooth(cover.shape, 2.8, rng, (3, 1, 1)), cover < np.quantile(cover, 0.45)
 
 
@@ -174,7 +174,7 @@ def quarter(rng: np.random.Generator) -> tuple[FloatArray, Mask]:
 def smooth(
     shape: tuple[int, ...], power: float, rng: np.random.Generator, stretch: tuple[float, ...] = ()
 ) -> FloatArray:
-    """A Gaussian field whose amplitudes fall off with a power of the wave number; cut out, so that it closes nowhere."""
+    """A Gaussian field whose amplitudes fall off with a power of the wave number, cut out of a larger one."""
     whole = tuple(2 * size for size in shape)
     waves = np.fft.rfftn(rng.normal(size=whole))
     squares = np.full(waves.shape, 0.5)

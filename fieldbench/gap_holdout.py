@@ -15,6 +15,14 @@ from fieldbench.field import FloatArray, Mask
 _SAMPLE = 400
 #: Part of a gap with observations on one side only from which the edge is imitated as well.
 _ONE_SIDED = 0.15
+#: How much deeper than the rest of a gap such a part is.
+_DEEPER = 1.6
+#: How much deeper than single entries gaps are, on average, where pieces are withheld.
+_DEEP = 1.2
+#: Part of the entries below which none are withheld in pieces.
+_FEW_PIECES = 0.15
+#: How much farther along an axis than across it a point is that lies on one side along the axis.
+_CONE = 1.5
 #: Part of the share that is withheld one by one beside whole slices.
 _ALONE = 0.2
 #: Places that are tried for a piece; that with the most observed entries is taken.
@@ -87,6 +95,24 @@ def withheld_like_gaps(
     return withheld | _single(left, max(alone, 0), rng) if len(axes) < observed.ndim or not withheld.any() else withheld
 
 
+def one_sided(at: FloatArray, among: FloatArray) -> Mask:
+    """For each point whether no axis has observations on both sides of it, within cones around the axis.
+
+    Args:
+        at: points, shape (n, d).
+        among: observed points, shape (m, d).
+    """
+    apart = among[np.newaxis] - at[:, np.newaxis]
+    size = np.abs(apart)
+    enclosed = np.zeros(len(at), dtype=bool)
+    for axis in range(at.shape[1]):
+        others = np.delete(size, axis, axis=2).max(axis=2, initial=0.0)
+        along = size[..., axis] >= np.maximum(_CONE * others, np.finfo(float).tiny)
+        ahead, behind = ((along & (sign * apart[..., axis] > 0)).any(axis=1) for sign in (1, -1))
+        enclosed |= ahead & behind
+    return ~enclosed
+
+
 def distances(observed: Mask, steps: Sequence[float] | FloatArray | None = None) -> FloatArray:
     """Distance of every entry to the nearest observed one, in grid steps or in what a step counts."""
     from scipy.ndimage import distance_transform_edt
@@ -111,25 +137,27 @@ def _chosen(present: Mask, missing: Mask, wanted: int, limit: int, rng: np.rando
     from scipy.ndimage import label
 
     depth = distances(present, steps)
-    labels, number = label(missing, np.ones((3,) * missing.ndim))
-    outside = _outside(present, missing, labels, number, rng, steps)
+    labels, _ = label(missing, np.ones((3,) * missing.ndim))
+    outside = _outside(present, missing, labels, depth, rng, steps)
     at_edge = (outside > _ONE_SIDED)[labels] & missing
     edge_share = float(outside[labels[at_edge]].sum() / missing.sum())
     withheld = np.zeros(present.shape, dtype=bool)
     if at_edge.any():
-        withheld = _edge(present, at_edge, depth, limit if edge_share < 0.5 else round(edge_share * limit), rng, steps)
+        withheld = _edge(present, at_edge, depth, round(min(1.0, 2 * edge_share) * limit), rng, steps)
     inner = missing & (outside < 0.5)[labels]
-    quota = round((1 - edge_share) * wanted)
-    if quota and inner.any():
-        room = max(quota, round((1 - edge_share) * limit))
+    quota = min(round((1 - edge_share) * wanted), limit - int(withheld.sum()))
+    if quota > 0 and inner.any():
+        room = limit - int(withheld.sum())
         pieces = _pieces(present & ~withheld, inner, labels, depth, (quota, room), rng, steps)
         single = _single(present & ~withheld, quota, rng)
         far, near = (float(distances(present & ~held, steps)[held].mean()) for held in (pieces, single))
         goal = float(depth[inner].mean())
-        part = 0.0 if far <= near else float(np.clip((goal - near) / (far - near), 0.0, 1.0))
+        part = 0.0 if goal <= _DEEP * near or far <= near else float(np.clip((goal - near) / (far - near), 0.0, 1.0))
         if part == 1.0:
             return withheld | pieces
-        kept = _pieces(present & ~withheld, inner, labels, depth, (round(part * quota), room), rng, steps)
+        # A piece is never cut short, so for a small part of the entries even one would be too many.
+        count = round(part * quota) if part > _FEW_PIECES else 0
+        kept = _pieces(present & ~withheld, inner, labels, depth, (count, room), rng, steps)
         withheld |= kept
         withheld |= _single(present & ~withheld, max(quota - int(kept.sum()), 0), rng)
     return withheld
@@ -142,22 +170,32 @@ def _single(present: Mask, count: int, rng: np.random.Generator) -> Mask:
 
 
 def _outside(
-    present: Mask, missing: Mask, labels: NDArray[np.intp], number: int, rng: np.random.Generator, steps: FloatArray
+    present: Mask,
+    missing: Mask,
+    labels: NDArray[np.intp],
+    depth: FloatArray,
+    rng: np.random.Generator,
+    steps: FloatArray,
 ) -> FloatArray:
-    """For each connected gap (from index 1) what part of it has observations on one side only, along every axis."""
+    """For each connected gap (from index 1) what part of it has observations on one side only, along every axis.
+
+    0 where that part is hardly deeper than the rest, as at the rim of scattered observations.
+    """
     at, among = (
         np.argwhere(_single(entries, min(_SAMPLE * more, int(entries.sum())), rng))
         for entries, more in ((missing, 1), (present, 4))
     )
-    apart = (among[np.newaxis] - at[:, np.newaxis]) * steps
-    reach = np.abs(apart).max(axis=2)
-    enclosed = np.zeros(len(at), dtype=bool)
-    for axis in range(present.ndim):
-        ahead, behind = (((sign * apart[..., axis]) >= reach).any(axis=1) for sign in (1, -1))
-        enclosed |= ahead & behind
-    own = labels[tuple(at.T)]
-    all_of, one_sided = (np.bincount(own[some], minlength=number + 1) for some in (slice(None), ~enclosed))
-    return np.asarray(one_sided / np.maximum(all_of, 1))
+    alone, own, deep = one_sided(at * steps, among * steps), labels[tuple(at.T)], depth[tuple(at.T)]
+
+    def count(some: Mask, weights: FloatArray) -> FloatArray:
+        return np.asarray(np.bincount(own[some], weights=weights[some], minlength=int(labels.max()) + 1), dtype=float)
+
+    outer, inner = (count(some, np.ones(len(at))) for some in (alone, ~alone))
+    outer_depth, inner_depth = (
+        count(some, deep) / np.maximum(number, 1) for some, number in ((alone, outer), (~alone, inner))
+    )
+    deeper = outer_depth > _DEEPER * np.maximum(inner_depth, steps.min())
+    return np.where(deeper, outer / np.maximum(outer + inner, 1), 0.0)
 
 
 def _edge(

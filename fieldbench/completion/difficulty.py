@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldbench.field import Axis, FloatArray, Mask, Observation
+from fieldbench.gap_holdout import one_sided
 
 _ANCHORS = 1500
 _PARTNERS = 12
@@ -18,6 +19,10 @@ _SMOOTHEST = 1.5
 #: Entries of a box in which neighbours are looked for; a field of fewer is one box.
 _BOX = 400_000
 _BOXES = 6
+#: Observed entries among which those on either side are looked for.
+_AROUND = 1000
+#: Part of the extent of what is observed beyond which an entry outside of it is far.
+_FAR = 0.25
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +114,28 @@ def sample(entries: Mask, number: int, rng: np.random.Generator) -> list[Sample]
         chosen = at if len(at) <= number // _BOXES else rng.choice(at, number // _BOXES, replace=False)
         parts.append(Sample(box, chosen + [part.start for part in box]))
     return parts
+
+
+def extrapolated(
+    covariance: Covariance, axes: Sequence[Axis], observed: Mask, samples: Sequence[Sample], rng: np.random.Generator
+) -> Mask:
+    """For each entry whether it is far outside of what is observed, on one side of all observations nearby."""
+    found = []
+    for part in samples:
+        around = np.argwhere(observed[part.box])
+        some = around if len(around) <= _AROUND else rng.choice(around, _AROUND, replace=False)
+        points = positions(axes, some + [side.start for side in part.box]) * covariance.steps
+        wanted = positions(axes, part.at) * covariance.steps
+        alone = np.ones(len(wanted), dtype=bool)
+        if len(points):
+            chunks = np.array_split(wanted, max(1, len(wanted) // 500))
+            nearest = np.concatenate(
+                [np.sqrt(((points - chunk[:, np.newaxis]) ** 2).sum(axis=2).min(axis=1)) for chunk in chunks]
+            )
+            alone = np.concatenate([one_sided(chunk, points) for chunk in chunks])
+            alone &= nearest > _FAR * float(np.ptp(points, axis=0).max())
+        found.append(alone)
+    return np.concatenate(found)
 
 
 def variances(covariance: Covariance, axes: Sequence[Axis], observed: Mask, samples: Sequence[Sample]) -> FloatArray:

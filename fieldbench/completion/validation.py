@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench.completion.difficulty import Covariance, Sample, fit, positions, sample, variances
+from fieldbench.completion.difficulty import Covariance, Sample, extrapolated, fit, positions, sample, variances
 from fieldbench.errors import RequestError
 from fieldbench.field import FloatArray, Mask, Observation
 from fieldbench.gap_holdout import withheld_like_gaps
@@ -92,6 +92,7 @@ class Validation:
         self.covariance: Covariance = fit(observation, rng)
         self._gaps: list[Sample] = sample(gaps, _ENTRIES, rng)
         self._hard = variances(self.covariance, observation.axes, observation.mask, self._gaps)
+        self._far = extrapolated(self.covariance, observation.axes, observation.mask, self._gaps, rng)
         self.folds: list[Fold] = []
         for _ in range(folds):
             self.add()
@@ -113,7 +114,7 @@ class Validation:
 
         Gaps are sorted into classes by their kriging variance, and validation points count by how many gaps are in
         their class. The sum of all weights is near 1. Covered is the part of the gaps' expected squared error at those
-        that are no harder to predict than what was withheld.
+        that are no harder to predict than what was withheld, and not far outside of what is observed.
         """
         hard = np.concatenate([fold.variance for fold in self.folds])
         ordered = np.sort(self._hard)
@@ -134,8 +135,8 @@ class Validation:
         had = np.bincount(of, weights=weight * hard, minlength=len(points_in))
         ratio = np.where(had > 0, needed / len(self._hard) / np.where(had > 0, had, 1.0), 0.0)
         weight = weight * ratio[of]
-        reach = _HARDER * float(np.quantile(hard, 0.95))
-        covered = float(self._hard[self._hard <= reach].sum() / self._hard.sum())
+        reach = _HARDER * float(np.sort(hard)[-min(2 * _FEW, len(hard))])
+        covered = float(self._hard[(self._hard <= reach) & ~self._far].sum() / self._hard.sum())
         split = np.cumsum([len(fold.at) for fold in self.folds])[:-1]
         return np.split(weight, split), covered
 
