@@ -10,7 +10,7 @@ import numpy as np
 
 from fieldbench.errors import RequestError
 from fieldbench.field import Axis, Field, FloatArray, Mask, Observation
-from fieldbench.gap_holdout import withhold_like_gaps
+from fieldbench.gap_holdout import withheld_like_gaps
 from fieldbench.hookspecs import hookimpl
 from fieldbench.plugin import Plugin, parameter
 
@@ -108,7 +108,7 @@ class Blocks(Sampler):
         """Entries in holes as deep as the missing block, since scattered ones would be far easier to predict."""
         if mask.all():
             return super().withhold(mask, share, rng)
-        return withhold_like_gaps(mask, ~mask, share, rng)
+        return withheld_like_gaps(mask, ~mask, share, rng)
 
 
 def observe(field: Field, mask: Mask, noise: FloatArray) -> Observation:

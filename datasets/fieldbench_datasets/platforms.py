@@ -20,7 +20,7 @@ from fieldbench import (
     is_fiber_mask,
     located,
     parameter,
-    withhold_like_gaps,
+    withheld_like_gaps,
 )
 
 
@@ -117,7 +117,7 @@ class Tracks(fieldbench.Sampler):
         # Of a field that is measured everywhere fibers are withheld too: there are no gaps to imitate.
         if self._levels(mask.ndim) < mask.ndim or is_fiber_mask(mask):
             return Fibers().withhold(mask, share, rng)
-        return withhold_like_gaps(mask, ~mask, share, rng)
+        return withheld_like_gaps(mask, ~mask, share, rng)
 
     def _levels(self, order: int) -> int:
         """How many axes the tracks run through; along the others everything is measured."""

@@ -38,6 +38,7 @@ class Kriging(fieldbench.Method):
     revision = "3"
     conformance_parameters: ClassVar[dict[str, Value]] = {"fit": 60}
     has_uncertainty: ClassVar[bool] = True
+    pointwise: ClassVar[bool] = True
 
     kernel: Literal["exponential", "matern-3/2", "matern-5/2", "squared-exponential"] | None = fieldbench.parameter(
         None,
