@@ -1,6 +1,9 @@
-"""Holes in what was observed, as deep as the gaps that are there already."""
+"""Withheld entries in the pattern of the gaps: whole slices, pieces like the gaps, the edge, or single entries."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,16 +11,45 @@ from numpy.typing import NDArray
 from fieldbench.errors import RequestError
 from fieldbench.field import FloatArray, Mask
 
+#: Gaps whose surroundings are looked at, and observed positions that are looked for around each.
+_SAMPLE = 400
+#: Part of a gap with observations on one side only from which the edge is imitated as well.
+_ONE_SIDED = 0.15
+#: How much deeper than the rest of a gap such a part is.
+_DEEPER = 1.6
+#: How much deeper than single entries gaps are, on average, where pieces are withheld.
+_DEEP = 1.2
+#: Part of the entries below which none are withheld in pieces.
+_FEW_PIECES = 0.15
+#: How much farther along an axis than across it a point is that lies on one side along the axis.
+_CONE = 1.5
+#: Part of the share that is withheld one by one beside whole slices.
+_ALONE = 0.2
+#: Places that are tried for a piece; that with the most observed entries is taken.
+_PLACES = 12
+#: Pieces at most. Where more would be needed, gaps are so small that single entries make up for them.
+_PIECES = 400
+#: A piece less observed than this would say little of the gap that it imitates.
+_LEAST_OBSERVED = 0.5
+#: A gap whose box takes more than this part of an axis is imitated by windows cut out of it.
+_LARGEST = 0.6
 
-def withhold_like_gaps(observed: Mask, missing: Mask, share: float, rng: np.random.Generator) -> Mask:
-    """Choose about ``share`` of the observed entries, on average as far from the rest as the missing ones are.
 
-    Entries are chosen in holes: a missing entry is drawn and its distance to the nearest observed entry is
-    taken, in grid steps; then all observed entries in a ball of that mean depth around a random observed one
-    are chosen, and so on. Holes alone are deeper than the gaps between scattered observations, scattered
-    entries alone are far shallower than a large gap; so as many are chosen in holes, and the rest one by one,
-    as makes the mean distance that of the missing entries. A field with clouds gets clouds, scattered
-    observations lose scattered entries.
+def withhold_like_gaps(
+    observed: Mask,
+    missing: Mask,
+    share: float,
+    rng: np.random.Generator,
+    *,
+    most: float | None = None,
+    steps: Sequence[float] | None = None,
+) -> Mask:
+    """Choose about ``share`` of the observed entries, in the pattern of the missing ones.
+
+    The mask tells what the pattern is. Where nothing is observed in a whole slice, row or fiber, whole observed ones
+    are withheld. Among what is left, a gap at the edge of what was observed is imitated by the edge of what
+    remains, other gaps by pieces of the same form elsewhere, and gaps between scattered observations by single
+    entries, as many of them as bring the mean distance to the nearest observation to that of the gaps.
 
     >>> observed = np.ones((8, 8), dtype=bool)
     >>> observed[:4, :4] = False
@@ -30,56 +62,217 @@ def withhold_like_gaps(observed: Mask, missing: Mask, share: float, rng: np.rand
         missing: True = missing; entries of neither kind (land) do not count.
         share: of the observed entries, in (0, 1).
         rng: the only source of randomness.
+        most: part of the observed entries that may be withheld where gaps are too large for ``share``; a piece that
+            is larger is cut. ``share`` if None.
+        steps: what a step along each axis counts in distances; 1 for all axes if None.
 
     Returns:
-        Boolean array of the same shape, True = chosen: a part of ``observed``, never all of it.
+        Boolean array of the same shape, True = withheld: a part of ``observed``, never all of it.
 
     Raises:
-        RequestError: if fewer than two entries are observed, or nothing is missing.
+        RequestError: if nothing is missing, or fewer than two positions are observed.
     """
-    points = np.argwhere(observed)
-    if len(points) < 2:
-        raise RequestError("only one position is observed, so none can be withheld")
     if not missing.any():
         raise RequestError("nothing is missing, so there is no gap to imitate")
-    depths = _distance(observed)[missing]
-    wanted = min(max(1, round(share * len(points))), len(points) - 1)
-    scattered = _chosen(points, observed.shape, depths, 0, wanted, rng)
-    in_holes = _chosen(points, observed.shape, depths, wanted, wanted, rng)
-    shallow, deep = (float(_distance(observed & ~held)[held].mean()) for held in (scattered, in_holes))
-    part = 0.0 if deep <= shallow else float(np.clip((depths.mean() - shallow) / (deep - shallow), 0.0, 1.0))
-    return _chosen(points, observed.shape, depths, round(part * wanted), wanted, rng)
+    lengths = np.ones(observed.ndim) if steps is None else np.asarray(steps, dtype=float)
+    withheld = np.zeros(observed.shape, dtype=bool)
+    total, possible = int(missing.sum()), False
+    for axes, gaps in _levels(observed, missing):
+        others = tuple(axis for axis in range(observed.ndim) if axis not in axes)
+        present = np.asarray(observed.any(axis=others))
+        count = int(present.sum())
+        if count < 2:
+            continue
+        possible = True
+        part = int(gaps.sum()) / total
+        wanted = min(max(round(share * part * count), 1 if part > share else 0), count - 1)
+        if wanted:
+            limit = min(max(wanted, round((share if most is None else most) * part * count)), count - 1)
+            chosen = _chosen(present, np.asarray(gaps.any(axis=others)), wanted, limit, rng, lengths[list(axes)])
+            withheld |= np.expand_dims(chosen, others) & observed
+    if not possible:
+        raise RequestError(
+            "only one position is observed, so none can be withheld; "
+            "a method that is named and --budget 0 complete the field without an estimate of the error"
+        )
+    # Where whole slices are missing in a regular pattern, those withheld leave wider gaps than there are.
+    left = observed & ~withheld
+    alone = min(max(round(_ALONE * share * int(observed.sum())), int(not withheld.any())), int(left.sum()) - 1)
+    return withheld | _single(left, max(alone, 0), rng) if len(axes) < observed.ndim or not withheld.any() else withheld
 
 
-def _chosen(
-    points: NDArray[np.intp],
-    shape: tuple[int, ...],
-    depths: FloatArray,
-    in_holes: int,
-    wanted: int,
-    rng: np.random.Generator,
-) -> Mask:
-    """A mask of ``wanted`` of the points, ``in_holes`` of them in holes and the others one by one."""
-    chosen = np.zeros(len(points), dtype=bool)
-    while chosen.sum() < in_holes:
-        left = np.flatnonzero(~chosen)
-        centre = points[rng.choice(left)]
-        square = ((points[left] - centre) ** 2).sum(axis=1)
-        # Entries of a ball of radius r are on average r / (dimensions + 1) from its outside.
-        radius = 1 + (len(shape) + 1) * (rng.choice(depths) - 1)
-        inside = np.flatnonzero(square < radius**2)
-        # The last hole may be too large; its entries nearest to the centre are taken.
-        nearest = inside[np.argsort(square[inside], kind="stable")]
-        chosen[left[nearest[: in_holes - int(chosen.sum())]]] = True
-    left = np.flatnonzero(~chosen)
-    chosen[rng.choice(left, size=wanted - int(chosen.sum()), replace=False)] = True
-    held = np.zeros(shape, dtype=bool)
-    held[tuple(points[chosen].T)] = True
-    return held
+def one_sided(at: FloatArray, among: FloatArray) -> Mask:
+    """For each point whether no axis has observations on both sides of it, within cones around the axis.
+
+    Args:
+        at: points, shape (n, d).
+        among: observed points, shape (m, d).
+    """
+    apart = among[np.newaxis] - at[:, np.newaxis]
+    size = np.abs(apart)
+    enclosed = np.zeros(len(at), dtype=bool)
+    for axis in range(at.shape[1]):
+        others = np.delete(size, axis, axis=2).max(axis=2, initial=0.0)
+        along = size[..., axis] >= np.maximum(_CONE * others, np.finfo(float).tiny)
+        ahead, behind = ((along & (sign * apart[..., axis] > 0)).any(axis=1) for sign in (1, -1))
+        enclosed |= ahead & behind
+    return ~enclosed
 
 
-def _distance(observed: Mask) -> FloatArray:
-    """Distance of every entry to the nearest observed one, in grid steps."""
+def distances(observed: Mask, steps: Sequence[float] | FloatArray | None = None) -> FloatArray:
+    """Distance of every entry to the nearest observed one, in grid steps or in what a step counts."""
     from scipy.ndimage import distance_transform_edt
 
-    return np.asarray(distance_transform_edt(~observed))
+    return np.asarray(distance_transform_edt(~observed, sampling=None if steps is None else list(steps)))
+
+
+def _levels(observed: Mask, missing: Mask) -> Iterator[tuple[tuple[int, ...], Mask]]:
+    """Sets of axes, fewest first, with the gaps at positions along them where nothing at all is observed."""
+    left, order = missing.copy(), observed.ndim
+    for number in range(1, order + 1):
+        for axes in combinations(range(order), number):
+            seen = observed.any(axis=tuple(axis for axis in range(order) if axis not in axes), keepdims=True)
+            gaps = left & ~seen
+            if gaps.any():
+                left &= seen
+                yield axes, gaps
+
+
+def _chosen(present: Mask, missing: Mask, wanted: int, limit: int, rng: np.random.Generator, steps: FloatArray) -> Mask:
+    """Withheld positions among those present: at the edge, in pieces, and one by one."""
+    from scipy.ndimage import label
+
+    depth = distances(present, steps)
+    labels, _ = label(missing, np.ones((3,) * missing.ndim))
+    outside = _outside(present, missing, labels, depth, rng, steps)
+    at_edge = (outside > _ONE_SIDED)[labels] & missing
+    edge_share = float(outside[labels[at_edge]].sum() / missing.sum())
+    withheld = np.zeros(present.shape, dtype=bool)
+    if at_edge.any():
+        withheld = _edge(present, at_edge, depth, round(min(1.0, 2 * edge_share) * limit), rng, steps)
+    inner = missing & (outside < 0.5)[labels]
+    quota = min(round((1 - edge_share) * wanted), limit - int(withheld.sum()))
+    if quota > 0 and inner.any():
+        room = limit - int(withheld.sum())
+        pieces = _pieces(present & ~withheld, inner, labels, depth, (quota, room), rng, steps)
+        single = _single(present & ~withheld, quota, rng)
+        far, near = (float(distances(present & ~held, steps)[held].mean()) for held in (pieces, single))
+        goal = float(depth[inner].mean())
+        part = 0.0 if goal <= _DEEP * near or far <= near else float(np.clip((goal - near) / (far - near), 0.0, 1.0))
+        if part == 1.0:
+            return withheld | pieces
+        # A piece is never cut short, so for a small part of the entries even one would be too many.
+        count = round(part * quota) if part > _FEW_PIECES else 0
+        kept = _pieces(present & ~withheld, inner, labels, depth, (count, room), rng, steps)
+        withheld |= kept
+        withheld |= _single(present & ~withheld, max(quota - int(kept.sum()), 0), rng)
+    return withheld
+
+
+def _single(present: Mask, count: int, rng: np.random.Generator) -> Mask:
+    chosen = np.zeros(present.size, dtype=bool)
+    chosen[rng.choice(np.flatnonzero(present), size=count, replace=False)] = True
+    return chosen.reshape(present.shape)
+
+
+def _outside(
+    present: Mask,
+    missing: Mask,
+    labels: NDArray[np.intp],
+    depth: FloatArray,
+    rng: np.random.Generator,
+    steps: FloatArray,
+) -> FloatArray:
+    """For each connected gap (from index 1) what part of it has observations on one side only, along every axis.
+
+    0 where that part is hardly deeper than the rest, as at the rim of scattered observations.
+    """
+    at, among = (
+        np.argwhere(_single(entries, min(_SAMPLE * more, int(entries.sum())), rng))
+        for entries, more in ((missing, 1), (present, 4))
+    )
+    alone, own, deep = one_sided(at * steps, among * steps), labels[tuple(at.T)], depth[tuple(at.T)]
+
+    def count(some: Mask, weights: FloatArray) -> FloatArray:
+        return np.asarray(np.bincount(own[some], weights=weights[some], minlength=int(labels.max()) + 1), dtype=float)
+
+    outer, inner = (count(some, np.ones(len(at))) for some in (alone, ~alone))
+    outer_depth, inner_depth = (
+        count(some, deep) / np.maximum(number, 1) for some, number in ((alone, outer), (~alone, inner))
+    )
+    deeper = outer_depth > _DEEPER * np.maximum(inner_depth, steps.min())
+    return np.where(deeper, outer / np.maximum(outer + inner, 1), 0.0)
+
+
+def _edge(
+    present: Mask, gaps: Mask, depth: FloatArray, limit: int, rng: np.random.Generator, steps: FloatArray
+) -> Mask:
+    """What is observed nearest to gaps at the edge, as deep as these are or as the limit allows."""
+    away = np.where(present, distances(gaps, steps), np.inf)
+    deepest = float(np.quantile(depth[gaps], rng.uniform(0.9, 1.0), method="higher"))
+    order = np.argsort(away, axis=None, kind="stable")[: max(limit, 1)]
+    withheld = np.zeros(present.size, dtype=bool)
+    withheld[order[away.ravel()[order] <= deepest]] = True
+    return withheld.reshape(present.shape)
+
+
+def _pieces(
+    present: Mask,
+    missing: Mask,
+    labels: NDArray[np.intp],
+    depth: FloatArray,
+    counts: tuple[int, int],
+    rng: np.random.Generator,
+    steps: FloatArray,
+) -> Mask:
+    """Observed positions under pieces of the gaps put elsewhere: at least the first number, at most the second."""
+    from scipy.ndimage import find_objects
+
+    withheld = np.zeros(present.shape, dtype=bool)
+    boxes, sources, held = find_objects(labels), np.flatnonzero(missing), 0
+    deep = sources[depth.ravel()[sources] >= np.quantile(depth.ravel()[sources], 0.95)]
+    for number in range(_PIECES):
+        if held >= counts[0]:
+            break
+        # The deepest gaps are few and matter most, so one of them comes first.
+        place = np.unravel_index(int(rng.choice(sources if number else deep)), missing.shape)
+        box = boxes[int(labels[place]) - 1]
+        if any(part.stop - part.start > _LARGEST * size for part, size in zip(box, missing.shape, strict=True)):
+            width = np.ceil(4 * depth[place] / steps).astype(int)
+            box = tuple(
+                slice(max(at - half, 0), min(at + half + 1, size))
+                for at, half, size in zip(place, width, missing.shape, strict=True)
+            )
+        piece = missing[box] & (labels[box] == labels[place])
+        piece = np.flip(piece, tuple(np.flatnonzero(rng.random(piece.ndim) < 0.5).tolist()))
+        new = _placed(piece, present & ~withheld, rng)
+        if new is None:
+            continue
+        region, entries = new
+        if held + int(entries.sum()) > counts[1]:
+            entries = _innermost(entries, counts[1] - held)
+        withheld[region] |= entries
+        held += int(entries.sum())
+    return withheld if held else _single(present, counts[0], rng)
+
+
+def _placed(piece: Mask, free: Mask, rng: np.random.Generator) -> tuple[tuple[slice, ...], Mask] | None:
+    """Where a piece covers most observed entries, of some places, and which; None where it covers too few."""
+    best: tuple[tuple[slice, ...], Mask] | None = None
+    most = _LEAST_OBSERVED * float(free.mean()) * int(piece.sum())
+    for _ in range(_PLACES):
+        corner = rng.integers(np.array(free.shape) - piece.shape + 1)
+        region = tuple(slice(start, start + size) for start, size in zip(corner, piece.shape, strict=True))
+        entries = piece & free[region]
+        if entries.sum() > most:
+            best, most = (region, entries), int(entries.sum())
+    return best
+
+
+def _innermost(entries: Mask, count: int) -> Mask:
+    """The entries of a piece that are nearest to its middle."""
+    points = np.argwhere(entries)
+    order = np.argsort(((points - points.mean(axis=0)) ** 2).sum(axis=1), kind="stable")[:count]
+    kept = np.zeros(entries.shape, dtype=bool)
+    kept[tuple(points[order].T)] = True
+    return kept

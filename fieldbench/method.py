@@ -140,6 +140,8 @@ class Method(Plugin, ABC):
             made-up ones, for a method that is made for particular fields.
         libraries: of ``numba`` and ``torch``, what it imports; loaded once for all processes, they cost its own
             process no time.
+        pointwise: whether an entry is estimated from the observations alone and not from its missing neighbours; a
+            comparison then asks for withheld entries only, and says of all others that they do not exist.
         derived_from: the registered class, for one that a modifier made of it; None for others.
     """
 
@@ -151,6 +153,7 @@ class Method(Plugin, ABC):
     scale_equivariant: ClassVar[bool] = True
     conformance_dataset: ClassVar[str | None] = None
     libraries: ClassVar[tuple[str, ...]] = ()
+    pointwise: ClassVar[bool] = False
     derived_from: ClassVar[type[Method] | None] = None
 
     modifiers: tuple[SerializeAsAny[Modifier], ...] = _PydanticField((), repr=False)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import math
 import time
 from collections import deque
 from dataclasses import dataclass
@@ -11,14 +13,20 @@ from fieldbench.estimate import Estimate
 from fieldbench.execution import Options, Pool, slots
 from fieldbench.execution.frames import Frame, unpack_estimate
 from fieldbench.execution.processes import Lost
-from fieldbench.execution.worker import Reply, fit_request
+from fieldbench.execution.seat import Seat
+from fieldbench.execution.worker import fit_request
 from fieldbench.field import FloatArray, Observation
 from fieldbench.judging import Task
+from fieldbench.method import Method
 from fieldbench.records import OK, TIMEOUT
 from fieldbench.registry import Registry
 
 #: Bytes of an answer: estimate and deviation of a field that fits into memory several times over.
 _LARGEST = 1 << 33
+#: Seconds of a fit without a limit.
+_FOREVER = 1e9
+#: How many seconds of wall-clock time a second of a limit is worth, on a machine that others use too.
+_PATIENCE = 4.0
 
 
 @dataclass(frozen=True)
@@ -27,13 +35,15 @@ class Fit:
 
     Attributes:
         made: the estimate, or None if there is none.
-        seconds: how long it took.
+        seconds: processor time that it took, of all threads.
+        wall: wall-clock time that it took.
         error: why there is no estimate, in one line.
         late: whether it was stopped because its time was up.
     """
 
     made: Estimate | None
     seconds: float
+    wall: float
     error: str = ""
     late: bool = False
 
@@ -46,6 +56,11 @@ class Fit:
     def deviation(self) -> FloatArray | None:
         """Standard deviation of each entry in the field's unit, or None."""
         return None if self.made is None else self.made.spread()
+
+    @property
+    def charged(self) -> float:
+        """What it counts in a budget: processor time, or part of a time in which it mostly waited."""
+        return max(self.seconds, self.wall / _PATIENCE)
 
 
 class Bench:
@@ -68,18 +83,30 @@ class Bench:
         self._pool.close()
 
     def fit(self, method: str, observation: Observation, seed: int, *, limit: float | None = None) -> Fit:
-        """Fit a method, for at most ``limit`` seconds (starting its process does not count)."""
+        """Fit a method, for at most ``limit`` seconds of processor time, and a few times as much of wall-clock time.
+
+        Starting its process does not count.
+        """
+        plugin = self._registry.method(method)
         task = fit_request("complete", [Task(observation, seed, 0)])
-        seconds = 1e9 if limit is None else limit
-        start = time.monotonic()
+        seat = self._seat(plugin)
+        patience = _FOREVER if limit is None else _PATIENCE * limit
+        start, before = time.monotonic(), 0.0
         try:
-            start, frame = self._asked(method, task, seconds)
+            process = seat.ready(plugin)
+            before, start = _processor_time(process), time.monotonic()
+            _allow(process, before + patience / _PATIENCE)
+            frame = seat.ask_method(plugin, task, "", patience, largest=_LARGEST)
         except Lost as lost:
-            spent = time.monotonic() - start
-            if lost.status == TIMEOUT:
-                return Fit(None, spent, f"took longer than {seconds:.0f} s", late=True)
-            return Fit(None, spent, lost.message)
-        return _fit(frame, observation, time.monotonic() - start)
+            wall = time.monotonic() - start
+            if lost.status == TIMEOUT or "SIGXCPU" in lost.message:
+                return Fit(None, limit or wall, wall, f"took longer than {limit:.0f} s", late=True)
+            return Fit(None, wall, wall, lost.message)
+        return _fit(frame, observation, _processor_time(process) - before, time.monotonic() - start)
+
+    def pointwise(self, method: str) -> bool:
+        """Whether a method predicts each entry from the observed ones alone, so that few can be asked for."""
+        return self._registry.method(method).pointwise
 
     def unsuited(self, method: str, observation: Observation) -> str | None:
         """Why a method cannot work on an observation, or None if it can.
@@ -87,25 +114,46 @@ class Bench:
         Raises:
             RequestError: if it cannot be asked.
         """
+        plugin = self._registry.method(method)
+        question = fit_request("suits", [Task(observation, 0, 0)])
         try:
-            _, frame = self._asked(method, fit_request("suits", [Task(observation, 0, 0)]), self._pool.question)
+            frame = self._seat(plugin).ask_method(plugin, question, "", self._pool.question, largest=_LARGEST)
         except Lost as lost:
             raise RequestError(f"{method}: {lost.message}") from None
         reasons = (frame.header.get(name) for name in ("reason", "contradiction", "error"))
         return next((str(reason) for reason in reasons if reason), None)
 
-    def _asked(self, method: str, what: Reply, limit: float) -> tuple[float, Frame]:
-        plugin = self._registry.method(method)
-        seat = self._seats.get("gpu" if plugin.uses_gpu else "cpu", self._seats["cpu"])
-        seat.ready(plugin)
-        return time.monotonic(), seat.ask_method(plugin, what, "", limit, largest=_LARGEST)
+    def _seat(self, plugin: Method) -> Seat:
+        return self._seats.get("gpu" if plugin.uses_gpu else "cpu", self._seats["cpu"])
 
 
-def _fit(frame: Frame, observation: Observation, seconds: float) -> Fit:
+def _processor_time(process: int) -> float:
+    """Seconds of processor time that a process has used; 0 where it is gone."""
+    import psutil
+
+    try:
+        used = psutil.Process(process).cpu_times()
+    except psutil.Error:
+        return 0.0
+    return float(used.user + used.system)
+
+
+def _allow(process: int, seconds: float) -> None:
+    """Have the system end a process that has used so many seconds of processor time, where it can do that."""
+    import psutil
+
+    limit = getattr(psutil, "RLIMIT_CPU", None)
+    if limit is not None:
+        with contextlib.suppress(psutil.Error):
+            own = psutil.Process(process)
+            own.rlimit(limit, (math.ceil(min(seconds, _FOREVER)), own.rlimit(limit)[1]))
+
+
+def _fit(frame: Frame, observation: Observation, seconds: float, wall: float) -> Fit:
     if frame.header.get("status") != OK:
-        return Fit(None, seconds, str(frame.header.get("error")))
+        return Fit(None, seconds, wall, str(frame.header.get("error")))
     try:
         (about,) = frame.header["estimates"]
-        return Fit(unpack_estimate(about, deque(frame.arrays)).checked(observation.valid), seconds)
+        return Fit(unpack_estimate(about, deque(frame.arrays)).checked(observation.valid), seconds, wall)
     except (ValueError, KeyError, IndexError) as error:
-        return Fit(None, seconds, str(error))
+        return Fit(None, seconds, wall, str(error))

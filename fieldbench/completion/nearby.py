@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fieldbench.field import FloatArray, Mask, Observation
+from fieldbench.completion.validation import Validation
+from fieldbench.field import FloatArray, Observation
+from fieldbench.gap_holdout import distances
 
 #: Grid steps that part near from far: up to 1, up to 2, ... and beyond.
 EDGES = (1.0, 2.0, 4.0, 8.0, 16.0)
+_LARGEST = 5_000_000
 
 
 @dataclass(frozen=True)
@@ -20,8 +24,8 @@ class AtDistance:
     Attributes:
         nearest: the distance is more than this ...
         farthest: ... and at most this (infinite for all that is farther).
-        withheld: how many withheld entries of all folds were so far from what was left of the observation.
-        error: the method's error at them, the mean of the folds that have any; NaN where none has.
+        withheld: how many validation points of all folds were so far from what was left of the observation.
+        error: the method's error at them; NaN where there are none.
         gaps: how many gaps are so far from an observation.
     """
 
@@ -32,42 +36,41 @@ class AtDistance:
     gaps: int
 
 
-def distance_bins(mask: Mask, entries: Mask) -> np.ndarray:
-    """For each of some entries the index of its distance to the nearest observed one among :data:`EDGES`."""
-    from scipy.ndimage import distance_transform_edt
-
-    return np.asarray(np.searchsorted(EDGES, distance_transform_edt(~mask)[entries]))
-
-
 def by_distance(
-    observation: Observation,
-    withheld: Sequence[Mask],
-    estimates: Sequence[FloatArray],
-    score: Callable[[FloatArray, Mask], float],
+    observation: Observation, validation: Validation, squares: Sequence[FloatArray]
 ) -> tuple[AtDistance, ...]:
     """Errors of a method by distance; distances that neither a gap nor a withheld entry has are left out.
 
     Args:
         observation: all that was observed.
-        withheld: for each fold, True = withheld.
-        estimates: for each fold, the estimate at the withheld entries.
-        score: the error of such an estimate at some entries of the field.
+        validation: what was withheld.
+        squares: the method's squared errors at the validation points of each fold.
+
+    Returns:
+        Nothing for a field so large that its distances would take longer than the comparison.
     """
-    gaps = np.bincount(distance_bins(observation.mask, observation.valid & ~observation.mask), minlength=len(EDGES) + 1)
-    errors: list[list[float]] = [[] for _ in gaps]
-    counts = np.zeros(len(gaps), dtype=int)
-    for chosen, estimate in zip(withheld, estimates, strict=False):
-        bins = distance_bins(observation.mask & ~chosen, chosen)
-        for index in np.unique(bins):
-            some = np.zeros(chosen.shape, dtype=bool)
-            some[chosen] = bins == index
-            errors[index].append(score(estimate[bins == index], some))
-            counts[index] += int((bins == index).sum())
+    if observation.mask.size > _LARGEST:
+        return ()
+    missing = observation.valid & ~observation.mask
+    gaps = np.bincount(_bins(distances(observation.mask)[missing]), minlength=len(EDGES) + 1)
+    total, counts = np.zeros(len(gaps)), np.zeros(len(gaps), dtype=int)
+    for fold, square in zip(validation.folds, squares, strict=False):
+        bins = _bins(distances(observation.mask & ~fold.withheld)[tuple(fold.at.T)])
+        total += np.bincount(bins, weights=square, minlength=len(gaps))
+        counts += np.bincount(bins, minlength=len(gaps))
     edges = (0.0, *EDGES, np.inf)
     return tuple(
         AtDistance(
-            edges[i], edges[i + 1], int(counts[i]), float(np.mean(errors[i])) if errors[i] else np.nan, int(gaps[i])
+            edges[i],
+            edges[i + 1],
+            int(counts[i]),
+            float((total[i] / counts[i]) ** validation.power) if counts[i] else np.nan,
+            int(gaps[i]),
         )
         for i in range(len(gaps))
         if counts[i] or gaps[i]
     )
+
+
+def _bins(apart: FloatArray) -> NDArray[np.intp]:
+    return np.asarray(np.searchsorted(EDGES, apart))

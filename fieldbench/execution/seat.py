@@ -107,13 +107,13 @@ class Seat:
             self._judge.close()
             self._judge = None
 
-    def ready(self, method: Method) -> None:
-        """Have a method's process running.
+    def ready(self, method: Method) -> int:
+        """Have a method's process running, and say which it is.
 
         Raises:
             Lost, GivenUp: as :meth:`Asked.ask`.
         """
-        self._method(method)
+        return self._method(method).child.pid
 
     def ask_method(
         self, method: Method, what: Reply, doing: str, limit: float | None = None, largest: int = 1 << 20

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -10,12 +11,16 @@ import fieldbench
 from fieldbench import FloatArray, Observation
 from fieldbench_methods.axis_scale import AxisScale, axis_scale_parameter, check_axis_scale
 
+#: What a triangulation holds in a minute and a few GiB, by its dimension; in a plane it holds any field.
+_MOST_POINTS = {3: 200_000, 4: 10_000}
+
 
 class Nearest(fieldbench.Method):
     """Every entry takes the value of the nearest observed entry (in grid steps, or in those of ``axis_scale``)."""
 
     name = "nearest"
     revision = "3"
+    pointwise: ClassVar[bool] = True
 
     axis_scale: AxisScale = axis_scale_parameter()
 
@@ -47,6 +52,7 @@ class InverseDistance(fieldbench.Method):
 
     name = "idw"
     revision = "2"
+    pointwise: ClassVar[bool] = True
 
     power: float = fieldbench.parameter(4.0, "weights are distance to the power of minus this", gt=0)
     neighbours: int = fieldbench.parameter(64, "nearest observed positions that count", ge=1)
@@ -89,6 +95,18 @@ class Linear(fieldbench.Method):
 
     name = "linear"
     revision = "1"
+    pointwise: ClassVar[bool] = True
+
+    def applicable(self, observation: Observation) -> str | None:
+        from fieldbench import is_fiber_mask
+
+        fibers = observation.ndim > 1 and is_fiber_mask(observation.mask)
+        order = observation.ndim - fibers
+        points = int((observation.mask.any(axis=-1) if fibers else observation.mask).sum())
+        most = _MOST_POINTS.get(order, 2_000) if order > 2 else points
+        if points > most:
+            return f"linear triangulates at most {most} positions in {order} dimensions; {points} are observed"
+        return None
 
     def complete(self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report) -> FloatArray:
         from scipy.interpolate import LinearNDInterpolator

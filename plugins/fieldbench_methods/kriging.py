@@ -40,6 +40,7 @@ class Kriging(fieldbench.Method):
     name = "kriging"
     revision = "3"
     conformance_parameters: ClassVar[dict[str, Value]] = {"fit": 60}
+    pointwise: ClassVar[bool] = True
 
     kernel: Literal["exponential", "matern-3/2", "matern-5/2", "squared-exponential"] | None = fieldbench.parameter(
         None,

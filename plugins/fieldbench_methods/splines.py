@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import fieldbench
 from fieldbench import FloatArray
@@ -21,6 +21,7 @@ class ThinPlate(fieldbench.Method):
 
     name = "thin-plate"
     revision = "2"
+    pointwise: ClassVar[bool] = True
 
     smoothing: float = fieldbench.parameter(
         0.0, "added to the kernel's diagonal; 0 goes through every observed value", ge=0
@@ -51,6 +52,7 @@ class RadialBasis(fieldbench.Method):
 
     name = "rbf"
     revision = "2"
+    pointwise: ClassVar[bool] = True
 
     kernel: Literal["linear", "thin_plate_spline", "cubic"] | None = fieldbench.parameter(
         None, "scipy's name of the kernel; none = chosen by leave-one-out error"

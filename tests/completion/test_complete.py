@@ -35,14 +35,14 @@ def test_the_method_that_is_right_is_chosen_and_its_error_known(observation: Obs
     assert all(len(item.errors) == 3 for item in made.comparison)
     # What `zero` is off by is the size of the field itself.
     assert by_name(made.comparison)["zero"].expected == pytest.approx(np.sqrt(np.mean(TRUTH**2)), rel=0.3)
-    assert made.withheld == round(0.1 * observation.mask.sum())
+    assert made.withheld == pytest.approx(0.1 * observation.mask.sum(), abs=2)
 
 
 def test_the_comparison_is_a_frame_best_first(observation: Observation) -> None:
     made = complete(observation, candidates=["zero", "plane", "picky"], budget=60, sources=SOURCES, device="cpu")
     frame = made.frame()
     assert frame["method"].tolist() == ["plane", "zero", "picky"]
-    assert frame["expected"][0] == made.expected_error
+    assert frame["expected"][0] < 1e-9
     assert np.isnan(frame["expected"][2])
     assert len(frame["errors"][1]) == 3
 
@@ -135,7 +135,8 @@ def test_failing_slow_and_unsuited_methods_are_told_and_do_no_harm(observation: 
     assert [item.method for item in made.comparison if item.out_of_time] == ["sleeper"]
     assert any("broken" in line and "count" in line for line in said)
     assert any(line.startswith("sleeper: not done in ") for line in said)
-    assert doing[0] == "measuring broken, fold 1 of 3"
+    assert doing[0] == "withholding entries in the pattern of the gaps"
+    assert doing[1] == "measuring broken, fold 1 of 3"
     assert doing[-1] == "completing the field with zero"
 
 

@@ -1,0 +1,215 @@
+"""From errors at withheld entries to the error to expect at the gaps."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fieldbench.completion.difficulty import Covariance, Sample, extrapolated, fit, positions, sample, variances
+from fieldbench.errors import RequestError
+from fieldbench.field import FloatArray, Mask, Observation
+from fieldbench.gap_holdout import withhold_like_gaps
+
+#: Withheld entries of a fold whose errors count, and gaps whose difficulty is measured.
+_ENTRIES = 4000
+#: Classes of difficulty, each with as many gaps as the others.
+_CLASSES = 8
+#: Part of the field's gaps, by expected squared error, that withheld entries must be as hard to predict as.
+_LEAST_COVERED = 0.75
+#: By how much the kriging variance of a gap may exceed that of the hardest withheld entries.
+_HARDER = 1.5
+#: Part of the observed entries that may be withheld at once where gaps are large.
+_MOST = 0.5
+#: How far the gaps' mean square may lie from that of the best imitation, as a logarithm.
+_UNLIKE = 0.25
+#: Points that a class of difficulty needs, and cells that tell how far means over cells lie apart.
+_FEW = 5
+#: Edges of these cells, in correlation lengths.
+_APART = (0.1, 0.2, 0.4, 0.8, 1.6)
+
+
+@dataclass(frozen=True, eq=False)
+class Fold:
+    """Entries withheld once.
+
+    Attributes:
+        withheld: True = withheld.
+        at: indices of the validation points among them, shape (n, d).
+        variance: kriging variance of these, from what is left.
+    """
+
+    withheld: Mask
+    at: NDArray[np.intp]
+    variance: FloatArray
+
+
+@dataclass(frozen=True)
+class Promise:
+    """The error to expect at the gaps.
+
+    Attributes:
+        expected: in the metric.
+        low, high: ends of its 90 % interval.
+    """
+
+    expected: float
+    low: float
+    high: float
+
+
+class Validation:
+    """Withheld entries in the pattern of the gaps, weighted so that they are as hard to predict as these."""
+
+    def __init__(
+        self,
+        observation: Observation,
+        share: float,
+        folds: int,
+        rng: np.random.Generator,
+        areas: FloatArray | None = None,
+    ) -> None:
+        """
+        Args:
+            observation: what was observed.
+            share: of the observed entries, withheld each time where gaps are small.
+            folds: how many times.
+            rng: the only source of randomness.
+            areas: what each entry's squared error counts; None for all alike.
+
+        Raises:
+            RequestError: if nothing is missing, or too little is observed.
+        """
+        self._observation, self._share, self._rng, self._areas = observation, share, rng, areas
+        #: The name of the metric, what it is a power of, and what it is in parts of.
+        self.metric, self.power = ("rmse", 0.5) if observation.log_floor is None else ("slnre", 1.0)
+        gaps = observation.valid & ~observation.mask
+        if not gaps.any():
+            raise RequestError("nothing is missing, so there is no gap to imitate")
+        self.covariance: Covariance = fit(observation, rng)
+        self._gaps: list[Sample] = sample(gaps, _ENTRIES, rng)
+        self._hard = variances(self.covariance, observation.axes, observation.mask, self._gaps)
+        self._far = extrapolated(self.covariance, observation.axes, observation.mask, self._gaps, rng)
+        self.folds: list[Fold] = []
+        for _ in range(folds):
+            self.add()
+
+    def add(self) -> None:
+        """Withhold once more, other entries."""
+        observation, rng = self._observation, self._rng
+        gaps = observation.valid & ~observation.mask
+        steps = self.covariance.steps / self.covariance.steps.max()
+        withheld = withhold_like_gaps(
+            observation.mask, gaps, self._share, rng, most=_MOST, steps=np.maximum(steps, 1e-3)
+        )
+        chosen = sample(withheld, _ENTRIES, rng)
+        variance = variances(self.covariance, observation.axes, observation.mask & ~withheld, chosen)
+        self.folds.append(Fold(withheld, np.concatenate([part.at for part in chosen]), variance))
+
+    def weights(self) -> tuple[list[FloatArray], float]:
+        """For each fold what each validation point's squared error counts in that of the gaps, and what is covered.
+
+        Gaps are sorted into classes by their kriging variance, and validation points count by how many gaps are in
+        their class. The sum of all weights is near 1. Covered is the part of the gaps' expected squared error at those
+        that are no harder to predict than what was withheld, and not far outside of what is observed.
+        """
+        hard = np.concatenate([fold.variance for fold in self.folds])
+        ordered = np.sort(self._hard)
+        at = np.searchsorted(np.cumsum(ordered), ordered.sum() * np.linspace(0, 1, _CLASSES + 1)[1:-1])
+        edges = np.unique(ordered[np.minimum(at, len(ordered) - 1)])
+        gaps_in = np.bincount(np.searchsorted(edges, self._hard), minlength=len(edges) + 1)
+        alike = (hard <= _HARDER * self._hard.max()) & (hard * _HARDER >= self._hard.min())
+        alike |= alike.sum() < min(_FEW, len(hard))
+        of = np.searchsorted(edges, hard)
+        points_in = np.bincount(of, weights=alike, minlength=len(edges) + 1)
+        # A class without points is stood for by the next one that has some.
+        filled = np.flatnonzero(points_in >= min(_FEW, points_in.max()))
+        stands = filled[np.argmin(np.abs(np.arange(len(points_in))[:, np.newaxis] - filled), axis=1)]
+        share = np.bincount(stands, weights=gaps_in, minlength=len(points_in)) / gaps_in.sum()
+        weight = alike * share[of] / np.maximum(points_in[of], 1)
+        # Within a class what is left of the difference is made up for by the ratio of mean variances.
+        needed = np.bincount(stands[np.searchsorted(edges, self._hard)], weights=self._hard, minlength=len(points_in))
+        had = np.bincount(of, weights=weight * hard, minlength=len(points_in))
+        ratio = np.where(had > 0, needed / len(self._hard) / np.where(had > 0, had, 1.0), 0.0)
+        weight = weight * ratio[of]
+        reach = _HARDER * float(np.sort(hard)[-min(2 * _FEW, len(hard))])
+        covered = float(self._hard[(self._hard <= reach) & ~self._far].sum() / self._hard.sum())
+        split = np.cumsum([len(fold.at) for fold in self.folds])[:-1]
+        return np.split(weight, split), covered
+
+    @property
+    def checked(self) -> bool:
+        """Whether the gaps, or most of them, are no harder to predict than what could be withheld."""
+        return self.weights()[1] >= _LEAST_COVERED
+
+    def squares(self, estimate: FloatArray, fold: Fold) -> FloatArray:
+        """Squared errors at the validation points of a fold; of logarithms, in parts of their mean square (in %)."""
+        at, floor = tuple(fold.at.T), self._observation.log_floor
+        guess, truth = (np.asarray(part[at], dtype=float) for part in (estimate, self._observation.values))
+        scale = 1.0
+        if floor is not None:
+            guess, truth = (np.log(np.maximum(part, 0) + floor) for part in (guess, truth))
+            scale = 100 / max(float(np.mean(truth**2)), np.finfo(float).tiny)
+        with np.errstate(over="ignore"):
+            square = scale * (guess - truth) ** 2
+        if self._areas is None:
+            return np.asarray(square)
+        area = self._areas[at]
+        return np.asarray(square * area / area.mean())
+
+    def error(self, squares: FloatArray, fold: int) -> float:
+        """The error in one fold, its points weighted to be as hard to predict as the gaps."""
+        weight = self.weights()[0][fold]
+        mean = float(weight @ squares / weight.sum()) if weight.any() else float(squares.mean())
+        return float(mean**self.power)
+
+    def promise(self, squares: Sequence[FloatArray]) -> Promise:
+        """The error to expect, from squared errors at the validation points of each fold that was fitted.
+
+        Args:
+            squares: a vector for each fold.
+        """
+        weights, _ = self.weights()
+        done = range(len(squares))
+        weight, square = np.concatenate([weights[i] for i in done]), np.concatenate(list(squares))
+        # Where folds were not fitted, those that were stand for them.
+        mean = (
+            float(weight @ square) * float(sum(map(np.sum, weights)) / weight.sum())
+            if weight.any()
+            else float(square.mean())
+        )
+        expected = float(mean**self.power)
+        factor = math.exp(self.power * self._spread(weight, square, np.concatenate([self.folds[i].at for i in done])))
+        return Promise(expected, expected / factor, expected * factor)
+
+    def _spread(self, weight: FloatArray, square: FloatArray, at: NDArray[np.intp]) -> float:
+        """Half the width of the 90 % interval of the logarithm of the gaps' mean square.
+
+        Means over cells vary by as much as the gaps' mean does, and the less the more cells there are. Cells of the
+        size after which errors are independent are not known, so of several sizes that of the widest interval counts.
+        """
+        from scipy.special import stdtrit
+
+        mean, widest = float(weight @ square / weight.sum()), 0.0
+        gaps = np.concatenate([part.at for part in self._gaps])
+        for size in _APART:
+            of = np.unique(self._cells(at, size), axis=0, return_inverse=True)[1].ravel()
+            total = np.bincount(of, weights=weight)
+            kept = total > 0
+            means, total = np.bincount(of, weights=weight * square)[kept] / total[kept], total[kept] / total.sum()
+            effective = 1 / float((total**2).sum())
+            if (effective < _FEW and widest) or effective < 1.5:
+                break
+            between = float(total @ (means - mean) ** 2) * effective / (effective - 1)
+            own = np.unique(self._cells(gaps, size), axis=0, return_counts=True)[1]
+            of_gaps = float((own**2).sum() / own.sum() ** 2)
+            spread = math.sqrt(math.log1p(between / mean**2 * (1 / effective + of_gaps)) + _UNLIKE**2) if mean else 0.0
+            widest = max(widest, spread * float(stdtrit(max(effective - 1, 1.0), 0.95)))
+        return widest or math.inf
+
+    def _cells(self, at: NDArray[np.intp], size: float) -> NDArray[np.intp]:
+        scaled = positions(self._observation.axes, at) * self.covariance.steps / size
+        return np.floor(scaled).astype(int)
