@@ -30,9 +30,10 @@ class Metric(Plugin, ABC):
     ...     name = "worst"
     ...     has_unit = True
     ...
-    ...     def score(self, estimate, truth):
-    ...         return float(np.abs(estimate - truth).max())
-    >>> Worst().score(np.array([1.0, 4.0]), np.array([1.0, 2.0]))
+    ...     def score(self, estimate, truth, where, mask):
+    ...         return float(np.abs(estimate.mean - truth.values)[where].max())
+    >>> everywhere = np.ones(2, dtype=bool)
+    >>> Worst().score(Estimate(np.array([1.0, 4.0])), Field(np.array([1.0, 2.0])), everywhere, ~everywhere)
     2.0
 
     Attributes:

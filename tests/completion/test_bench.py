@@ -39,7 +39,7 @@ def test_a_process_serves_many_fits_and_ends_with_the_block() -> None:
 def test_an_uncertainty_of_another_shape_is_refused() -> None:
     with bench() as place:
         fit = place.fit("odd-uncertainty", OBSERVATION, 0)
-        assert fit.error == f"its deviation has shape (3,); the field has {OBSERVATION.shape}"
+        assert fit.error == f"ValueError: its deviation has shape (3,); the field has {OBSERVATION.shape}"
 
 
 def test_a_fit_that_takes_too_long_is_stopped_and_the_next_one_served() -> None:
