@@ -24,7 +24,7 @@ from fieldbench.execution.options import Options
 from fieldbench.execution.pool import Pool
 from fieldbench.execution.provenance import what_runs
 from fieldbench.execution.queue import Group, Queue
-from fieldbench.execution.seat import Outcome
+from fieldbench.execution.slot import Outcome
 from fieldbench.execution.stop import Stop
 from fieldbench.records import CRASHED, Record, Trial
 from fieldbench.registry import Registry, Sources
