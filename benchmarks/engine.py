@@ -24,7 +24,7 @@ import numpy as np
 import torch
 from threadpoolctl import threadpool_limits
 
-from fieldbench import Silent
+from fieldbench import NullReport
 from fieldbench_methods.fieldformer import engine as engine_module
 from fieldbench_methods.fieldformer import kernels
 from fieldbench_methods.fieldformer.design import Design, Schedule
@@ -79,7 +79,7 @@ def problem_of(shape: tuple[int, ...], rate: float, seed: int, variation: bool =
     if shape == RADIO_MAP:
         mask = np.repeat(generator.random((*shape[:2], 1)) < rate, shape[2], axis=2)
     smoothness = Smoothness("second-order", (0, 1), 0.03) if variation else None
-    return Problem(np.where(mask, field_of(shape), 0.0), mask, seed, Relay(Silent(), Scaling(0.0, 1.0)), smoothness)
+    return Problem(np.where(mask, field_of(shape), 0.0), mask, seed, Relay(NullReport(), Scaling(0.0, 1.0)), smoothness)
 
 
 def cubes_of(design: Design, problem: Problem) -> np.ndarray:
@@ -364,7 +364,7 @@ def errors(options: argparse.Namespace) -> None:
             values = observe(field, mask, np.zeros(field.shape)).filled(0.0)
             scaling = Scaling(0.0, np.abs(values).max())
             scalings.append(scaling)
-            problems.append(Problem(scaling.forward(values), mask, seed, Relay(Silent(), scaling)))
+            problems.append(Problem(scaling.forward(values), mask, seed, Relay(NullReport(), scaling)))
         cubes = [cubes_of(design, problem) for problem in problems]
         fast = delayed(fit_fast)
         estimates = {

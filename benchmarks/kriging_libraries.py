@@ -31,7 +31,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench import Silent
+from fieldbench import NullReport
 from fieldbench.field import FloatArray, Observation
 from fieldbench.judging import draw
 from fieldbench.plan import Plan, Request
@@ -48,7 +48,7 @@ Prediction = tuple[FloatArray, FloatArray]
 
 
 def ours(observation: Observation, seed: int) -> Prediction:
-    mean, deviation = Registry().method("kriging").predict(observation, seed=seed, device="cpu", report=Silent())
+    mean, deviation = Registry().method("kriging").predict(observation, seed=seed, device="cpu", report=NullReport())
     assert deviation is not None
     hidden = ~observation.mask
     return np.asarray(mean)[hidden], np.asarray(deviation)[hidden]

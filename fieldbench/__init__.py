@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from fieldbench.errors import DataUnavailable, FieldbenchError, RequestError
     from fieldbench.field import Axis, Field, Observation
     from fieldbench.hookspecs import API_VERSION, hookimpl
-    from fieldbench.method import Method, Modifier, Report, Silent
+    from fieldbench.method import Method, Modifier, NullReport, Report
     from fieldbench.metric import Metric
     from fieldbench.noise import Noise
     from fieldbench.plugin import Plugin, parameter
@@ -37,13 +37,13 @@ __all__ = [
     "Metric",
     "Modifier",
     "Noise",
+    "NullReport",
     "Observation",
     "Plugin",
     "Report",
     "RequestError",
     "Results",
     "Sampler",
-    "Silent",
     "complete",
     "hookimpl",
     "parameter",
@@ -56,7 +56,7 @@ _HOMES = {
     "errors": ["DataUnavailable", "FieldbenchError", "RequestError"],
     "field": ["Axis", "Field", "Observation"],
     "hookspecs": ["API_VERSION", "hookimpl"],
-    "method": ["Method", "Modifier", "Report", "Silent"],
+    "method": ["Method", "Modifier", "Report", "NullReport"],
     "metric": ["Metric"],
     "noise": ["Noise"],
     "plugin": ["Plugin", "parameter"],

@@ -35,7 +35,7 @@ class Report(Protocol):
         """Hand over the estimate at ``step`` (a copy is taken) and any named numbers worth a curve."""
 
 
-class Silent:
+class NullReport:
     """A report that wants nothing, and allows one thread."""
 
     threads = 1

@@ -39,7 +39,7 @@ from fieldbench.store.secret import forget, keep, label, new_seed, secrets_of
 Named: TypeAlias = str | Plugin | type[Plugin]
 
 
-class Watch(Protocol):
+class Listener(Protocol):
     """Shows people how a run goes."""
 
     def start(self, progress: Progress) -> None:
@@ -58,7 +58,7 @@ class Watch(Protocol):
         """The run has ended, whatever the reason."""
 
 
-class Unwatched:
+class NullListener:
     """Shows nothing."""
 
     def start(self, progress: Progress) -> None:
@@ -174,7 +174,7 @@ class Session:
         *,
         fresh: bool = False,
         retry_failed: bool = False,
-        watch: Watch | None = None,
+        watch: Listener | None = None,
         stop: Stop | None = None,
     ) -> Progress:
         """Run what is missing; every trial is on disk when it ends.
@@ -190,7 +190,7 @@ class Session:
                 impossible on it.
             StorageError: if a record cannot be written; what is written stays.
         """
-        watch, stop = watch or Unwatched(), stop or Stop()
+        watch, stop = watch or NullListener(), stop or Stop()
         if self._pool.closed:  # this session has run before
             self._pool = self._new_pool()
         self._pool.stop = stop
@@ -224,7 +224,7 @@ class Session:
                 self._tell_seed(store, watch)
         return progress
 
-    def _hide_seed(self, store: RunStore, progress: Progress, watch: Watch) -> None:
+    def _hide_seed(self, store: RunStore, progress: Progress, watch: Listener) -> None:
         if self._secret is None:
             return
         if label(self._secret) not in store.manifest.secrets:
@@ -234,7 +234,7 @@ class Session:
                 f"the secret seed of {self.path} is known since its trials were complete; new ones are drawn with it"
             )
 
-    def _tell_seed(self, store: RunStore, watch: Watch) -> None:
+    def _tell_seed(self, store: RunStore, watch: Listener) -> None:
         if self._secret is None or label(self._secret) in store.manifest.secrets:
             return
         store.manifest.secrets[label(self._secret)] = f"{self._secret:032x}"
@@ -349,7 +349,7 @@ def run(
     for kind, given in (("method", methods), ("dataset", datasets), ("noise", noises), ("sampler", samplers)):
         _must_read_back(kind, given, session.registry)
     stop = Stop()
-    watch = Line() if progress else Unwatched()
+    watch = Line() if progress else NullListener()
     with interruptible(stop, watch):
         session.run(fresh=fresh, retry_failed=retry_failed, stop=stop, watch=watch)
     return Results(session.path, sources=session.sources, keep=folder)
@@ -390,7 +390,7 @@ class Line:
 
 
 @contextlib.contextmanager
-def interruptible(stop: Stop, watch: Watch) -> Iterator[None]:
+def interruptible(stop: Stop, watch: Listener) -> Iterator[None]:
     """Let Ctrl-C ask for an end: once to finish what is running, twice to stop at once."""
 
     def ask(*_: object) -> None:

@@ -17,7 +17,7 @@ from fieldbench.conformance.examples import Example
 from fieldbench.conformance.general import Named
 from fieldbench.errors import one_line
 from fieldbench.field import FloatArray, Observation
-from fieldbench.method import Method, Report, Silent, as_field_array
+from fieldbench.method import Method, NullReport, Report, as_field_array
 
 #: As large as the seeds of real trials can be: 32 bits.
 SEED = 2**32 - 12345
@@ -121,7 +121,7 @@ class Bench:
         """Complete a copy of one observation and see that the result is a field."""
         copy = copied(example.observation)
         try:
-            estimate = self.method.complete(copy, seed=seed, device=device, report=report or Silent())
+            estimate = self.method.complete(copy, seed=seed, device=device, report=report or NullReport())
         except Exception as error:
             fail(
                 f"completing {example.words}",
@@ -264,7 +264,7 @@ def _inputs_unmodified(bench: Bench) -> None:
     arrays |= {f"axis {axis.name}": axis.coordinates for axis in observation.axes}
     before = {name: array.copy() for name, array in arrays.items()}
     bench.estimate  # noqa: B018 - what fails without any array being changed is no matter of this check
-    bench.method.complete(observation, seed=SEED, device="cpu", report=Silent())
+    bench.method.complete(observation, seed=SEED, device="cpu", report=NullReport())
     for name, array in arrays.items():
         if not np.array_equal(before[name], array, equal_nan=array.dtype.kind == "f"):
             fail(
@@ -440,7 +440,7 @@ def _uncertainty(bench: Bench) -> None:
     done = f"calling predict() for {example.words}"
     try:
         estimate, deviation = bench.method.predict(
-            copied(example.observation), seed=SEED, device="cpu", report=Silent()
+            copied(example.observation), seed=SEED, device="cpu", report=NullReport()
         )
     except Exception as error:
         fail(done, one_line(error), right)

@@ -23,9 +23,9 @@ from fieldbench.execution.machine import Lane, slots
 from fieldbench.execution.options import Options
 from fieldbench.execution.pool import Pool
 from fieldbench.execution.provenance import what_runs
-from fieldbench.execution.queue import Group, Queue
 from fieldbench.execution.slot import Outcome
 from fieldbench.execution.stop import Stop
+from fieldbench.execution.trial_queue import Group, TrialQueue
 from fieldbench.records import CRASHED, Record, Trial
 from fieldbench.registry import Registry, Sources
 
@@ -74,7 +74,7 @@ class _Cluster:
         self._wanted = what_runs(registry)
         threads = max(1, sum(client.nthreads().values()))
         lanes: dict[Lane, int] = {"cpu": threads} if options.device == "cpu" else {"gpu": threads, "cpu": threads}
-        self._queue = Queue(trials, registry, lanes)
+        self._queue = TrialQueue(trials, registry, lanes)
         self._completed = as_completed(loop=client.loop)
         self._out: dict[str, tuple[Group, Outcome | None]] = {}
         #: Address of each worker that runs the same code, with its threads; names of those that do not get work.

@@ -113,21 +113,23 @@ def _forked(libraries: tuple[str, ...], content: bytes, files: Sequence[int], la
         OSError: if the server has gone.
     """
     ours, theirs = socket.socketpair()
-    lifeline, our_lifeline = os.pipe()
+    parent_death, parent_alive = os.pipe()
     our_output, output = os.pipe()
     try:
         with _LOCK, _as_loaded():
             if libraries not in _SERVERS:
                 _SERVERS[libraries] = ForkServer()
                 _SERVERS[libraries].set_forkserver_preload([*_COMMON, *libraries])
-            status, writing = _SERVERS[libraries].connect_to_new_process([output, theirs.fileno(), lifeline, *files])
+            status, writing = _SERVERS[libraries].connect_to_new_process(
+                [output, theirs.fileno(), parent_death, *files]
+            )
         with open(writing, "wb") as stream:
             stream.write(content)
     finally:
         theirs.close()
-        os.close(lifeline)
+        os.close(parent_death)
         os.close(output)
-    return Child(Channel(ours, largest_header), status, our_lifeline, our_output)
+    return Child(Channel(ours, largest_header), status, parent_alive, our_output)
 
 
 @contextlib.contextmanager
@@ -148,12 +150,12 @@ def _as_loaded() -> Iterator[None]:
 class Child:
     """A process, as the one that asked for it sees it."""
 
-    def __init__(self, channel: Channel, status: int, lifeline: int, output: int) -> None:
+    def __init__(self, channel: Channel, status: int, parent_alive: int, output: int) -> None:
         self.channel = channel
         self.pid = 0
         self._status = status
-        #: Closes its lifeline, also when this object is forgotten.
-        self._let_go = weakref.finalize(self, os.close, lifeline)
+        #: Lets it notice that the parent is done with it, also when this object is forgotten.
+        self._let_go = weakref.finalize(self, os.close, parent_alive)
         self._code: int | None = None
         self._ended = False
         self._tail = bytearray()
@@ -287,24 +289,24 @@ class _Beginning:
         importlib.import_module("numpy").random.seed()  # not the same for every child
 
 
-def end_with(lifeline: int) -> None:
+def end_with(parent_death: int) -> None:
     """End this process's whole group as soon as the other end of a pipe is closed.
 
     On Linux the kernel itself is asked to send SIGKILL then, so that it also reaches a process whose interpreter
     is stuck in compiled code. Elsewhere a thread waits for the end of the pipe.
 
     Args:
-        lifeline: the reading end of a pipe; nothing is ever written to it. The process must lead a group
+        parent_death: the reading end of a pipe; nothing is ever written to it. The process must lead a group
             of its own.
     """
     if sys.platform == "linux":
-        fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
-        fcntl.fcntl(lifeline, _F_SETSIG, signal.SIGKILL)
-        fcntl.fcntl(lifeline, fcntl.F_SETFL, fcntl.fcntl(lifeline, fcntl.F_GETFL) | os.O_ASYNC)
-        if select.select([lifeline], [], [], 0)[0]:  # it was closed before
+        fcntl.fcntl(parent_death, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(parent_death, _F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(parent_death, fcntl.F_SETFL, fcntl.fcntl(parent_death, fcntl.F_GETFL) | os.O_ASYNC)
+        if select.select([parent_death], [], [], 0)[0]:  # it was closed before
             os.killpg(os.getpgrp(), signal.SIGKILL)
     else:
-        threading.Thread(target=_wait, args=(lifeline,), name="parent-death", daemon=True).start()
+        threading.Thread(target=_wait, args=(parent_death,), name="parent-death", daemon=True).start()
 
 
 def set_process_option(option: int, value: Any) -> None:
@@ -314,8 +316,8 @@ def set_process_option(option: int, value: Any) -> None:
             ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-def _wait(lifeline: int) -> None:
-    os.read(lifeline, 1)
+def _wait(parent_death: int) -> None:
+    os.read(parent_death, 1)
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 

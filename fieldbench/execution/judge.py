@@ -34,7 +34,7 @@ from fieldbench.selection import Recorder
 from fieldbench.sensing import observe
 from fieldbench.sources import Parcel
 
-#: Where the stage is written: descriptors 0 to 2 are the usual ones, 3 is the socket, 4 the lifeline.
+#: Where the stage is written. Descriptors 0 to 2 are the usual ones, 3 is the socket, 4 tells of the parent's end.
 STAGE = 5
 
 

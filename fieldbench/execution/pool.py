@@ -14,10 +14,10 @@ from fieldbench.errors import FingerprintError, RequestError, one_line
 from fieldbench.execution.machine import Lane, Slot, oom_kills
 from fieldbench.execution.options import Options
 from fieldbench.execution.processes import LOOK, Lost
-from fieldbench.execution.queue import Group, Queue
 from fieldbench.execution.slot import Outcome, WorkerSlot
 from fieldbench.execution.stop import Stop
 from fieldbench.execution.thread_budget import shares
+from fieldbench.execution.trial_queue import Group, TrialQueue
 from fieldbench.identity import cell_identity
 from fieldbench.method import Method
 from fieldbench.plugin import Plugin
@@ -179,12 +179,12 @@ class Pool:
 
     # Trials.
 
-    def has_nothing_for(self, queue: Queue) -> bool:
+    def has_nothing_for(self, queue: TrialQueue) -> bool:
         """Whether every trial of a queue that is served here has been handed out."""
         with self._changed:
             return queue.empty
 
-    def serve(self, queue: Queue) -> Outcome:
+    def serve(self, queue: TrialQueue) -> Outcome:
         """Run the next group that suits a free slot; nothing if there is none left or a stop was asked for."""
         with self._changed:
             while (leased := self._match(queue)) is None:
@@ -231,13 +231,13 @@ class Pool:
                     worker.close()
             self.questions.close()
 
-    def _match(self, queue: Queue) -> tuple[WorkerSlot, Group] | None:
+    def _match(self, queue: TrialQueue) -> tuple[WorkerSlot, Group] | None:
         if self.stop.asked or self.closed:
             return None
         group = queue.take([lane for lane, workers in self._free.items() if workers])
         return None if group is None else (self._free[group.lane].pop(), group)
 
-    def _share_out(self, queue: Queue) -> None:
+    def _share_out(self, queue: TrialQueue) -> None:
         """Lend the threads of CPU slots for which there is nothing left to the trials on the others."""
         busy = [worker for worker in self.workers if worker.slot.lane == "cpu" and worker not in self._free["cpu"]]
         for worker, share in zip(busy, shares(self.sizes["cpu"], len(busy), queue.waits("cpu")), strict=True):

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fieldbench.errors import RequestError
 from fieldbench.field import FloatArray, Mask, Observation
-from fieldbench.method import Report, Silent
+from fieldbench.method import NullReport, Report
 from fieldbench_methods.scaling import Scaling, fit_scaling
 from fieldbench_methods.tv import TotalVariation
 from fieldbench_methods.tv.penalty import Smoothness
@@ -44,7 +44,7 @@ class Relay:
         self._report(step, self._scaling.inverse(estimate), **diagnostics)
 
 
-class Unheard(Silent):
+class Unheard(NullReport):
     """Wants no estimate, for trainings whose estimates are not the trial's; it shares the trial's threads."""
 
     def __init__(self, report: Report) -> None:

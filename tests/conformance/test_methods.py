@@ -148,7 +148,7 @@ class ReportsBackwards(Right):
     def complete(self, observation, *, report, **rest):
         for step in (2, 1):
             report(step, observation.filled())
-        return super().complete(observation, report=fieldbench.Silent(), **rest)
+        return super().complete(observation, report=fieldbench.NullReport(), **rest)
 
 
 class ReportsText(Right):
@@ -156,7 +156,7 @@ class ReportsText(Right):
 
     def complete(self, observation, *, report, **rest):
         report(1, observation.filled(), state="fine")
-        return super().complete(observation, report=fieldbench.Silent(), **rest)
+        return super().complete(observation, report=fieldbench.NullReport(), **rest)
 
 
 class DisturbedByReports(Right):
@@ -257,7 +257,7 @@ class SilentBatch(Right):
     """A batch reports nothing."""
 
     def complete_batch(self, observations, *, seeds, device, reports):
-        silent = [fieldbench.Silent() for _ in reports]
+        silent = [fieldbench.NullReport() for _ in reports]
         return super().complete_batch(observations, seeds=seeds, device=device, reports=silent)
 
 
@@ -557,7 +557,7 @@ def test_an_expected_failure_needs_a_reason_and_must_fail() -> None:
     assert found["reports"].status == "failed"
     assert "remove 'reports' from expected_failures" in found["reports"].message
     assert "did you mean 'deterministic'" in found["expected-failures"].message
-    silent = type("Silent", (AbsoluteStep,), {"__doc__": "x", "expected_failures": {"scale-equivariant": " "}})
+    silent = type("NullReport", (AbsoluteStep,), {"__doc__": "x", "expected_failures": {"scale-equivariant": " "}})
     assert "has no reason" in outcomes(silent)["expected-failures"].message
 
 

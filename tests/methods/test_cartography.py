@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import fieldbench
-from fieldbench import Field, Observation, RequestError, Silent
+from fieldbench import Field, NullReport, Observation, RequestError
 from fieldbench.registry import Registry
 from fieldbench.sensing import Fibers, observe
 from fieldbench_datasets.radiomap import RadioMap, RadioMap1
@@ -62,7 +62,7 @@ def completed(
     method: fieldbench.Method, observation: Observation, report: fieldbench.Report | None = None
 ) -> np.ndarray:
     assert method.applicable(observation) is None
-    return np.asarray(method.complete(observation, seed=0, device="cpu", report=report or Silent()))
+    return np.asarray(method.complete(observation, seed=0, device="cpu", report=report or NullReport()))
 
 
 def slnre(estimate: np.ndarray, field: Field) -> float:

@@ -13,7 +13,7 @@ pytest.importorskip("numba")
 PROGRAM = """
 import hashlib
 import numpy as np
-from fieldbench import Observation, Silent
+from fieldbench import Observation, NullReport
 from fieldbench_methods.fieldformer import kernels
 from fieldbench_methods.fieldformer.methods import MHTAP, TAP
 from fieldbench_methods.tnn import TNN
@@ -22,7 +22,7 @@ generator = np.random.default_rng(0)
 mask = generator.random((13, 12, 11)) < 0.3
 observation = Observation(np.where(mask, generator.random(mask.shape), np.nan), mask)
 for method in (TAP(epochs=5), MHTAP(epochs=5), TAP(epochs=5, activation="softmax"), TNN(epochs=5)):
-    estimate = method.complete(observation, seed=1, device="cpu", report=Silent())
+    estimate = method.complete(observation, seed=1, device="cpu", report=NullReport())
     print(hashlib.sha256(estimate.tobytes()).hexdigest())
 print("from the cache:", sum(kernels.sparse_rows.stats.cache_hits.values()))
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fieldbench import Observation, RequestError, Silent
+from fieldbench import NullReport, Observation, RequestError
 from fieldbench_methods.dineof import Dineof, Limits, best_modes, truncate, truncations
 
 
@@ -21,7 +21,7 @@ def observe(field, rate=0.7, seed=0):
 
 
 def complete(method, observation, seed=0):
-    return method.complete(observation, seed=seed, device="cpu", report=Silent())
+    return method.complete(observation, seed=seed, device="cpu", report=NullReport())
 
 
 @pytest.mark.parametrize("shape", [(9, 5), (5, 9)])

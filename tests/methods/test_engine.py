@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from threadpoolctl import threadpool_limits
 
-from fieldbench import Observation, Silent
+from fieldbench import NullReport, Observation
 from fieldbench_methods.fieldformer import engine as engine_module
 from fieldbench_methods.fieldformer import kernels, randomness
 from fieldbench_methods.fieldformer.design import Schedule
@@ -62,7 +62,7 @@ def problem_of(shape, seed=3, smoothness=None):
     # A corner without observations gives cubes that are empty.
     observation = observation.without(np.indices(shape).sum(0) < 5)
     target = observation.filled(0.0) / 3
-    return Problem(target, observation.mask, seed, Relay(Silent(), Scaling(0.0, 1.0)), smoothness)
+    return Problem(target, observation.mask, seed, Relay(NullReport(), Scaling(0.0, 1.0)), smoothness)
 
 
 def plain_gradient(design, cubes, problem, step):
@@ -246,7 +246,7 @@ class Every:
 @pytest.mark.parametrize("method", [TAP(window=3, stride=2, epochs=5), MHTAP(window=4, stride=2, epochs=5)])
 def test_reporting_disturbs_nothing_and_ends_with_the_result(method):
     observation, report = observe(SHAPE), Every()
-    quiet = method.complete(observation, seed=1, device="cpu", report=Silent())
+    quiet = method.complete(observation, seed=1, device="cpu", report=NullReport())
     loud = method.complete(observation, seed=1, device="cpu", report=report)
     np.testing.assert_array_equal(quiet, loud)
     assert [step for step, *_ in report.told] == [1, 2, 3, 4, 5]
@@ -258,8 +258,8 @@ def test_reporting_disturbs_nothing_and_ends_with_the_result(method):
 def test_a_trial_does_not_depend_on_its_companions():
     method = TAP(window=3, stride=2, epochs=4)
     observations = [observe(SHAPE, seed=seed) for seed in (1, 2, 3)]
-    together = method.complete_batch(observations, seeds=[1, 2, 3], device="cpu", reports=[Silent()] * 3)
-    alone = method.complete(observations[1], seed=2, device="cpu", report=Silent())
+    together = method.complete_batch(observations, seeds=[1, 2, 3], device="cpu", reports=[NullReport()] * 3)
+    alone = method.complete(observations[1], seed=2, device="cpu", report=NullReport())
     np.testing.assert_array_equal(together[1], alone)
 
 
@@ -269,7 +269,7 @@ def test_the_number_of_blas_threads_does_not_matter(method):
     results = []
     for threads in (1, 2):
         with threadpool_limits(threads):
-            results.append(method.complete(observation, seed=0, device="cpu", report=Silent()))
+            results.append(method.complete(observation, seed=0, device="cpu", report=NullReport()))
     np.testing.assert_array_equal(*results)
 
 
@@ -287,10 +287,10 @@ def test_plain_batch_is_its_trials():
 @pytest.mark.parametrize("method", [TAP(window=3, stride=2, epochs=3), MHTAP(window=4, stride=2, epochs=3)])
 def test_without_numba_it_still_works(method, monkeypatch):
     observation = observe(SHAPE)
-    fast = method.complete(observation, seed=1, device="cpu", report=Silent())
+    fast = method.complete(observation, seed=1, device="cpu", report=NullReport())
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.delitem(sys.modules, "fieldbench_methods.fieldformer.engine")
-    plain = method.complete(observation, seed=1, device="cpu", report=Silent())
+    plain = method.complete(observation, seed=1, device="cpu", report=NullReport())
     assert "fieldbench_methods.fieldformer.engine" not in sys.modules
     np.testing.assert_allclose(fast, plain, atol=1e-5)
 
@@ -300,7 +300,7 @@ def test_without_numba_it_still_works(method, monkeypatch):
 def test_hidden_entries_are_not_read(method, fill):
     clean = observe(SHAPE)
     dirty = Observation(np.where(clean.mask, clean.values, fill), clean.mask)
-    results = [method.complete(given, seed=1, device="cpu", report=Silent()) for given in (clean, dirty)]
+    results = [method.complete(given, seed=1, device="cpu", report=NullReport()) for given in (clean, dirty)]
     np.testing.assert_array_equal(*results)
 
 
@@ -320,14 +320,14 @@ def test_edges_end_finite(edge):
     field, mask = EDGES[edge]
     observation = Observation(np.where(mask, field, np.nan), mask)
     for method in (TAP(window=3, stride=2, epochs=20), MHTAP(window=4, stride=2, epochs=20)):
-        assert np.isfinite(method.complete(observation, seed=0, device="cpu", report=Silent())).all()
+        assert np.isfinite(method.complete(observation, seed=0, device="cpu", report=NullReport())).all()
 
 
 def test_it_learns_a_field():
     field = smooth(SHAPE)
     observation = observe(SHAPE, rate=0.3)
     estimate = np.asarray(
-        TAP(window=3, stride=2, epochs=600).complete(observation, seed=0, device="cpu", report=Silent())
+        TAP(window=3, stride=2, epochs=600).complete(observation, seed=0, device="cpu", report=NullReport())
     )
     error = np.sqrt(np.mean((estimate - field)[~observation.mask] ** 2))
     # The mean of the observed values, the best guess without any structure, is off by the field's deviation.

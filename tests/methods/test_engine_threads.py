@@ -7,7 +7,7 @@ import threading
 import numpy as np
 import pytest
 
-from fieldbench import Observation, Silent
+from fieldbench import NullReport, Observation
 from fieldbench_methods.fieldformer import engine as engine_module
 from fieldbench_methods.fieldformer.halves import threads_for_halves
 from fieldbench_methods.fieldformer.methods import MHTAP, TAP
@@ -23,7 +23,7 @@ METHODS = {
 }
 
 
-class Allows(Silent):
+class Allows(NullReport):
     """A report that allows so many threads, the same at every look or one after another."""
 
     def __init__(self, *threads):
@@ -58,11 +58,11 @@ def test_the_number_of_threads_changes_no_bit(case, fibers, monkeypatch):
 @pytest.mark.parametrize("case", ["tap", "mhtap"])
 def test_the_number_of_segments_changes_no_bit(case, monkeypatch):
     observation = observe(fibers=False)
-    whole = METHODS[case].complete(observation, seed=5, device="cpu", report=Silent())
+    whole = METHODS[case].complete(observation, seed=5, device="cpu", report=NullReport())
     monkeypatch.setattr(engine_module, "_SEGMENT_ROWS", 7)
     monkeypatch.setattr(engine_module, "_SEGMENT_SUPPORT", 1)
     assert len(engine_module._segments(60, 5.0)) == 5
-    np.testing.assert_array_equal(METHODS[case].complete(observation, seed=5, device="cpu", report=Silent()), whole)
+    np.testing.assert_array_equal(METHODS[case].complete(observation, seed=5, device="cpu", report=NullReport()), whole)
 
 
 def test_a_report_that_does_not_speak_of_threads_is_given_one():

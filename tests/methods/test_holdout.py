@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fieldbench import Observation, Silent
+from fieldbench import NullReport, Observation
 from fieldbench_methods import dineof, smoothness
 from fieldbench_methods.holdout import hold_out
 from fieldbench_methods.inpainting import Biharmonic, Harmonic
@@ -75,7 +75,7 @@ def test_methods_say_where_the_field_exists(module, method, monkeypatch):
         return seen[-1]
 
     monkeypatch.setattr(module, "hold_out", watched)
-    assert np.isfinite(method.complete(observation, seed=0, device="cpu", report=Silent())).all()
+    assert np.isfinite(method.complete(observation, seed=0, device="cpu", report=NullReport())).all()
     assert [are_whole(held, observation) for held in seen] == [True]
 
 
@@ -86,7 +86,7 @@ def test_a_weight_of_total_variation_is_chosen_on_whole_columns():
         seen.extend(problem.mask for problem in problems)
         return [np.zeros(SHAPE) for _ in problems]
 
-    complete(fit, [observation], [0], "cpu", [Silent()], "auto", TotalVariation())
+    complete(fit, [observation], [0], "cpu", [NullReport()], "auto", TotalVariation())
     held = observation.mask & ~seen[0]
     assert held.any()
     assert are_whole(held, observation)
@@ -100,5 +100,5 @@ def test_the_last_axis_of_columns_teaches_dineof_nothing(monkeypatch):
         return 1.0, 1
 
     monkeypatch.setattr(dineof, "best_modes", watched)
-    dineof.Dineof(iterations=2).complete(columns((3, 5)), seed=0, device="cpu", report=Silent())
+    dineof.Dineof(iterations=2).complete(columns((3, 5)), seed=0, device="cpu", report=NullReport())
     assert tried == {0, 1}

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from fieldbench import Observation, RequestError, Silent
+from fieldbench import NullReport, Observation, RequestError
 from fieldbench_methods import smoothness
 from fieldbench_methods.inpainting import Biharmonic, Harmonic
 from fieldbench_methods.smoothness import Energy, choose_weights, minimise
@@ -25,7 +25,7 @@ def observe(field, rate=0.4, seed=0):
 
 
 def complete(method, observation, seed=0):
-    return method.complete(observation, seed=seed, device="cpu", report=Silent())
+    return method.complete(observation, seed=seed, device="cpu", report=NullReport())
 
 
 def membrane(x, weights):

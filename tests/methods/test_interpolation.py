@@ -7,7 +7,7 @@ import pytest
 from scipy.interpolate import griddata
 from sklearn.neighbors import KNeighborsRegressor
 
-from fieldbench import Axis, Observation, Silent
+from fieldbench import Axis, NullReport, Observation
 from fieldbench_methods.interpolation import InverseDistance, Linear, Nearest
 
 METHODS = [Nearest(), InverseDistance(), Linear()]
@@ -24,7 +24,7 @@ def observe(field, rate=0.3, seed=0):
 
 
 def complete(method, observation):
-    return method.complete(observation, seed=0, device="cpu", report=Silent())
+    return method.complete(observation, seed=0, device="cpu", report=NullReport())
 
 
 def grid(shape):

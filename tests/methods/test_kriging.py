@@ -9,7 +9,7 @@ from scipy.stats import multivariate_normal
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, Matern
 
-from fieldbench import Observation, Silent
+from fieldbench import NullReport, Observation
 from fieldbench_methods import gaussian_process
 from fieldbench_methods.gaussian_process import CORRELATIONS, Covariance, fit, predict, restricted_likelihood
 from fieldbench_methods.kriging import Kriging
@@ -34,7 +34,7 @@ def observe(field, rate=0.4, seed=0):
 
 
 def run(method, observation, seed=0):
-    return method.complete(observation, seed=seed, device="cpu", report=Silent())
+    return method.complete(observation, seed=seed, device="cpu", report=NullReport())
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_a_single_entry_that_differs_is_kriged(seed):
     mask = np.random.default_rng(seed).random(field.shape) < 0.8
     mask[7, 4] = True
     estimate, deviation = Kriging(fit=50).predict(
-        Observation(np.where(mask, field, np.nan), mask), seed=seed, device="cpu", report=Silent()
+        Observation(np.where(mask, field, np.nan), mask), seed=seed, device="cpu", report=NullReport()
     )
     assert np.abs(estimate[:, 12:]).max() < 0.1  # eight steps away
     assert np.unravel_index(estimate.argmax(), field.shape) == (7, 4)
@@ -178,7 +178,7 @@ def test_the_spread_covers_the_truth_as_often_as_it_says():
     field = (np.linalg.cholesky(Matern([3.0, 5.0], nu=1.5)(grid) + 1e-9 * np.eye(484)) @ rng.normal(size=484)) * 5
     field = field.reshape(22, 22)
     observation = observe(field, 0.25)
-    estimate, deviation = Kriging().predict(observation, seed=0, device="cpu", report=Silent())
+    estimate, deviation = Kriging().predict(observation, seed=0, device="cpu", report=NullReport())
     standardised = ((estimate - field) / deviation)[~observation.mask]
     assert 0.8 < np.sqrt(np.mean(standardised**2)) < 1.25
     assert deviation[observation.mask].max() < np.median(deviation[~observation.mask])
@@ -196,7 +196,7 @@ def test_fibers_share_geometry_in_the_log_domain():
     mask = np.zeros(power.shape, dtype=bool)
     mask[np.random.default_rng(3).random((9, 8)) < 0.4] = True
     observation = Observation(np.where(mask, power, np.nan), mask, log_floor=1e-6)
-    estimate, deviation = Kriging().predict(observation, seed=0, device="cpu", report=Silent())
+    estimate, deviation = Kriging().predict(observation, seed=0, device="cpu", report=NullReport())
     positions = np.argwhere(mask[..., 0]).astype(float)
     logs = np.log10(power[mask[..., 0]] + 1e-6)
     found = fit("matern-3/2", positions, logs, 1500, np.random.default_rng(0))
@@ -213,7 +213,9 @@ def test_degenerate_geometry(observed, exact):
     mask = np.zeros(SHAPE, dtype=bool)
     mask[observed] = True
     field = smooth()
-    estimate, deviation = Kriging(exact=exact).predict(Observation(field, mask), seed=0, device="cpu", report=Silent())
+    estimate, deviation = Kriging(exact=exact).predict(
+        Observation(field, mask), seed=0, device="cpu", report=NullReport()
+    )
     assert np.isfinite(estimate).all()
     np.testing.assert_allclose(estimate[mask], field[mask], atol=0.02)
     assert (deviation is None) == (mask.sum() < 3)
@@ -221,7 +223,7 @@ def test_degenerate_geometry(observed, exact):
 
 def test_a_constant_field_stays_constant():
     constant = np.full(SHAPE, -3.25)
-    estimate, deviation = Kriging().predict(observe(constant), seed=0, device="cpu", report=Silent())
+    estimate, deviation = Kriging().predict(observe(constant), seed=0, device="cpu", report=NullReport())
     np.testing.assert_allclose(estimate, constant)
     assert deviation is None
 

@@ -7,7 +7,7 @@ import pytest
 import tensorly
 from tensorly.tenalg.proximal import svd_thresholding
 
-from fieldbench import Observation, RequestError, Silent
+from fieldbench import NullReport, Observation, RequestError
 from fieldbench_methods.lrtc import LRTC
 from fieldbench_methods.lrtc.solve import shrink_tubes, shrink_unfolding
 
@@ -26,7 +26,7 @@ def observe(field, rate, seed=0):
 
 
 def complete(method, observation, seed=0):
-    return method.complete(observation, seed=seed, device="cpu", report=Silent())
+    return method.complete(observation, seed=seed, device="cpu", report=NullReport())
 
 
 def circulant(tensor):

@@ -10,7 +10,7 @@ import pytest
 from scipy.interpolate import RBFInterpolator
 from scipy.special import xlogy
 
-from fieldbench import Axis, Observation, Silent
+from fieldbench import Axis, NullReport, Observation
 from fieldbench_methods import polyharmonic
 from fieldbench_methods.kriging import Kriging
 from fieldbench_methods.polyharmonic import choose, leave_one_out, predict
@@ -30,7 +30,7 @@ def observe(field, rate=0.3, seed=0, **more):
 
 
 def complete(method, observation, seed=0):
-    return method.complete(observation, seed=seed, device="cpu", report=Silent())
+    return method.complete(observation, seed=seed, device="cpu", report=NullReport())
 
 
 @pytest.mark.parametrize("shape", [(12, 9), SHAPE, (4, 5, 3, 4)])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import tensorly
 
-from fieldbench import Observation, Silent
+from fieldbench import NullReport, Observation
 from fieldbench_methods.tucker_als import TuckerALS, expand, expectation_maximisation, possible_ranks, sweep
 
 
@@ -24,7 +24,7 @@ def observe(field, rate, seed=0):
 
 
 def complete(method, observation, seed=0):
-    return method.complete(observation, seed=seed, device="cpu", report=Silent())
+    return method.complete(observation, seed=seed, device="cpu", report=NullReport())
 
 
 class Reports(list):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from fieldbench import Observation, Silent
+from fieldbench import NullReport, Observation
 from fieldbench.errors import RequestError
 from fieldbench_methods.fieldformer.methods import MHTAP, TAP
 from fieldbench_methods.self_supervised import complete
@@ -165,7 +165,7 @@ def test_the_weight_that_predicts_withheld_entries_best_is_taken():
         used.append([(problem.smoothness.weight, int(problem.mask.sum()), share) for problem in problems])
         return [np.ones(mask.shape) + abs(problem.smoothness.weight - best) for problem in problems]
 
-    complete(fit, [observation], [0], "cpu", [Silent()], "auto", modifier)
+    complete(fit, [observation], [0], "cpu", [NullReport()], "auto", modifier)
     search, final = used
     assert [weight for weight, *_ in search] == list(modifier.candidates)
     assert {count for _, count, _ in search} == {int(mask.sum()) - round(0.2 * mask.sum())}
@@ -195,7 +195,7 @@ def test_too_few_entries_to_choose_a_weight():
     mask[3, 4, 5] = True
     observation = Observation(np.where(mask, 1.0, np.nan), mask)
     with pytest.raises(RequestError, match=r"too little is observed.*\+tv\[weight="):
-        (TAP(epochs=1) + TotalVariation()).complete(observation, seed=0, device="cpu", report=Silent())
+        (TAP(epochs=1) + TotalVariation()).complete(observation, seed=0, device="cpu", report=NullReport())
 
 
 @pytest.mark.parametrize("method", [TAP(epochs=150), MHTAP(epochs=150, heads=(1, 2, 1)), TNN(epochs=400)])
@@ -206,7 +206,7 @@ def test_it_smooths_every_method(method):
     observation = Observation(np.where(mask, field, np.nan), mask)
     rough = []
     for modified in (method, method + TotalVariation(weight=0.3)):
-        estimate = np.asarray(modified.complete(observation, seed=0, device="cpu", report=Silent()))
+        estimate = np.asarray(modified.complete(observation, seed=0, device="cpu", report=NullReport()))
         rough.append(variation(torch.from_numpy(estimate[None]), "second-order", (0, 1)).item())
     assert rough[1] < 0.7 * rough[0]
 
@@ -218,6 +218,6 @@ def test_the_chosen_weight_is_the_same_with_companions():
         mask = np.random.default_rng(seed).random(field.shape) < 0.4
         observations.append(Observation(np.where(mask, field, np.nan), mask))
     method = TNN(epochs=12) + TotalVariation()
-    together = method.complete_batch(observations, seeds=[4, 5], device="cpu", reports=[Silent()] * 2)
-    alone = method.complete(observations[1], seed=5, device="cpu", report=Silent())
+    together = method.complete_batch(observations, seeds=[4, 5], device="cpu", reports=[NullReport()] * 2)
+    alone = method.complete(observations[1], seed=5, device="cpu", report=NullReport())
     np.testing.assert_array_equal(together[1], alone)

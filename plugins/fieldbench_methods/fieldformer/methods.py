@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fieldbench.field import FloatArray, Observation
-from fieldbench.method import Method, Report, Silent
+from fieldbench.method import Method, NullReport, Report
 from fieldbench.plugin import parameter
 from fieldbench.spec import Value
 from fieldbench_methods.fieldformer.geometry import Geometry, Sizes, check_geometry, guideline, spread
@@ -153,7 +153,7 @@ class _FieldFormer(Method):
 
         variation = self.modifier("tv")
         assert variation is None or isinstance(variation, TotalVariation)
-        complete(train, [observation], [seed], "cpu", [Silent()], self.transform, variation)
+        complete(train, [observation], [seed], "cpu", [NullReport()], self.transform, variation)
         return maps[-1]
 
     def batch_size(self, shape: Sequence[int], device: str) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldbench.field import FloatArray, Mask, Observation
-from fieldbench.method import Report, Silent
+from fieldbench.method import NullReport, Report
 from fieldbench_methods.holdout import hold_out
 from fieldbench_methods.scaling import fit_scaling
 
@@ -54,7 +54,7 @@ def choose_tubes(
     truth = scaling.forward(observation.values[held])
 
     def error(tube: tuple[int, ...]) -> float:
-        estimate = complete(visible, tsvd(tube), limits, Silent())
+        estimate = complete(visible, tsvd(tube), limits, NullReport())
         return float(np.mean((scaling.forward(estimate[held]) - truth) ** 2))
 
     return min(candidates, key=error)
