@@ -26,7 +26,8 @@ from fieldbench.method import Method, as_field_array
 from fieldbench.records import FAILED, NOT_APPLICABLE, OK, OUT_OF_MEMORY
 from fieldbench.sources import Parcel
 
-#: Where it is told how many threads it may use: descriptors 0 to 2 are the usual ones, 3 is the socket, 4 the pipe of the parent.
+#: Where it is told how many threads it may use. Descriptors 0 to 2 are the usual ones, 3 is the socket, and 4 tells of
+#: the parent's end.
 THREADS = 5
 
 #: What a trial may have come to as its method's process has it, and what it may say of it.
