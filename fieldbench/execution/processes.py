@@ -6,9 +6,9 @@ The parent owns every process and every limit. It believes nothing that comes up
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
+import secrets
 import signal
 import time
 from collections.abc import Callable
@@ -67,7 +67,6 @@ class Process:
     """A process and the way it is asked."""
 
     called: ClassVar[str] = "its process"
-    _numbers = itertools.count(1)
 
     def __init__(self, child: Child, pool: Pool, given_up: Callable[[], bool]) -> None:
         self.child, self._pool, self._given_up = child, pool, given_up
@@ -92,7 +91,7 @@ class Process:
             GivenUp: if the caller's wish to stop came first; the process is gone too.
         """
         header, arrays = what
-        self.number = next(self._numbers)
+        self.number = secrets.randbits(52)  # nobody can answer what was not asked yet
         self._oom_kills = self._pool.oom_kills()
         try:
             self.child.channel.send(
