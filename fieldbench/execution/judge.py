@@ -170,9 +170,11 @@ class _Judge:
         """An observation such as the trials of a setting will have."""
         asked = frame.header
         text = asked["dataset"]
-        field = draw_field(self._shelf, text, stream("field", asked["seed"], asked["first"], text), note)
-        mask = draw_mask(self._shelf, asked["sampler"], field, asked["rate"], stream("examine", asked["seed"]), note)
-        noise = draw_noise(self._shelf, asked["noise"], field, stream("examine"), note)
+        streams = stream("field", asked["seed"], asked["first"], text), stream("examine", asked["seed"])
+        noise_stream = stream("examine")  # all are made before a plugin may change how
+        field = draw_field(self._shelf, text, streams[0], note)
+        mask = draw_mask(self._shelf, asked["sampler"], field, asked["rate"], streams[1], note)
+        noise = draw_noise(self._shelf, asked["noise"], field, noise_stream, note)
         header, arrays = pack(observe(field, mask, noise))
         return {"observation": header}, arrays
 

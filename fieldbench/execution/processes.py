@@ -11,7 +11,7 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
@@ -20,7 +20,7 @@ from fieldbench.execution.frames import NO_ANSWER, BadFrame, Frame, encode
 from fieldbench.execution.machine import resident_memory
 from fieldbench.execution.thread_budget import Lender
 from fieldbench.execution.worker import Reply
-from fieldbench.records import CRASHED, OUT_OF_MEMORY, TIMEOUT
+from fieldbench.records import CRASHED, FAILED, OUT_OF_MEMORY, TIMEOUT
 
 if TYPE_CHECKING:
     from fieldbench.execution.pool import Pool
@@ -33,7 +33,7 @@ LOADING = "loading the plugin"
 
 
 class Lost(Exception):
-    """A process ended, or was ended, before it answered; or a plugin raised at a question that is no trial.
+    """A process ended, or was ended, before it answered.
 
     Attributes:
         status, message, output: as a record has them.
@@ -43,6 +43,13 @@ class Lost(Exception):
     def __init__(self, status: str, message: str, output: str = "", stage: str = "") -> None:
         super().__init__(message)
         self.status, self.message, self.output, self.stage = status, message, output, stage
+
+
+class Raised(Lost):
+    """A plugin raised at a question that is no trial; its process goes on."""
+
+    def __init__(self, message: str, stage: str) -> None:
+        super().__init__(FAILED, message, stage=stage)
 
 
 class GivenUp(Exception):
@@ -217,7 +224,9 @@ class MethodProcess(Process):
 class JudgeProcess(Process):
     """A judge, and what it has been told."""
 
-    def __init__(self, child: Child, pool: Pool, given_up: Callable[[], bool], stage: IO[Any], strangers: str) -> None:
+    def __init__(
+        self, child: Child, pool: Pool, given_up: Callable[[], bool], stage: IO[Any], strangers: Sequence[str]
+    ) -> None:
         super().__init__(child, pool, given_up)
         self._file, self._strangers = stage, strangers
         self.knows: set[tuple[str, str]] = set()
@@ -234,9 +243,13 @@ class JudgeProcess(Process):
         return content[4 : 4 + size].decode(errors="replace") or doing
 
     def _lost(self, doing: str) -> Lost:
-        lost = super()._lost(doing)
-        if self._strangers and self._strangers not in lost.message:
-            lost.message += f" ({self._strangers} was there, too)"
+        return self.blamed(super()._lost(doing))
+
+    def blamed(self, lost: Lost) -> Lost:
+        """The same, with the foreign plugins named that may be behind it."""
+        if self._strangers and not any(name in lost.message for name in self._strangers):
+            lost.message += f" (beside {', '.join(self._strangers)})"
+            lost.stage = self._strangers[0]
         return lost
 
     def _keep_on(self, limit: Limit, doing: str) -> None:

@@ -22,7 +22,7 @@ from fieldbench.execution import forkserver
 from fieldbench.execution.frames import BadFrame, Frame, pack, unpack
 from fieldbench.execution.gpu_lock import gpu_lock
 from fieldbench.execution.machine import Lane, Slot, peak_memory, reset_peak
-from fieldbench.execution.processes import GivenUp, JudgeProcess, Limit, Lost, MethodProcess, Process
+from fieldbench.execution.processes import GivenUp, JudgeProcess, Limit, Lost, MethodProcess, Process, Raised
 from fieldbench.execution.provenance import machine
 from fieldbench.execution.thread_budget import Lender
 from fieldbench.execution.worker import Reply, Setup, checked_answer, checked_report
@@ -153,13 +153,13 @@ class WorkerSlot:
 
         Raises:
             Lost, GivenUp: as :meth:`Process.ask`.
-            Lost: also if the plugin raises, with the status ``failed``.
+            Raised: what the plugin raises.
             RequestError: what the plugin refuses.
         """
         frame = self._judge(known).ask(what, Limit.of(limit), doing)
         if "error" in frame.header:
             said = str(frame.header["error"])
-            raise RequestError(said) if frame.header["refused"] else Lost(FAILED, f"{doing}: {said}", stage=doing)
+            raise RequestError(said) if frame.header["refused"] else Raised(f"{doing}: {said}", doing)
         return frame
 
     def _together(self, trials: Sequence[Trial], busy: int) -> Outcome:
@@ -318,7 +318,7 @@ class WorkerSlot:
         metrics = [metric] if metric is not None else self._pool.metrics_together
 
         strangers = frozenset(item for item in known if self._pool.is_foreign(*item))
-        names = ", ".join(f"{kind} {text}" for kind, text in sorted(strangers))
+        names = [f"{kind} {text}" for kind, text in sorted(strangers)]
 
         def started() -> JudgeProcess:
             stage = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the judge
@@ -340,7 +340,7 @@ class WorkerSlot:
         arrays = [] if parcel is None else [np.frombuffer(parcel, np.uint8)]
         frame = judge.ask(({**header, "what": what}, arrays), Limit.of(self._pool.loading), what)
         if "error" in frame.header:
-            raise Lost(FAILED, f"{what} could not be loaded: {frame.header['error']}", stage=what)
+            raise judge.blamed(Lost(FAILED, f"{what} could not be loaded: {frame.header['error']}", stage=what))
 
     def _started(self, program: str, payload: object, file: int, libraries: Sequence[str] = ()) -> forkserver.Child:
         if self._given_up():

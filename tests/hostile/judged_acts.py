@@ -286,11 +286,11 @@ NOISES = [
             "noise-objects": (LATER, later("return np.full(shape, Evil())")),
             "noise-patches": (
                 EITHER,
-                """
+                later("""
                 answer = rng.normal(size=shape)
                 np.random.default_rng = np.where = None
                 return answer
-                """,
+                """),
             ),
             "noise-patches-rivals": (
                 EITHER,
