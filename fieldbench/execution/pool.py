@@ -20,6 +20,7 @@ from fieldbench.execution.thread_budget import shares
 from fieldbench.execution.trial_queue import Group, TrialQueue
 from fieldbench.identity import cell_identity
 from fieldbench.method import Method
+from fieldbench.plan import Setting
 from fieldbench.plugin import Plugin
 from fieldbench.records import FAILED, Trial
 from fieldbench.registry import Registry
@@ -65,7 +66,7 @@ class Pool:
         self.questions = WorkerSlot(Slot("cpu", "cpu", environment), self, lambda: self.closed or self.stop.asked)
         self.asking = threading.RLock()
         self._fingerprints: dict[str, str | Lost] = {}
-        self._hopeless: dict[tuple[str, str], tuple[str, str]] = {}
+        self._hopeless: dict[tuple[str, str | Setting], tuple[str, str]] = {}
         self._checked: dict[Any, tuple[str, str] | None] = {}
         self._oom_kills, self._counted = 0, 0.0
 
@@ -145,15 +146,14 @@ class Pool:
         except RequestError as error:
             return Lost(FAILED, f"{doing}: {error}")
 
-    def doom(self, kind: str, text: str, lost: Lost) -> None:
-        """No trial of this plugin is worth trying: its processes end before one begins."""
-        self._hopeless[kind, text] = lost.status, lost.message
+    def doom(self, kind: str, what: str | Setting, lost: Lost) -> None:
+        """No trial of this method, dataset or setting is worth trying: its processes end before one begins."""
+        self._hopeless[kind, what] = lost.status, lost.message
 
     def hopeless(self, trial: Trial) -> tuple[str, str] | None:
         """Status and reason, where a trial need not be tried."""
         cell = trial.cell
-        for kind in ("method", "dataset", "sampler", "noise"):
-            key = kind, getattr(cell, kind)
+        for key in (("method", cell.method), ("dataset", cell.dataset), ("setting", Setting.of(cell))):
             if key in self._hopeless:
                 return self._hopeless[key]
         if (cell, trial.identity) not in self._checked:

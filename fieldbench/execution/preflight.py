@@ -42,20 +42,12 @@ def examine(plan: Plan, pool: Pool) -> dict[str, str]:
                 continue
             for setting in plan.settings:
                 if setting.dataset == text:
-                    _examine_setting_of(plan, pool, setting)
+                    try:
+                        _examine_setting(plan, pool, setting)
+                    except Lost as lost:
+                        pool.doom("setting", setting, lost)
         pool.questions.close()
     return units
-
-
-def _examine_setting_of(plan: Plan, pool: Pool, setting: Setting) -> None:
-    try:
-        _examine_setting(plan, pool, setting)
-    except Lost as lost:
-        kind, _, text = lost.stage.partition(" ")
-        if (kind, text) in (("sampler", setting.sampler), ("noise", setting.noise)):
-            pool.doom(kind, text, lost)
-        else:
-            pool.doom("dataset", setting.dataset, lost)
 
 
 @contextlib.contextmanager

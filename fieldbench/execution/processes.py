@@ -133,9 +133,13 @@ class Process:
 
     def no_answer(self, doing: str = "") -> Lost:
         """End it, as what it sent is no answer."""
-        self.child.kill()
+        return self._ended(CRASHED, f"{self.called} {NO_ANSWER}", doing)
+
+    def _ended(self, status: str, message: str, doing: str) -> Lost:
+        """End it, and say why."""
         stage = self._stage(doing)
-        return Lost(CRASHED, _of(stage, f"{self.called} {NO_ANSWER}"), self.child.output(), stage)
+        self.child.kill()
+        return Lost(status, f"{stage}: {message}" if stage else message, self.child.output(), stage)
 
     def _stage(self, doing: str) -> str:
         return doing
@@ -156,31 +160,22 @@ class Process:
             raise EOFError
         allowed = self._pool.options.memory_limit
         if allowed is not None and resident_memory(self.child.pid) > allowed:
-            self.child.kill()
-            stage = self._stage(doing)
             message = f"used more than the {_readable(allowed)} that --memory-limit allows"
-            raise Lost(OUT_OF_MEMORY, _of(stage, message), self.child.output(), stage)
+            raise self._ended(OUT_OF_MEMORY, message, doing)
         if time.monotonic() >= limit.end:
             raise self._too_late(limit, doing)
 
     def _too_late(self, limit: Limit, doing: str) -> Lost:
-        """End it, as its time is up."""
-        stage = self._stage(doing)
         self.child.signal(signal.SIGUSR1)  # it prints where it was, unless it is past that
         time.sleep(0.1)
-        self.child.kill()
         whose = "that --timeout allows" if limit.seconds == self._pool.options.timeout else "that it has for this"
-        message = f"ran longer than the {limit.seconds:g} s {whose}"
-        return Lost(TIMEOUT, _of(stage, message), self.child.output(), stage)
+        return self._ended(TIMEOUT, f"ran longer than the {limit.seconds:g} s {whose}", doing)
 
     def _lost(self, doing: str) -> Lost:
-        """Why it is gone."""
-        stage, fate = self._stage(doing), self.child.fate()
-        self.child.kill()
+        fate = self.child.fate()
         if "SIGKILL" in fate and self._pool.oom_kills(now=True) > self._oom_kills:
-            message = "killed by the kernel, which ran out of memory"
-            return Lost(OUT_OF_MEMORY, _of(stage, message), self.child.output(), stage)
-        return Lost(CRASHED, _of(stage, f"{self.called} {fate}"), self.child.output(), stage)
+            return self._ended(OUT_OF_MEMORY, "killed by the kernel, which ran out of memory", doing)
+        return self._ended(CRASHED, f"{self.called} {fate}", doing)
 
     def close(self) -> None:
         """End it."""
@@ -242,8 +237,8 @@ class JudgeProcess(Process):
         size = int.from_bytes(content[:4], "big")
         return content[4 : 4 + size].decode(errors="replace") or doing
 
-    def _lost(self, doing: str) -> Lost:
-        return self.blamed(super()._lost(doing))
+    def _ended(self, status: str, message: str, doing: str) -> Lost:
+        return self.blamed(super()._ended(status, message, doing))
 
     def blamed(self, lost: Lost) -> Lost:
         """The same, with the foreign plugins named that may be behind it."""
@@ -265,10 +260,6 @@ class JudgeProcess(Process):
     def close(self) -> None:
         super().close()
         self._file.close()
-
-
-def _of(doing: str, message: str) -> str:
-    return f"{doing}: {message}" if doing else message
 
 
 def _readable(size: int) -> str:
