@@ -231,6 +231,7 @@ class Session:
                 with contextlib.closing(records):  # whatever ends this, no worker goes on
                     for record in records:
                         store.append(replace(record, session=store.session))
+                        store.note_machine(record.diagnostics.get("failed_on"))
                         progress.add(record.trial.cell, record.status, record.metrics, record.seconds)
                         watch.update(progress, record)
                 outcome = "complete" if progress.left == 0 else "interrupted"

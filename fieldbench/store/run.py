@@ -176,6 +176,11 @@ class RunStore:
         self.manifest.sessions.append(SessionEntry(id=uuid.uuid4().hex[:8], **about))
         self.manifest.write(self.path)
 
+    def note_machine(self, name: str | None) -> None:
+        """Note for the session that a machine lacks something that its trials need; :meth:`end` writes it."""
+        if name is not None and name not in self.manifest.sessions[-1].failed_on:
+            self.manifest.sessions[-1].failed_on.append(name)
+
     def end(self, outcome: str) -> None:
         """Note in the manifest how the session ended: ``complete`` or ``interrupted``."""
         if self.manifest.sessions and self.path.is_dir():
