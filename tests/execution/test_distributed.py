@@ -8,7 +8,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from fieldbench.records import Record
 from fieldbench.registry import Registry, Sources
 from fieldbench.session import Session
 from fieldbench.store.status import run_status
-from tests.execution.conftest import SOURCES, plan, records, request
+from tests.execution.conftest import SOURCES, Command, lines, plan, records, request, run_arguments, wait_until
 
 
 def scores(found: list[Record]) -> dict[str, tuple[str, dict[str, float]]]:
@@ -192,6 +193,29 @@ def test_a_scheduler_that_is_killed_ends_the_run_with_one_line(started: Started)
     started.processes[0].kill()
     with pytest.raises(FieldbenchError, match="the Dask scheduler is gone"):
         list(stream)
+
+
+@pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_command_ends_when_its_scheduler_does(
+    started: Started, tmp_path: Path, command: Callable[..., Command], way: signal.Signals
+) -> None:
+    """One that is gone is told in one line; from one that hangs, Ctrl-C frees."""
+    started.worker(2)
+    out = tmp_path / "run"
+    arguments = [*run_arguments(out, "steady[seconds=0.1]", 200), "--backend", "dask"]
+    running = command(*arguments, "--scheduler", started.scheduler)
+    wait_until(lambda: len(lines(out)) >= 2, "the second record", 120)
+    os.kill(started.processes[0].pid, way)
+    if way == signal.SIGSTOP:
+        for _ in range(2):
+            running.process.send_signal(signal.SIGINT)
+            time.sleep(0.5)
+    code, _, said = running.finish()
+    assert code == (1 if way == signal.SIGKILL else 130)
+    assert "Traceback" not in said
+    if way == signal.SIGKILL:
+        assert said.splitlines()[-1].startswith("fieldbench: the Dask scheduler is gone")
+    assert len(lines(out)) >= 2
 
 
 def test_a_worker_with_other_code_is_refused_by_name(
