@@ -55,7 +55,9 @@ def _connected(scheduler: str | None) -> tuple[Any, bool]:
     try:
         if scheduler is None:
             return distributed.get_client(), False
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is said here, in one line
+        for name in ("distributed", *logging.root.manager.loggerDict):  # what goes wrong is said here, in one line
+            if name.partition(".")[0] == "distributed":
+                logging.getLogger(name).setLevel(logging.CRITICAL)
         return distributed.Client(scheduler, timeout=10, set_as_default=False), True
     except (OSError, ValueError) as error:
         if scheduler is None:
