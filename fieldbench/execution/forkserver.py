@@ -22,6 +22,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -104,6 +105,7 @@ def start(
             child = _forked(loaded, pickle.dumps({}) + pickle.dumps(beginning), files, largest)
             child.wait_for_number(limit)
             return child
+        time.sleep(0.1)  # one that was just killed looks alive for a moment
     raise FieldbenchError("the process that starts all others does not answer")
 
 
