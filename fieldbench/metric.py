@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -112,7 +112,6 @@ def score_all(
     estimate: FloatArray,
     field: Field,
     mask: Mask,
-    left_out: Mapping[str, str] | None = None,
     note: Callable[[str], None] = lambda what: None,
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Every applicable metric over all valid entries, and (``name.unobserved``) over the unobserved ones.
@@ -124,7 +123,6 @@ def score_all(
         estimate: array of the field's shape.
         field: the truth.
         mask: True = observed by the method or withheld from it; the rest is unobserved.
-        left_out: metrics that are not to be asked, by name, with the reason.
         note: told which metric is about to be asked.
 
     Returns:
@@ -134,10 +132,8 @@ def score_all(
     valid = unchangeable(field.valid)
     scopes = {"": valid, ".unobserved": unchangeable(valid & ~mask)}
     scores: dict[str, float] = {}
-    errors: dict[str, str] = dict(left_out or {})
+    errors: dict[str, str] = {}
     for metric in metrics:
-        if metric.name in errors:
-            continue
         note(f"metric {metric.name}")
         try:
             if applies(metric, field):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import os
 import pickle
 import socket
 import struct
@@ -98,20 +97,6 @@ def test_what_is_no_frame_is_refused(ends: Any, content: bytes) -> None:
     theirs.sendall(content)
     with pytest.raises(BadFrame):
         channel.poll(1)
-
-
-def test_open_files_come_only_where_they_are_expected() -> None:
-    ours, theirs = socket.socketpair()
-    reading, writing = os.pipe()
-    with ours, theirs:
-        Channel(theirs).send(encode({"id": 1}), [writing])
-        channel = Channel(ours, files=True)
-        assert channel.receive().header == {"id": 1}
-        copy = channel.take_file()
-        os.write(copy, b"here")
-        assert os.read(reading, 4) == b"here"
-    for number in (reading, writing, copy):
-        os.close(number)
 
 
 def test_a_field_and_its_observation_survive_the_way() -> None:
