@@ -59,7 +59,7 @@ class Bench:
         """
         places = slots(options)
         self._registry, self._pool = registry, Pool(places, registry, options)
-        self._seats = {lane: seat for seat in reversed(self._pool.seats) for lane in [seat.slot.lane]}
+        self._workers = {worker.slot.lane: worker for worker in reversed(self._pool.workers)}
 
     def __enter__(self) -> Bench:
         return self
@@ -96,9 +96,9 @@ class Bench:
 
     def _asked(self, method: str, what: Reply, limit: float) -> tuple[float, Frame]:
         plugin = self._registry.method(method)
-        seat = self._seats.get("gpu" if plugin.uses_gpu else "cpu", self._seats["cpu"])
-        seat.ready(plugin)
-        return time.monotonic(), seat.ask_method(plugin, what, "", limit, largest=_LARGEST)
+        worker = self._workers.get("gpu" if plugin.uses_gpu else "cpu", self._workers["cpu"])
+        worker.ready(plugin)
+        return time.monotonic(), worker.ask_method(plugin, what, "", limit, largest=_LARGEST)
 
 
 def _fit(frame: Frame, observation: Observation, seconds: float) -> Fit:
