@@ -316,7 +316,8 @@ def resolution(folder: Path) -> None:
 @answer("dataset", "gaussian-field")
 def gaussian_field(folder: Path) -> None:
     """Values a length scale apart have the covariance 2 / e, and 2 at one place."""
-    dataset, generator = REGISTRY.dataset("gaussian-field[shape=2x1,kernel=exponential,lengths=(1,1),variance=2]"), rng()
+    dataset = REGISTRY.dataset("gaussian-field[shape=2x1,kernel=exponential,lengths=(1,1),variance=2]")
+    generator = rng()
     pairs = np.array([dataset.draw(generator).values.ravel() for _ in range(4000)])
     law = stats.multivariate_normal(cov=[[2, 2 / np.e], [2 / np.e, 2]])
     deepness = np.einsum("ni,ij,nj->n", pairs, np.linalg.inv(law.cov), pairs)
