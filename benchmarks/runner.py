@@ -2,6 +2,9 @@
 
     python benchmarks/runner.py                 all of it, on an otherwise idle machine
     python benchmarks/runner.py --only records --records 1000000
+    python benchmarks/runner.py --only trial --only scaling --only table --against HEAD~20
+
+With ``--against`` the same figures are taken of another commit as well, by turns, and their ratio is printed.
 
 Trials are of a method that does nothing (or works for a fixed time, for scaling), so that what is measured
 is the harness. Every figure is printed with what it is a figure of; the aims are those of the project.
@@ -68,11 +71,19 @@ def fieldbench_register_datasets():
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=["trial", "first", "records", "scaling"], action="append")
+    parser.add_argument("--only", choices=["trial", "first", "table", "scaling", "records"], action="append")
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--against", metavar="COMMIT", help="take the figures of this commit as well")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each of the two")
+    parser.add_argument("--raw", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    wanted = arguments.only or ["trial", "first", "scaling", "records"]
+    global _RAW
+    _RAW = arguments.raw
+    wanted = arguments.only or ["trial", "first", "table", "scaling", "records"]
+    if arguments.against:
+        compare(arguments.against, arguments.rounds, [f"--only={name}" for name in wanted])
+        return
     with tempfile.TemporaryDirectory() as folder:
         plugin = Path(folder) / "toys.py"
         plugin.write_text(TOYS)
@@ -80,10 +91,39 @@ def main() -> None:
             cost_of_a_trial(plugin, Path(folder), arguments.repeats)
         if "first" in wanted:
             time_to_first_trial(plugin, Path(folder), arguments.repeats)
+        if "table" in wanted:
+            first_table(Path(folder), arguments.repeats)
         if "scaling" in wanted:
             scaling(plugin, arguments.repeats)
         if "records" in wanted:
             million_records(plugin, Path(folder), arguments.records)
+
+
+def compare(commit: str, rounds: int, what: list[str]) -> None:
+    """Figures of this tree and of another commit, by turns: medians, and how many times the other's they are."""
+    here = Path(__file__).resolve().parent.parent
+    with tempfile.TemporaryDirectory() as folder:
+        archive = subprocess.run(["git", "-C", here, "archive", commit], stdout=subprocess.PIPE, check=True).stdout
+        subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
+        found: dict[str, dict[str, list[float]]] = {}
+        units: dict[str, str] = {}
+        for _ in range(rounds):
+            for name, tree in (("before", Path(folder)), ("after", here)):
+                path = os.pathsep.join(str(tree / part) for part in ("", "plugins", "datasets"))
+                answer = subprocess.run(
+                    [sys.executable, __file__, *what, "--raw", "--repeats", "1"],
+                    env={**os.environ, "PYTHONPATH": path},
+                    stdout=subprocess.PIPE,
+                    text=True,
+                    check=True,
+                )
+                for line in answer.stdout.splitlines():
+                    figure, value, units[figure], _ = json.loads(line)
+                    found.setdefault(figure, {}).setdefault(name, []).append(value)
+    print(f"{'':<58} {commit[:12]:>12} {'here':>12}   ratio")
+    for figure, values in found.items():
+        before, after = (statistics.median(values.get(name, [float("nan")])) for name in ("before", "after"))
+        print(f"{figure:<58} {before:>12.2f} {after:>12.2f}   {after / before:.2f}  {units[figure]}")
 
 
 def cost_of_a_trial(plugin: Path, folder: Path, repeats: int, trials: int = 1000) -> None:
@@ -113,9 +153,9 @@ def cost_of_a_trial(plugin: Path, folder: Path, repeats: int, trials: int = 1000
                 score_all(registry.metrics(), 0 * drawn.field.values, drawn.field, drawn.mask)
             bare.append((time.perf_counter() - start) / len(sample))
         total, alone = statistics.median(costs) * 1e3, statistics.median(bare) * 1e3
-        say(f"a trial of {size}, warm processes, record on disk", f"{total:.2f} ms")
-        say("  of it: drawing, observing and scoring", f"{alone:.2f} ms")
-        say("  of it: scheduling, judge, method's process, store", f"{total - alone:.2f} ms", "aim: under 2 ms")
+        say(f"a trial of {size}, warm processes, record on disk", total, "ms")
+        say(f"  of it, {size}: drawing, observing and scoring", alone, "ms")
+        say(f"  of it, {size}: scheduling, processes, store", total - alone, "ms", "aim: under 2 ms")
 
 
 def time_to_first_trial(plugin: Path, folder: Path, repeats: int) -> None:
@@ -137,7 +177,23 @@ def time_to_first_trial(plugin: Path, folder: Path, repeats: int) -> None:
         times.append(time.perf_counter() - start)
         process.kill()
         process.wait()
-    say("from the command to the first record of 1,000,000", f"{statistics.median(times):.2f} s")
+    say("from the command to the first record of 1,000,000", statistics.median(times), "s")
+
+
+def first_table(folder: Path, repeats: int) -> None:
+    """From the command to its table, two cheap methods on a simulated field."""
+    times = []
+    for repeat in range(repeats):
+        command = ["run", "--methods", "nearest,thin-plate", "--datasets", "ssf-synthetic", "--device", "cpu"]
+        start = time.perf_counter()
+        subprocess.run(
+            [sys.executable, "-m", "fieldbench", *command, "--out", str(folder / f"table-{repeat}")],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            check=True,
+        )
+        times.append(time.perf_counter() - start)
+    say("from the command to the table of nearest,thin-plate", statistics.median(times), "s", "aim: within 5 s")
 
 
 def scaling(plugin: Path, repeats: int, trials: int = 60) -> None:
@@ -155,7 +211,9 @@ def scaling(plugin: Path, repeats: int, trials: int = 60) -> None:
             count = sum(1 for _ in stream)
             found.append(count / (time.perf_counter() - start))
     one, two = statistics.median(speeds[1]), statistics.median(speeds[2])
-    say("trials a second in 1 and 2 slots", f"{one:.1f}, {two:.1f}", f"{two / one:.2f}x; aim: 1.9x")
+    say("trials a second in 1 slot", one, "")
+    say("trials a second in 2 slots", two, "")
+    say("  in 2 slots, times those in 1", two / one, "x", "aim: 1.9")
 
 
 def million_records(plugin: Path, folder: Path, count: int) -> None:
@@ -164,17 +222,18 @@ def million_records(plugin: Path, folder: Path, count: int) -> None:
     cells, trials = 100, count // 100
     write_run(plugin, run, cells, trials)
     size = (run / "trials.jsonl").stat().st_size / 2**20
-    say("records written", f"{cells * trials:,}", f"{size:.0f} MiB")
+    say(f"{cells * trials:,} records on disk", size, "MiB")
     for name in ("plan", "open", "table"):
         command = [sys.executable, __file__, "--measure", name, str(plugin), str(run), str(cells), str(trials)]
         answer = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
-        aim = "aim: under 10 s and 1 GiB" if name == "table" else ""
+        time_aim, memory_aim = ("aim: under 10 s", "aim: under 1 GiB") if name == "table" else ("", "")
         what = {
             "plan": "plan them: make every trial and its key",
             "open": "open the run: learn what is finished",
             "table": "table them: read, group, format",
         }[name]
-        say(what, f"{answer['seconds']:.1f} s, {answer['memory'] / 2**20:.0f} MiB", aim)
+        say(what, answer["seconds"], "s", time_aim)
+        say(f"  memory of it: {name}", answer["memory"] / 2**20, "MiB", memory_aim)
 
 
 def write_run(plugin: Path, run: Path, cells: int, trials: int) -> None:
@@ -230,8 +289,12 @@ def planned(  # type: ignore[no-untyped-def]
     return Plan(request, registry), sources, registry
 
 
-def say(what: str, figure: str, note: str = "") -> None:
-    print(f"{what:<58} {figure:>18}  {note}".rstrip(), flush=True)
+_RAW = False
+
+
+def say(what: str, figure: float, unit: str, aim: str = "") -> None:
+    line = json.dumps([what, figure, unit, aim]) if _RAW else f"{what:<58} {figure:>12.2f} {unit:<4} {aim}".rstrip()
+    print(line, flush=True)
 
 
 if __name__ == "__main__":
@@ -239,5 +302,6 @@ if __name__ == "__main__":
         _, _, name, plugin, run, cells, trials = sys.argv
         measure(name, Path(plugin), Path(run), int(cells), int(trials))
     else:
-        print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start")
+        if "--raw" not in sys.argv:
+            print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start")
         main()

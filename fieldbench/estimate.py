@@ -26,6 +26,11 @@ class Estimate:
 
     Every array has the field's shape; tensors on any device are accepted.
 
+    >>> made = Estimate(mean=np.zeros(3), deviation=np.ones(3))
+    >>> low, high = made.checked(np.ones(3, dtype=bool)).interval(0.9)
+    >>> print(low.round(3), high.round(3))
+    [-1.645 -1.645 -1.645] [1.645 1.645 1.645]
+
     Attributes:
         mean: the estimate, in the field's unit.
         deviation: standard deviation of each entry: of x in the field's unit if ``distribution`` is ``normal``, of
@@ -211,7 +216,11 @@ def _between(ranked: FloatArray, level: float) -> FloatArray:
 
 
 def as_estimate(made: ArrayLike | Estimate) -> Estimate:
-    """What a method returned as an estimate: an array is a mean alone."""
+    """What a method returned as an estimate: an array is a mean alone.
+
+    >>> as_estimate([1.0, 2.0]).mean
+    [1.0, 2.0]
+    """
     return made if isinstance(made, Estimate) else Estimate(made)
 
 
@@ -219,6 +228,10 @@ def as_field_array(array: Any, what: str = "the estimate") -> FloatArray:
     """An array in double precision; torch tensors on any device are accepted.
 
     Entries under the mask of a masked array become NaN.
+
+    >>> as_field_array([[1, 2], [3, 4]])
+    array([[1., 2.],
+           [3., 4.]])
 
     Raises:
         ValueError: if it does not hold real numbers; ``what`` names it.

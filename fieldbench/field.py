@@ -59,7 +59,11 @@ class Axis:
 
 
 def grid_axes(shape: Sequence[int]) -> tuple[Axis, ...]:
-    """Axes of unit spacing for an array that comes without any: x, y, z, then axis3, axis4, ..."""
+    """Axes of unit spacing for an array that comes without any: x, y, z, then axis3, axis4, ...
+
+    >>> [(axis.name, axis.coordinates.tolist()) for axis in grid_axes((2, 3))]
+    [('x', [0.0, 1.0]), ('y', [0.0, 1.0, 2.0])]
+    """
     names = ["x", "y", "z"]
     return tuple(Axis.regular(names[index] if index < 3 else f"axis{index}", size) for index, size in enumerate(shape))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import traceback
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -20,7 +20,7 @@ from fieldbench.estimate import Estimate
 from fieldbench.field import Axis, Field, FloatArray, Mask, Observation, unchangeable
 from fieldbench.metric import Metric, score_all
 from fieldbench.noise import Noise
-from fieldbench.records import FAILED, OK, OUT_OF_MEMORY, Record, Trial, canonical
+from fieldbench.records import FAILED, OK, OUT_OF_MEMORY, Cell, Record, Trial, canonical
 from fieldbench.sampler import Sampler, observe
 from fieldbench.selection import Recorder, Selection
 
@@ -122,13 +122,21 @@ def draw(trial: Trial, shelf: Shelf, note: Note = unnoted) -> Draw:
     """
     cell = trial.cell
     place = (trial.seed, trial.number, cell.dataset)
-    truth = draw_field(shelf, cell.dataset, stream("field", *place), note)
     pattern = (*place, cell.sampler, cell.rate)
-    mask = draw_mask(shelf, cell.sampler, truth, cell.rate, stream("mask", *pattern), note)
-    noise = draw_noise(shelf, cell.noise, truth, stream("noise", *pattern, cell.noise), note)
-    note(f"dataset {cell.dataset} by sampler {cell.sampler} with noise {cell.noise}")
+    note(drawn(cell))
+    field_rng, mask_rng = stream("field", *place), stream("mask", *pattern)
+    noise_rng = stream("noise", *pattern, cell.noise)
+    truth = draw_field(shelf, cell.dataset, field_rng, note)
+    mask = draw_mask(shelf, cell.sampler, truth, cell.rate, mask_rng, note)
+    noise = draw_noise(shelf, cell.noise, truth, noise_rng, note)
+    note(drawn(cell))
     observation = observe(truth, mask, noise)
     return Draw(truth, mask, observation, np.asarray(observation.values, dtype=float))
+
+
+def drawn(cell: Cell) -> str:
+    """What takes part in the draw of a cell, in words."""
+    return f"dataset {cell.dataset} by sampler {cell.sampler} with noise {cell.noise}"
 
 
 def draw_field(shelf: Shelf, text: str, rng: np.random.Generator, note: Note = unnoted) -> Field:
@@ -195,8 +203,6 @@ def judge(
     trials: Sequence[Trial],
     shelf: Shelf,
     complete: Complete,
-    *,
-    left_out: Mapping[str, str] | None = None,
     note: Note = unnoted,
 ) -> list[Judged]:
     """Run trials of one cell together; each is judged as if it had been run alone.
@@ -207,7 +213,6 @@ def judge(
         trials: of one cell.
         shelf: where their plugins are.
         complete: has the method do its part.
-        left_out: metrics that are not to be asked, by name, with the reason.
         note: told which plugin is about to be called.
 
     Raises:
@@ -220,7 +225,7 @@ def judge(
         note(what)
 
     try:
-        return _judged(trials, shelf, complete, left_out or {}, noted)
+        return _judged(trials, shelf, complete, noted)
     except Exception as error:
         if len(trials) > 1:
             raise Apart from error
@@ -229,9 +234,7 @@ def judge(
         return [Judged(Record(trials[0], status, named, diagnostics=diagnostics))]
 
 
-def _judged(
-    trials: Sequence[Trial], shelf: Shelf, complete: Complete, left_out: Mapping[str, str], note: Note
-) -> list[Judged]:
+def _judged(trials: Sequence[Trial], shelf: Shelf, complete: Complete, note: Note) -> list[Judged]:
     cell = trials[0].cell
     rule, metrics = shelf.selection(cell.select), shelf.metrics()
     headline = shelf.metric(shelf.dataset(cell.dataset).metric)
@@ -258,7 +261,7 @@ def _judged(
     found = []
     for trial, item, recorder, estimate in zip(trials, draws, recorders, answer.estimates, strict=True):
         chosen, diagnostics = recorder.choose(estimate.checked(item.field.valid))
-        scores, errors = score_all(metrics, chosen, item.field, item.mask, left_out, note)
+        scores, errors = score_all(metrics, chosen, item.field, item.mask, note)
         if headline.name in errors:
             raise ValueError(f"metric {headline.name}: {errors[headline.name]}")
         diagnostics |= {"observed": int(item.mask.sum()), "shape": list(item.field.shape), "batch": len(trials)}

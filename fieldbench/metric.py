@@ -30,9 +30,10 @@ class Metric(Plugin, ABC):
     ...     name = "worst"
     ...     has_unit = True
     ...
-    ...     def score(self, estimate, truth):
-    ...         return float(np.abs(estimate - truth).max())
-    >>> Worst().score(np.array([1.0, 4.0]), np.array([1.0, 2.0]))
+    ...     def score(self, estimate, truth, where, mask):
+    ...         return float(np.abs(estimate.mean - truth.values)[where].max())
+    >>> everywhere = np.ones(2, dtype=bool)
+    >>> Worst().score(Estimate(np.array([1.0, 4.0])), Field(np.array([1.0, 2.0])), everywhere, ~everywhere)
     2.0
 
     Attributes:
@@ -298,7 +299,6 @@ def score_all(
     estimate: Estimate,
     field: Field,
     mask: Mask,
-    left_out: Mapping[str, str] | None = None,
     note: Callable[[str], None] = lambda what: None,
 ) -> tuple[dict[str, float], dict[str, str]]:
     """Every applicable metric, each over the entries of its scope.
@@ -310,7 +310,6 @@ def score_all(
         estimate: checked, with arrays of the field's shape.
         field: the truth.
         mask: True = observed by the method or withheld from it; the rest is unobserved.
-        left_out: metrics that are not to be asked, by name, with the reason.
         note: told which metric is about to be asked.
 
     Returns:
@@ -320,10 +319,8 @@ def score_all(
     shown, truth, mask = estimate.frozen(), doubled(field), unchangeable(mask)
     unobserved = unchangeable(truth.valid & ~mask)
     scores: dict[str, float] = {}
-    errors: dict[str, str] = dict(left_out or {})
+    errors: dict[str, str] = {}
     for metric in metrics:
-        if metric.name in errors:
-            continue
         note(f"metric {metric.name}")
         try:
             if applies(metric, field):

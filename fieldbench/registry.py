@@ -154,6 +154,10 @@ class Registry:
         """The registered classes of one kind (``method``, ``dataset``, ...), by name."""
         return dict(sorted(self._entries[kind].items()))
 
+    def is_own(self, kind: str, name: str) -> bool:
+        """Whether a class comes with fieldbench itself."""
+        return self.find(kind, name).source.label == hookspecs.DISTRIBUTION
+
     def find(self, kind: str, name: str) -> Entry:
         """One registered class.
 

@@ -8,7 +8,7 @@ import signal
 import sys
 import tempfile
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeAlias
@@ -23,7 +23,7 @@ from fieldbench.judging import Records
 from fieldbench.plan import Plan, Plannable, Request
 from fieldbench.plugin import Plugin
 from fieldbench.progress import Progress, in_words
-from fieldbench.records import FAILURES, Record, Trial, cell_of
+from fieldbench.records import FAILURES, Cell, Record, Trial, cell_of
 from fieldbench.registry import Registry, Sources
 from fieldbench.report.metadata import RunMetadata, collect
 from fieldbench.results import Results
@@ -35,11 +35,14 @@ from fieldbench.store.merge import reuse as take_from_others
 from fieldbench.store.run import RunStore, check_folder, read_rows
 from fieldbench.store.secret import forget, keep, label, new_seed, secrets_of
 
+#: A trial that has ended: its cell, status, score by the headline metric, and seconds.
+Ended: TypeAlias = tuple[Cell, str, dict[str, float], float | None]
+
 #: What a method, dataset, ... can be given as: a spec, an object, or a class (its default parameters).
 Named: TypeAlias = str | Plugin | type[Plugin]
 
 
-class Watch(Protocol):
+class Listener(Protocol):
     """Shows people how a run goes."""
 
     def start(self, progress: Progress) -> None:
@@ -145,9 +148,11 @@ class Session:
             RequestError: if the folder cannot be the plan's.
         """
         check_folder(self.path, fresh=fresh)
-        if fresh or not (self.path / MANIFEST).is_file():
-            return self._nothing_yet()
-        return self._stored_progress(retry_failed)
+        rows = read_rows(self.path, diagnostics=False) if self._goes_on(fresh) else []
+        return self._progress(map(self._note(), rows), retry_failed)
+
+    def _goes_on(self, fresh: bool) -> bool:
+        return not fresh and (self.path / MANIFEST).is_file()
 
     def _new_pool(self) -> Pool:
         """The processes that run the plan, and answer for its plugins before."""
@@ -155,18 +160,27 @@ class Session:
         self.plan.fingerprint = pool.fingerprint
         return pool
 
-    def _nothing_yet(self) -> Progress:
-        return Progress(self.plan, collect(self.plan, self.registry).headline, len(self.slots))
-
-    def _stored_progress(self, retry_failed: bool) -> Progress:
-        progress = self._nothing_yet()
+    def _note(self) -> Callable[[Mapping[str, Any]], Ended | None]:
+        """Tells what progress is made of, as far as a row is of this plan."""
         wanted = {cell: self.plan.identity(cell) for cell in self.plan.cells}
-        for row in read_rows(self.path, diagnostics=False):
+        headline = collect(self.plan, self.registry).headline
+
+        def note(row: Mapping[str, Any]) -> Ended | None:
             cell = cell_of(row)
             planned = row["seed"] == self.plan.request.seed and row["identity"] == wanted.get(cell) != ""
-            status = row["status"]
-            if row["trial"] in self.plan.numbers and planned and not (retry_failed and status in FAILURES):
-                progress.remember(cell, status, row.get("metrics") or {}, row.get("seconds"))
+            if not planned or row["trial"] not in self.plan.numbers:
+                return None
+            name = headline.get(cell.dataset, "")
+            score = (row.get("metrics") or {}).get(name)
+            return cell, row["status"], {} if score is None else {name: score}, row.get("seconds")
+
+        return note
+
+    def _progress(self, ended: Iterable[Ended | None], retry_failed: bool) -> Progress:
+        progress = Progress(self.plan, collect(self.plan, self.registry).headline, len(self.slots))
+        for item in ended:
+            if item is not None and not (retry_failed and item[1] in FAILURES):
+                progress.remember(*item)
         return progress
 
     def run(
@@ -174,7 +188,7 @@ class Session:
         *,
         fresh: bool = False,
         retry_failed: bool = False,
-        watch: Watch | None = None,
+        watch: Listener | None = None,
         stop: Stop | None = None,
     ) -> Progress:
         """Run what is missing; every trial is on disk when it ends.
@@ -194,16 +208,19 @@ class Session:
         if self._pool.closed:  # this session has run before
             self._pool = self._new_pool()
         self._pool.stop = stop
-        try:
-            self._ready(fresh, retry_failed)
-        except BaseException:
-            self._pool.close()
-            raise
-        with RunStore.open(self.path, self.plan, fresh=fresh) as store:
+        with contextlib.ExitStack() as stack:
+            stack.callback(self._pool.close)
+            goes_on = self._goes_on(fresh)
+            if not goes_on:  # what cannot work leaves no folder
+                check_folder(self.path, fresh=fresh)
+                self._units = examine(self.plan, self._pool)
+            store = stack.enter_context(RunStore.open(self.path, self.plan, fresh=fresh, note=self._note()))
+            if goes_on and self._progress(store.noted, retry_failed).left:
+                self._units = examine(self.plan, self._pool)
             taken = self._take_from_others(store, retry_failed)
             store.manifest.metadata = joined_metadata([store.manifest.metadata, self.metadata.as_dict()])
             store.begin(self._provenance())
-            progress = self._stored_progress(retry_failed)
+            progress = self._progress(store.take_notes(), retry_failed)
             if said := _growth(self.path, progress, taken, store.superseded):
                 watch.say(said)
             self._hide_seed(store, progress, watch)
@@ -214,6 +231,7 @@ class Session:
                 with contextlib.closing(records):  # whatever ends this, no worker goes on
                     for record in records:
                         store.append(replace(record, session=store.session))
+                        store.note_machine(record.diagnostics.get("failed_on"))
                         progress.add(record.trial.cell, record.status, record.metrics, record.seconds)
                         watch.update(progress, record)
                 outcome = "complete" if progress.left == 0 else "interrupted"
@@ -224,7 +242,7 @@ class Session:
                 self._tell_seed(store, watch)
         return progress
 
-    def _hide_seed(self, store: RunStore, progress: Progress, watch: Watch) -> None:
+    def _hide_seed(self, store: RunStore, progress: Progress, watch: Listener) -> None:
         if self._secret is None:
             return
         if label(self._secret) not in store.manifest.secrets:
@@ -234,7 +252,7 @@ class Session:
                 f"the secret seed of {self.path} is known since its trials were complete; new ones are drawn with it"
             )
 
-    def _tell_seed(self, store: RunStore, watch: Watch) -> None:
+    def _tell_seed(self, store: RunStore, watch: Listener) -> None:
         if self._secret is None or label(self._secret) in store.manifest.secrets:
             return
         store.manifest.secrets[label(self._secret)] = f"{self._secret:032x}"
@@ -247,11 +265,6 @@ class Session:
             return 0
         done = store.finished(retry_failed)
         return take_from_others(store, self._reuse, {trial.key for trial in self.plan if trial.key not in done})
-
-    def _ready(self, fresh: bool, retry_failed: bool) -> None:
-        """Look at the data before the folder is made, unless nothing is left to be done."""
-        if fresh or self.progress(retry_failed=retry_failed).left:
-            self._units = examine(self.plan, self._pool)
 
     def _records(self, store: RunStore, retry_failed: bool, stop: Stop) -> Records:
         done = store.finished(retry_failed)
@@ -392,7 +405,7 @@ class Line:
 
 
 @contextlib.contextmanager
-def interruptible(stop: Stop, watch: Watch) -> Iterator[None]:
+def interruptible(stop: Stop, watch: Listener) -> Iterator[None]:
     """Let Ctrl-C ask for an end: once to finish what is running, twice to stop at once."""
 
     def ask(*_: object) -> None:

@@ -19,7 +19,8 @@ from scipy import stats
 from scipy.io import savemat
 
 from fieldbench.errors import RequestError
-from fieldbench.field import Axis
+from fieldbench.estimate import Estimate
+from fieldbench.field import Axis, Field
 from fieldbench.registry import Registry, Sources
 from fieldbench_datasets import ssf as ssf_module
 from fieldbench_datasets.download import PublishedFile
@@ -221,8 +222,12 @@ def drifters(folder: Path) -> None:
 # Metrics: by hand.
 
 
-def scored(text: str, estimate: list[float], truth: list[float]) -> float:
-    return REGISTRY.metric(text).score(np.array(estimate), np.array(truth))
+def scored(text: str, estimate: list[float], truth: list[float], **uncertainty: list[float]) -> Any:
+    """A score at the entries of a field along one axis, none of them observed, three units apart."""
+    field = Field(np.array(truth), (Axis("x", 3.0 * np.arange(len(truth)), "km"),))
+    everywhere = np.ones(field.shape, dtype=bool)
+    made = Estimate(estimate, **uncertainty).checked(everywhere)
+    return REGISTRY.metric(text).score(made, field, everywhere, ~everywhere)
 
 
 @answer("metric", "rmse")
@@ -248,7 +253,75 @@ def slnre(folder: Path) -> None:
     assert scored("slnre[floor=1]", estimate, truth) == pytest.approx(5)
 
 
+@answer("metric", "crps")
+def crps(folder: Path) -> None:
+    """Of a standard normal at its mean (sqrt(2) - 1) / sqrt(pi); without a deviation the mean absolute error."""
+    assert scored("crps", [0], [0], deviation=[1]) == pytest.approx((np.sqrt(2) - 1) / np.sqrt(np.pi))
+    assert scored("crps", [1, 3, 0], [1, 0, 4]) == pytest.approx(7 / 3)
+
+
+def covered(text: str, share: float) -> None:
+    """Of errors of 0.6, 0.7, 1.6, 1.7, 1.9 and 2.0 deviations."""
+    truth = [0.6, -0.7, 1.6, -1.7, 1.9, -2.0]
+    assert scored(text, [0] * 6, truth, deviation=[1] * 6) == pytest.approx(share)
+    assert scored(text, [0] * 6, truth) is None
+
+
+@answer("metric", "coverage50")
+def coverage50(folder: Path) -> None:
+    covered("coverage50", 1 / 6)  # 0.674 deviations
+
+
+@answer("metric", "coverage90")
+def coverage90(folder: Path) -> None:
+    covered("coverage90", 3 / 6)  # 1.645 deviations
+
+
+@answer("metric", "coverage95")
+def coverage95(folder: Path) -> None:
+    covered("coverage95", 5 / 6)  # 1.960 deviations
+
+
+@answer("metric", "width90")
+def width90(folder: Path) -> None:
+    assert scored("width90", [0, 0], [9, 9], deviation=[1, 3]) == pytest.approx(4 * stats.norm.ppf(0.95))
+
+
+@answer("metric", "spread-skill")
+def spread_skill(folder: Path) -> None:
+    """Mean variance (9 + 16) / 2 and mean squared error (1 + 49) / 2."""
+    assert scored("spread-skill", [0, 0], [1, 7], deviation=[3, 4]) == pytest.approx(np.sqrt(1 / 2))
+
+
+@answer("metric", "nll")
+def nll(folder: Path) -> None:
+    expected = -stats.norm.logpdf([2, 1], scale=[2, 1]).mean()
+    assert scored("nll", [0, 0], [2, 1], deviation=[2, 1]) == pytest.approx(expected)
+
+
+@answer("metric", "resolution")
+def resolution(folder: Path) -> None:
+    """An error of a tenth of the truth hides no wave, and one of all of it each: the ends of what 3 km can show."""
+    truth = rng().normal(size=256).cumsum()
+    near = scored("resolution", list(0.9 * truth), list(truth))
+    assert near == {"x": 6.0, "x.finer": 1.0}
+    far = scored("resolution", [0.0] * 256, list(truth))
+    assert far["x.coarser"] == 1.0
+    assert far["x"] > 6.0
+
+
 # Datasets.
+
+
+@answer("dataset", "gaussian-field")
+def gaussian_field(folder: Path) -> None:
+    """Values a length scale apart have the covariance 2 / e, and 2 at one place."""
+    dataset = REGISTRY.dataset("gaussian-field[shape=2x1,kernel=exponential,lengths=(1,1),variance=2]")
+    generator = rng()
+    pairs = np.array([dataset.draw(generator).values.ravel() for _ in range(4000)])
+    law = stats.multivariate_normal(cov=[[2, 2 / np.e], [2 / np.e, 2]])
+    deepness = np.einsum("ni,ij,nj->n", pairs, np.linalg.inv(law.cov), pairs)
+    assert stats.kstest(deepness, stats.chi2(2).cdf).pvalue > LEAST_P
 
 
 @answer("dataset", "file")

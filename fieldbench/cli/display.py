@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from fieldbench.execution import Stop
     from fieldbench.progress import Average, Progress
     from fieldbench.records import Record
-    from fieldbench.session import Watch
+    from fieldbench.session import Listener
 
 
 class Failures:
@@ -39,7 +39,7 @@ class Failures:
         return f"{record.status}: {place}: {record.error}"
 
 
-def display(console: Console, stop: Stop) -> Watch:
+def display(console: Console, stop: Stop) -> Listener:
     """The display that suits the console."""
     return LiveDisplay(console, stop) if console.is_terminal else Lines()
 

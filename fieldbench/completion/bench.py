@@ -13,7 +13,7 @@ from fieldbench.estimate import Estimate
 from fieldbench.execution import Options, Pool, slots
 from fieldbench.execution.frames import Frame, unpack_estimate
 from fieldbench.execution.processes import Lost
-from fieldbench.execution.seat import Seat
+from fieldbench.execution.slot import WorkerSlot
 from fieldbench.execution.worker import fit_request
 from fieldbench.field import FloatArray, Observation
 from fieldbench.judging import Task
@@ -74,7 +74,7 @@ class Bench:
         """
         places = slots(options)
         self._registry, self._pool = registry, Pool(places, registry, options)
-        self._seats = {lane: seat for seat in reversed(self._pool.seats) for lane in [seat.slot.lane]}
+        self._workers = {worker.slot.lane: worker for worker in reversed(self._pool.workers)}
 
     def __enter__(self) -> Bench:
         return self
@@ -89,14 +89,14 @@ class Bench:
         """
         plugin = self._registry.method(method)
         task = fit_request("complete", [Task(observation, seed, 0)])
-        seat = self._seat(plugin)
+        worker = self._worker(plugin)
         patience = _FOREVER if limit is None else _PATIENCE * limit
         start, before = time.monotonic(), 0.0
         try:
-            process = seat.ready(plugin)
+            process = worker.ready(plugin)
             before, start = _processor_time(process), time.monotonic()
             _allow(process, before + patience / _PATIENCE)
-            frame = seat.ask_method(plugin, task, "", patience, largest=_LARGEST)
+            frame = worker.ask_method(plugin, task, "", patience, largest=_LARGEST)
         except Lost as lost:
             wall = time.monotonic() - start
             if lost.status == TIMEOUT or "SIGXCPU" in lost.message:
@@ -117,14 +117,14 @@ class Bench:
         plugin = self._registry.method(method)
         question = fit_request("suits", [Task(observation, 0, 0)])
         try:
-            frame = self._seat(plugin).ask_method(plugin, question, "", self._pool.question, largest=_LARGEST)
+            frame = self._worker(plugin).ask_method(plugin, question, "", self._pool.question, largest=_LARGEST)
         except Lost as lost:
             raise RequestError(f"{method}: {lost.message}") from None
         reasons = (frame.header.get(name) for name in ("reason", "contradiction", "error"))
         return next((str(reason) for reason in reasons if reason), None)
 
-    def _seat(self, plugin: Method) -> Seat:
-        return self._seats.get("gpu" if plugin.uses_gpu else "cpu", self._seats["cpu"])
+    def _worker(self, plugin: Method) -> WorkerSlot:
+        return self._workers.get("gpu" if plugin.uses_gpu else "cpu", self._workers["cpu"])
 
 
 def _processor_time(process: int) -> float:

@@ -12,7 +12,7 @@ import numpy as np
 from fieldbench.conformance.check import NotChecked, fail
 from fieldbench.dataset import Dataset
 from fieldbench.execution import Options, Pool, slots
-from fieldbench.execution.queue import Group
+from fieldbench.execution.trial_queue import Group
 from fieldbench.field import Field, grid_axes
 from fieldbench.method import Method
 from fieldbench.plan import Plan, Request

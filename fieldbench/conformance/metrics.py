@@ -33,7 +33,7 @@ def of_metric(metric: Metric) -> Iterator[Named]:
 def _scene(share: float = 1.0, deviation: bool = True) -> tuple[Estimate, Field, Mask, Mask]:
     """A positive truth that is smooth along both axes, an estimate off it by a tenth and this share of that, and masks.
 
-    All entries but the last columns count; a third is observed.
+    It is as sure as it is right. All entries but the last columns count; a third is observed.
     """
     rng = np.random.default_rng(1)
     walks = rng.normal(size=_SHAPE).cumsum(axis=0).cumsum(axis=1)
@@ -41,7 +41,8 @@ def _scene(share: float = 1.0, deviation: bool = True) -> tuple[Estimate, Field,
     mean = truth * (1 + share * 0.2 * rng.normal(size=_SHAPE))
     where = np.zeros(_SHAPE, dtype=bool)
     where[:, :-2] = True
-    return Estimate(mean, 0.2 * truth if deviation else None), Field(truth), where, rng.random(_SHAPE) < 1 / 3
+    spread = 0.2 * max(share, 0.01) * truth
+    return Estimate(mean, spread if deviation else None), Field(truth), where, rng.random(_SHAPE) < 1 / 3
 
 
 def _raw(metric: Metric, estimate: Estimate, truth: Field, where: Mask, mask: Mask) -> Any:

@@ -15,7 +15,7 @@ from fieldbench.execution.machine import slots
 from fieldbench.execution.options import Options
 from fieldbench.execution.pool import Pool
 from fieldbench.execution.processes import Lost
-from fieldbench.execution.queue import Group
+from fieldbench.execution.trial_queue import Group
 from fieldbench.execution.worker import fit_request
 from fieldbench.field import FloatArray
 from fieldbench.judging import Task, method_seed

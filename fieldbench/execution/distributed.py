@@ -23,9 +23,9 @@ from fieldbench.execution.machine import Lane, slots
 from fieldbench.execution.options import Options
 from fieldbench.execution.pool import Pool
 from fieldbench.execution.provenance import what_runs
-from fieldbench.execution.queue import Group, Queue
-from fieldbench.execution.seat import Outcome
+from fieldbench.execution.slot import Outcome
 from fieldbench.execution.stop import Stop
+from fieldbench.execution.trial_queue import Group, TrialQueue
 from fieldbench.records import CRASHED, Record, Trial
 from fieldbench.registry import Registry, Sources
 
@@ -55,7 +55,9 @@ def _connected(scheduler: str | None) -> tuple[Any, bool]:
     try:
         if scheduler is None:
             return distributed.get_client(), False
-        logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what goes wrong is said here, in one line
+        for name in ("distributed", *logging.root.manager.loggerDict):  # what goes wrong is said here, in one line
+            if name.partition(".")[0] == "distributed":
+                logging.getLogger(name).setLevel(logging.CRITICAL)
         return distributed.Client(scheduler, timeout=10, set_as_default=False), True
     except (OSError, ValueError) as error:
         if scheduler is None:
@@ -74,7 +76,7 @@ class _Cluster:
         self._wanted = what_runs(registry)
         threads = max(1, sum(client.nthreads().values()))
         lanes: dict[Lane, int] = {"cpu": threads} if options.device == "cpu" else {"gpu": threads, "cpu": threads}
-        self._queue = Queue(trials, registry, lanes)
+        self._queue = TrialQueue(trials, registry, lanes)
         self._completed = as_completed(loop=client.loop)
         self._out: dict[str, tuple[Group, Outcome | None]] = {}
         #: Address of each worker that runs the same code, with its threads; names of those that do not get work.

@@ -12,9 +12,8 @@ import math
 import select
 import socket
 import struct
-import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -31,6 +30,9 @@ NO_ANSWER = "sent something that is no answer"
 
 #: Bytes of a header: of a record with its curves, and of what a method's process sends.
 LARGEST_HEADER, LARGEST_METHOD_HEADER = 1 << 26, 1 << 20
+
+#: Seconds between questions whether to keep on.
+_LOOK = 0.05
 
 #: Bytes read at once.
 _PIECE = 1 << 20
@@ -57,62 +59,45 @@ def encode(header: Mapping[str, Any], arrays: Sequence[Any] = ()) -> bytes:
 class Channel:
     """One end of a socket that carries frames."""
 
-    def __init__(self, link: socket.socket, *, largest_header: int = LARGEST_HEADER, files: bool = False) -> None:
+    def __init__(self, link: socket.socket, largest_header: int = LARGEST_HEADER) -> None:
         """
         Args:
             link: a connected stream socket.
             largest_header: bytes that a header may have.
-            files: whether open files may come with a frame.
         """
         link.setblocking(False)
-        self.link, self._largest_header, self._takes_files = link, largest_header, files
+        self._link, self._largest_header = link, largest_header
         #: Bytes that the arrays of a frame may have; to be set before reading where the other end is not trusted.
         self.largest = 1 << 40
         self._read = bytearray()
-        self._files: deque[int] = deque()
-
-    def fileno(self) -> int:
-        return self.link.fileno()
 
     def close(self) -> None:
-        self.link.close()
+        self._link.close()
 
     @property
     def has_rest(self) -> bool:
         """Whether something came that nobody has asked for."""
-        return bool(self._read) or _readable([self.link], 0.0)
+        return bool(self._read) or readable(self._link, 0.0)
 
-    def send(
-        self, frame: bytes, files: Sequence[int] = (), until: float = math.inf, also: Channel | None = None
-    ) -> bool:
+    def send(self, frame: bytes, keep_on: Callable[[], None] = lambda: None) -> None:
         """Send a frame as a whole.
 
         Args:
             frame: from :func:`encode`.
-            files: descriptors to hand over with it.
-            until: the moment on the monotonic clock when it is given up.
-            also: another channel; that something comes there ends the wait as well.
-
-        Returns:
-            Whether all of it was sent.
+            keep_on: called now and then while the other end does not read; what it raises ends the wait.
 
         Raises:
             OSError: if the other end is closed.
         """
         left = memoryview(frame)
-        if files:
-            left = left[socket.send_fds(self.link, [frame], list(files)) :]
         while left:
             try:
-                left = left[self.link.send(left) :]
+                left = left[self._link.send(left) :]
             except BlockingIOError:
-                if also is not None and _readable([also.link], 0.0):
-                    return False
-                wait = min(0.05 if also is not None else 1.0, until - time.monotonic())
-                if wait <= 0:
-                    return False
-                _writable(self.link, wait)
-        return True
+                keep_on()
+                ready = select.poll()
+                ready.register(self._link, select.POLLOUT)
+                ready.poll(_LOOK * 1000)
 
     def poll(self, wait: float | None) -> Frame | None:
         """The next frame, or None if it is not whole after a wait of so many seconds (None: for ever).
@@ -121,23 +106,23 @@ class Channel:
             EOFError: if the other end is closed.
             BadFrame: if what came is none.
         """
-        frame = self.ready()
+        frame = self._whole()
         if frame is not None:
             return frame
-        if not _readable([self.link], wait):
+        if not readable(self._link, wait):
             return None
         while True:
             try:
-                piece = self._receive()
+                piece = self._link.recv(_PIECE)
             except BlockingIOError:
-                return self.ready()
+                return self._whole()
             except OSError:
                 raise EOFError from None
             if not piece:
                 raise EOFError
             self._read += piece
             if len(piece) < _PIECE:
-                return self.ready()
+                return self._whole()
 
     def receive(self) -> Frame:
         """The next frame, however long it takes.
@@ -149,18 +134,7 @@ class Channel:
             pass
         return frame
 
-    def take_file(self) -> int:
-        """The next of the open files that came."""
-        return self._files.popleft()
-
-    def _receive(self) -> bytes:
-        if not self._takes_files:
-            return self.link.recv(_PIECE)
-        piece, files, _, _ = socket.recv_fds(self.link, _PIECE, 8)
-        self._files.extend(files)
-        return piece
-
-    def ready(self) -> Frame | None:
+    def _whole(self) -> Frame | None:
         """The next frame, if it came whole with what was read before."""
         if len(self._read) < _START.size:
             return None
@@ -178,15 +152,6 @@ class Channel:
             raise
         except Exception as error:
             raise BadFrame(f"its content cannot be read: {type(error).__name__}") from None
-
-
-def wait_for(channels: Sequence[Channel], wait: float | None = None) -> list[Channel]:
-    """Those of some channels on which something has come, be it the end."""
-    found = select.poll()
-    for channel in channels:
-        found.register(channel.fileno(), select.POLLIN)
-    ready = {number for number, _ in found.poll(None if wait is None else wait * 1000)}
-    return [channel for channel in channels if channel.fileno() in ready]
 
 
 def pack(field: Field | Observation) -> tuple[dict[str, Any], list[Any]]:
@@ -288,14 +253,8 @@ def _npy_meaning(start: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     return found
 
 
-def _readable(links: Sequence[socket.socket], wait: float | None) -> bool:
+def readable(link: socket.socket | int, wait: float | None) -> bool:
+    """Whether something comes within so many seconds (None: for ever), be it the end."""
     found = select.poll()
-    for link in links:
-        found.register(link, select.POLLIN)
+    found.register(link, select.POLLIN)
     return bool(found.poll(None if wait is None else max(0.0, wait) * 1000))
-
-
-def _writable(link: socket.socket, wait: float) -> None:
-    found = select.poll()
-    found.register(link, select.POLLOUT)
-    found.poll(wait * 1000)

@@ -8,9 +8,6 @@ from __future__ import annotations
 
 import os
 import pickle
-import secrets
-import socket
-import time
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -19,20 +16,8 @@ import numpy as np
 
 from fieldbench.errors import RequestError, in_one_line, one_line
 from fieldbench.estimate import Estimate
-from fieldbench.execution.frames import (
-    LARGEST_METHOD_HEADER,
-    NO_ANSWER,
-    BadFrame,
-    Channel,
-    Frame,
-    encode,
-    largest_estimate,
-    pack,
-    pack_estimate,
-    unpack_estimate,
-    wait_for,
-)
-from fieldbench.execution.nursery import set_process_option
+from fieldbench.execution.forkserver import set_process_option
+from fieldbench.execution.frames import Channel, Frame, encode, pack, pack_estimate, unpack, unpack_estimate
 from fieldbench.execution.worker import Reply, as_fingerprint, fit_request
 from fieldbench.judging import (
     Answer,
@@ -47,32 +32,20 @@ from fieldbench.judging import (
     stream,
 )
 from fieldbench.metric import Metric, applies, score_all
-from fieldbench.records import FAILED, NOT_APPLICABLE, OK, OUT_OF_MEMORY, Cell, Trial
+from fieldbench.records import Cell, Trial
 from fieldbench.sampler import observe
 from fieldbench.selection import Recorder
 from fieldbench.sources import Parcel
 
-#: Where the stage is written: descriptors 0 to 2 are the usual ones, 3 is the socket, 4 the lifeline.
+#: Where the stage is written. Descriptors 0 to 2 are the usual ones, 3 is the socket, 4 tells of the parent's end.
 STAGE = 5
-
-_STATUSES = (OK, FAILED, NOT_APPLICABLE, OUT_OF_MEMORY)
 
 
 def main(metrics: Parcel, channel: Channel) -> None:
     """Serve until the socket is closed."""
     # PR_SET_DUMPABLE: below root, other processes of the same user cannot read this one's memory any more.
     set_process_option(4, 0)
-    bench = _Bench(metrics, channel)
-    while True:
-        try:
-            frame = channel.receive()
-        except EOFError:
-            os._exit(0)
-        reply = bench.reply(frame)
-        if reply is not None:
-            header, arrays = reply
-            note("")
-            channel.send(encode({**header, "id": frame.header["id"]}, arrays))
+    _Judge(metrics, channel).serve()
 
 
 def note(what: str) -> None:
@@ -81,8 +54,12 @@ def note(what: str) -> None:
     os.pwrite(STAGE, len(text).to_bytes(4, "big") + text, 0)
 
 
-class MethodLost(BaseException):
-    """The method's process is gone, or what it sent is no answer. No plugin's ``except`` may catch this."""
+class Abandoned(BaseException):
+    """The parent asks something else; the method's process is gone. No plugin's ``except`` may catch this."""
+
+    def __init__(self, frame: Frame) -> None:
+        super().__init__()
+        self.frame = frame
 
 
 class _Shelf:
@@ -111,25 +88,44 @@ class _Shelf:
         return self._metrics
 
 
-class _Bench:
+class _Judge:
     def __init__(self, metrics: Parcel, channel: Channel) -> None:
         self._parcel, self._channel = metrics, channel
         self._shelf = _Shelf([])
-        self._methods: dict[int, Channel] = {}
+        self._number = 0
 
-    def reply(self, frame: Frame) -> Reply | None:
-        """The answer to what the parent asks, or None where it asks for none."""
-        ask = getattr(self, "_" + frame.header["ask"].replace(" ", "_"))
+    def serve(self) -> None:
+        """Answer the parent's questions."""
+        frame = self._next()
+        while True:
+            try:
+                self._say(*self._reply(frame))
+                frame = self._next()
+            except Abandoned as abandoned:
+                frame = abandoned.frame
+
+    def _next(self) -> Frame:
         try:
-            found: Reply | None = ask(frame)
-        except MethodLost as error:
-            return {"lost": str(error)}, []
+            frame = self._channel.receive()
+        except EOFError:
+            os._exit(0)
+        self._number = frame.header["id"]
+        return frame
+
+    def _say(self, header: dict[str, Any], arrays: Sequence[Any] = ()) -> None:
+        note("")
+        self._channel.send(encode({**header, "id": self._number}, arrays))
+
+    def _reply(self, frame: Frame) -> Reply:
+        ask = getattr(self, "_" + frame.header["ask"])
+        try:
+            found: Reply = ask(frame)
         except Exception as error:
             return {"error": _said(error), "refused": isinstance(error, RequestError)}, []
         return found
 
     def _start(self, frame: Frame) -> Reply:
-        note("metrics")
+        note(frame.header["what"])
         self._shelf = _Shelf(self._parcel.open())
         return {}, []
 
@@ -139,17 +135,6 @@ class _Bench:
         parcel: Parcel = pickle.loads(frame.arrays[0].tobytes())
         self._shelf.known.update(parcel.open())
         return {}, []
-
-    def _meet(self, frame: Frame) -> None:
-        """Take over the way to a method's process."""
-        link = socket.socket(fileno=self._channel.take_file())
-        self._methods[frame.header["number"]] = Channel(link, largest_header=LARGEST_METHOD_HEADER)
-
-    def _part(self, frame: Frame) -> None:
-        self._methods.pop(frame.header["number"]).close()
-
-    def _give_up(self, frame: Frame) -> None:
-        """Too late: it is given up already."""
 
     def _fingerprint(self, frame: Frame) -> Reply:
         text = frame.header["dataset"]
@@ -185,9 +170,11 @@ class _Bench:
         """An observation such as the trials of a setting will have."""
         asked = frame.header
         text = asked["dataset"]
-        field = draw_field(self._shelf, text, stream("field", asked["seed"], asked["first"], text), note)
-        mask = draw_mask(self._shelf, asked["sampler"], field, asked["rate"], stream("examine", asked["seed"]), note)
-        noise = draw_noise(self._shelf, asked["noise"], field, stream("examine"), note)
+        streams = stream("field", asked["seed"], asked["first"], text), stream("examine", asked["seed"])
+        noise_stream = stream("examine")  # all are made before a plugin may change how
+        field = draw_field(self._shelf, text, streams[0], note)
+        mask = draw_mask(self._shelf, asked["sampler"], field, asked["rate"], streams[1], note)
+        noise = draw_noise(self._shelf, asked["noise"], field, noise_stream, note)
         header, arrays = pack(observe(field, mask, noise))
         return {"observation": header}, arrays
 
@@ -203,9 +190,8 @@ class _Bench:
         asked = frame.header
         cell = Cell(*asked["cell"])
         trials = [Trial(cell, asked["seed"], number, "") for number in asked["numbers"]]
-        link = _Method(self._methods[asked["number"]], self._channel, asked["id"])
         try:
-            judged = judge(trials, self._shelf, link.complete, left_out=asked["left out"], note=note)
+            judged = judge(trials, self._shelf, self._complete, note=note)
         except Apart:
             return {"apart": True}, []
         records = [
@@ -223,93 +209,35 @@ class _Bench:
             array for _, arrays in fields for array in arrays
         ]
 
-
-class _Method:
-    """The way to a method's process, for one group of trials."""
-
-    def __init__(self, channel: Channel, parent: Channel, request: int) -> None:
-        self._channel, self._parent, self._request = channel, parent, request
-
-    def complete(self, tasks: Sequence[Task], recorders: Sequence[Recorder]) -> Answer:
-        """Have tasks completed.
+    def _complete(self, tasks: Sequence[Task], recorders: Sequence[Recorder]) -> Answer:
+        """Have the parent take tasks to the method's process, and take note of what that reports.
 
         Raises:
-            MethodLost: if there will be no answer.
+            Abandoned: if there will be no answer.
         """
-        if self._channel.has_rest:
-            raise MethodLost(NO_ANSWER)
-        note("asking")
-        # An answer is known by a number that could not be guessed before.
-        name = secrets.token_hex(8)
-        header, arrays = fit_request("complete", tasks)
-        frame = encode({**header, "id": name}, arrays)
-        self._channel.largest = largest_estimate(tasks[0].observation.shape) * len(tasks)
-        start = time.perf_counter()
-        try:
-            if not self._channel.send(frame, also=self._parent):
-                raise MethodLost("")
-            while True:
-                got = self._next()
-                if got.header.get("id") != name:
-                    raise MethodLost(NO_ANSWER)
-                if "began" in got.header:
-                    note("method")
-                elif "report" in got.header:
-                    _report(got, recorders, tasks[0].observation.shape)
-                    note("method")
-                else:
-                    return _answer(got, time.perf_counter() - start, len(tasks))
-        except (EOFError, OSError):
-            raise MethodLost("") from None
-        except BadFrame:
-            raise MethodLost(NO_ANSWER) from None
-
-    def _next(self) -> Frame:
+        header, sent = fit_request("complete", tasks)
+        self._say({"fit": header}, sent)
         while True:
-            if (frame := self._channel.ready()) is not None:
-                return frame
-            ready = wait_for([self._channel, self._parent])
-            if self._parent in ready:
-                told = self._parent.poll(0)  # an end of the parent ends this process
-                if told is not None and told.header.get("request") == self._request:
-                    raise MethodLost("")
-            elif (frame := self._channel.poll(0)) is not None:
-                return frame
+            frame = self._next()
+            said = frame.header
+            if said["ask"] == "report":
+                estimate = unpack_estimate(said["estimate"], deque(frame.arrays))
+                recorders[said["report"]](said["step"], estimate, said["numbers"])
+                self._say({"go on": True})
+            elif said["ask"] == "answer":
+                arrays = deque(frame.arrays)
+                estimates = [unpack_estimate(about, arrays) for about in said["estimates"]]
+                return Answer(said["status"], said["error"], estimates, said["seconds"], said["diagnostics"])
+            else:
+                raise Abandoned(frame)
 
-
-def _report(frame: Frame, recorders: Sequence[Recorder], shape: tuple[int, ...]) -> None:
-    header = frame.header
-    try:
-        recorder, step = recorders[header["report"]], header["step"]
-        numbers = {str(name): float(value) for name, value in header["numbers"].items()}
-        estimate = unpack_estimate(header["estimate"], deque(frame.arrays))
-        if estimate.mean.shape != shape or not isinstance(step, int) or len(numbers) > 100:
-            raise ValueError
-        if not estimate.is_sure_of_nothing:
-            estimate = estimate.checked(np.ones(shape, dtype=bool))
-    except Exception:
-        raise MethodLost(NO_ANSWER) from None
-    recorder(step, estimate, numbers)
-
-
-def _answer(frame: Frame, seconds: float, tasks: int) -> Answer:
-    header = frame.header
-    status, error, diagnostics = header.get("status"), header.get("error", ""), header.get("diagnostics", {})
-    if status not in _STATUSES or not isinstance(error, str) or not isinstance(diagnostics, dict):
-        raise MethodLost(NO_ANSWER)
-    try:
+    def _score(self, frame: Frame) -> Reply:
+        """Score an estimate by the metrics that are here."""
         arrays = deque(frame.arrays)
-        estimates = [unpack_estimate(about, arrays) for about in header.get("estimates", ())]
-        if arrays or len(estimates) != (tasks if status == OK else 0):
-            raise ValueError
-    except Exception:
-        raise MethodLost(NO_ANSWER) from None
-    known = {
-        name: diagnostics[name]
-        for name in ("traceback", "threads", "peak_gpu_memory", "of_the_machine")
-        if name in diagnostics
-    }
-    return Answer(status, error, estimates, seconds, known)
+        truth, mask = unpack(frame.header["truth"], arrays), arrays.popleft()
+        estimate = unpack_estimate(frame.header["estimate"], arrays)
+        scores, missing = score_all(self._shelf.metrics(), estimate, truth, mask, note)
+        return {"scores": scores, "missing": missing}, []
 
 
 def _kept(item: Judged) -> tuple[dict[str, Any], list[Any]]:

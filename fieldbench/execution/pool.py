@@ -6,22 +6,21 @@ import os
 import sys
 import threading
 import time
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
 from fieldbench.dataset import Dataset
 from fieldbench.errors import FingerprintError, RequestError, one_line
-from fieldbench.execution.allowance import shares
 from fieldbench.execution.machine import Lane, Slot, oom_kills
-from fieldbench.execution.nursery import Nursery
 from fieldbench.execution.options import Options
 from fieldbench.execution.processes import LOOK, Lost
-from fieldbench.execution.queue import Group, Queue
-from fieldbench.execution.seat import Outcome, Seat
+from fieldbench.execution.slot import Outcome, WorkerSlot
 from fieldbench.execution.stop import Stop
+from fieldbench.execution.thread_budget import shares
+from fieldbench.execution.trial_queue import Group, TrialQueue
 from fieldbench.identity import cell_identity
 from fieldbench.method import Method
+from fieldbench.plan import Setting
 from fieldbench.plugin import Plugin
 from fieldbench.records import FAILED, Trial
 from fieldbench.registry import Registry
@@ -29,6 +28,9 @@ from fieldbench.registry import Registry
 #: Seconds for a small question (``applicable``, ``check_shape``, ``batch_size``, ``fingerprint``, a metric's score)
 #: where no time limit is given.
 QUESTION = 60.0
+
+#: Seconds in which a process has to load its plugin, if the time limit is not longer; and those without a limit.
+LOADING, PATIENT_LOADING = 60.0, 600.0
 
 
 class Pool:
@@ -45,25 +47,28 @@ class Pool:
         self._elsewhere = elsewhere
         self.registry, self.options = registry, options
         self.stop = Stop()
-        self.nursery = Nursery(sys.argv if registry.sources.classes else [""])
+        #: What ``sys.argv`` is in the processes: a script's own, but not those of fieldbench's command.
+        self.arguments = list(sys.argv) if registry.sources.classes else [""]
+        #: Metrics that come with fieldbench share the judges; each other one has a process of its own.
+        self.metrics_together = [item for item in registry.metrics() if registry.is_own("metric", item.name)]
+        self.metrics_apart = [item for item in registry.metrics() if item not in self.metrics_together]
         self.batch_sizes: dict[Any, int] = {}
         self.closed = False
         self._changed = threading.Condition()
-        self.seats = [Seat(slot, self, self.given_up) for slot in slots]
+        self.workers = [WorkerSlot(slot, self, self.given_up) for slot in slots]
         # Taken from the end, so that GPUs go in their order and processes that are warm are used before new ones.
-        self._free: dict[Lane, list[Seat]] = {"gpu": [], "cpu": []}
-        for seat in reversed(self.seats):
-            self._free[seat.slot.lane].append(seat)
+        self._free: dict[Lane, list[WorkerSlot]] = {"gpu": [], "cpu": []}
+        for worker in reversed(self.workers):
+            self._free[worker.slot.lane].append(worker)
         self._busy = 0
         #: Where everything is asked that is no trial; it never runs one, and only who has the lock may ask.
         environment = next(item.environment for item in reversed(slots))
-        self.questions = Seat(Slot("cpu", "cpu", environment), self, lambda: self.closed or self.stop.asked)
+        self.questions = WorkerSlot(Slot("cpu", "cpu", environment), self, lambda: self.closed or self.stop.asked)
         self.asking = threading.RLock()
         self._fingerprints: dict[str, str | Lost] = {}
-        self._hopeless: dict[tuple[str, str], tuple[str, str]] = {}
+        self._hopeless: dict[tuple[str, str | Setting], tuple[str, str]] = {}
         self._checked: dict[Any, tuple[str, str] | None] = {}
         self._oom_kills, self._counted = 0, 0.0
-        weakref.finalize(self, self.nursery.close)
 
     def __enter__(self) -> Pool:
         return self
@@ -74,7 +79,7 @@ class Pool:
     @property
     def sizes(self) -> dict[Lane, int]:
         """How many slots each lane has."""
-        lanes = [seat.slot.lane for seat in self.seats]
+        lanes = [worker.slot.lane for worker in self.workers]
         return {"gpu": lanes.count("gpu"), "cpu": lanes.count("cpu")}
 
     @property
@@ -90,9 +95,18 @@ class Pool:
         """Whether nobody waits for an answer any more."""
         return self.closed or self.stop.now
 
-    def oom_kills(self) -> int:
+    @property
+    def loading(self) -> float:
+        """Seconds in which a process has to load its plugin."""
+        return PATIENT_LOADING if self.options.timeout is None else max(LOADING, self.options.timeout)
+
+    def is_foreign(self, kind: str, text: str) -> bool:
+        """Whether a plugin does not come with fieldbench."""
+        return kind != "selection" and not self.registry.is_own(kind, getattr(self.registry, kind)(text).name)
+
+    def oom_kills(self, *, now: bool = False) -> int:
         """How many processes the kernel had killed; for trials of milliseconds, once a second will do."""
-        if time.monotonic() - self._counted > 1:
+        if now or time.monotonic() - self._counted > 1:
             self._oom_kills, self._counted = oom_kills(), time.monotonic()
         return self._oom_kills
 
@@ -117,14 +131,14 @@ class Pool:
         return found
 
     def _asked_fingerprint(self, plugin: Plugin) -> str | Lost:
-        seat, doing = self.questions, f"fingerprint of {plugin}"
+        worker, doing = self.questions, f"fingerprint of {plugin}"
         try:
             if isinstance(plugin, Method):
-                frame = seat.ask_method(plugin, ({"ask": "fingerprint"}, []), doing)
+                frame = worker.ask_method(plugin, ({"ask": "fingerprint"}, []), doing)
             else:
                 text = str(plugin)
                 header = {"ask": "fingerprint", "dataset": text}
-                frame = seat.ask_judge((header, []), doing, self.question, ("dataset", text))
+                frame = worker.ask_judge((header, []), doing, self.question, ("dataset", text))
             found = frame.header.get("fingerprint")
             return found if isinstance(found, str) else Lost(FAILED, f"{doing}: {frame.header.get('error')}")
         except Lost as lost:
@@ -132,15 +146,14 @@ class Pool:
         except RequestError as error:
             return Lost(FAILED, f"{doing}: {error}")
 
-    def doom(self, kind: str, text: str, lost: Lost) -> None:
-        """No trial of this plugin is worth trying: its processes end before one begins."""
-        self._hopeless[kind, text] = lost.status, lost.message
+    def doom(self, kind: str, what: str | Setting, lost: Lost) -> None:
+        """No trial of this method, dataset or setting is worth trying: its processes end before one begins."""
+        self._hopeless[kind, what] = lost.status, lost.message
 
     def hopeless(self, trial: Trial) -> tuple[str, str] | None:
         """Status and reason, where a trial need not be tried."""
         cell = trial.cell
-        for kind in ("method", "dataset", "sampler", "noise"):
-            key = kind, getattr(cell, kind)
+        for key in (("method", cell.method), ("dataset", cell.dataset), ("setting", Setting.of(cell))):
             if key in self._hopeless:
                 return self._hopeless[key]
         if (cell, trial.identity) not in self._checked:
@@ -166,26 +179,26 @@ class Pool:
 
     # Trials.
 
-    def has_nothing_for(self, queue: Queue) -> bool:
+    def has_nothing_for(self, queue: TrialQueue) -> bool:
         """Whether every trial of a queue that is served here has been handed out."""
         with self._changed:
             return queue.empty
 
-    def serve(self, queue: Queue) -> Outcome:
+    def serve(self, queue: TrialQueue) -> Outcome:
         """Run the next group that suits a free slot; nothing if there is none left or a stop was asked for."""
         with self._changed:
             while (leased := self._match(queue)) is None:
                 if queue.empty or self.stop.asked or self.closed:
                     return Outcome(())
                 self._changed.wait(LOOK)
-            seat, group = leased
+            worker, group = leased
             self._busy += 1
             busy = self._busy
             self._share_out(queue)
         try:
-            outcome = seat.run(group.trials, busy)
+            outcome = worker.run(group.trials, busy)
         finally:
-            self._release(seat)
+            self._release(worker)
         with self._changed:
             if outcome.batch_size is not None:
                 queue.learn(group.trials[0], outcome.batch_size)
@@ -200,44 +213,40 @@ class Pool:
                 if self.stop.asked or self.closed:
                     return Outcome(())
                 self._changed.wait(LOOK)
-            seat = self._free[lane].pop()
+            worker = self._free[lane].pop()
             self._busy += 1
             busy = self._busy
         try:
-            return seat.run(group.trials, busy)
+            return worker.run(group.trials, busy)
         finally:
-            self._release(seat)
+            self._release(worker)
 
     def close(self) -> None:
         """End all processes; who still waits for one gets nothing."""
         with self._changed:
             self.closed = True
             self._changed.notify_all()
-            for seats in self._free.values():
-                for seat in seats:
-                    seat.close()
+            for workers in self._free.values():
+                for worker in workers:
+                    worker.close()
             self.questions.close()
-            if not self._busy:
-                self.nursery.close()
 
-    def _match(self, queue: Queue) -> tuple[Seat, Group] | None:
+    def _match(self, queue: TrialQueue) -> tuple[WorkerSlot, Group] | None:
         if self.stop.asked or self.closed:
             return None
-        group = queue.take([lane for lane, seats in self._free.items() if seats])
+        group = queue.take([lane for lane, workers in self._free.items() if workers])
         return None if group is None else (self._free[group.lane].pop(), group)
 
-    def _share_out(self, queue: Queue) -> None:
+    def _share_out(self, queue: TrialQueue) -> None:
         """Lend the threads of CPU slots for which there is nothing left to the trials on the others."""
-        busy = [seat for seat in self.seats if seat.slot.lane == "cpu" and seat not in self._free["cpu"]]
-        for seat, share in zip(busy, shares(self.sizes["cpu"], len(busy), queue.waits("cpu")), strict=True):
-            seat.allow(share)
+        busy = [worker for worker in self.workers if worker.slot.lane == "cpu" and worker not in self._free["cpu"]]
+        for worker, share in zip(busy, shares(self.sizes["cpu"], len(busy), queue.waits("cpu")), strict=True):
+            worker.allow(share)
 
-    def _release(self, seat: Seat) -> None:
+    def _release(self, worker: WorkerSlot) -> None:
         with self._changed:
             self._busy -= 1
             if self.closed:
-                seat.close()
-                if not self._busy:
-                    self.nursery.close()
-            self._free[seat.slot.lane].append(seat)
+                worker.close()
+            self._free[worker.slot.lane].append(worker)
             self._changed.notify_all()

@@ -14,12 +14,11 @@ from typing import Any
 from fieldbench.errors import RequestError
 from fieldbench.execution.frames import unpack
 from fieldbench.execution.pool import Pool
-from fieldbench.execution.processes import GivenUp, Lost
+from fieldbench.execution.processes import GivenUp, Lost, Raised
 from fieldbench.execution.worker import fit_request
 from fieldbench.field import Observation
 from fieldbench.judging import Task
 from fieldbench.plan import Plan, Setting
-from fieldbench.records import FAILED
 
 
 def examine(plan: Plan, pool: Pool) -> dict[str, str]:
@@ -43,20 +42,12 @@ def examine(plan: Plan, pool: Pool) -> dict[str, str]:
                 continue
             for setting in plan.settings:
                 if setting.dataset == text:
-                    _examine_setting_of(plan, pool, setting)
+                    try:
+                        _examine_setting(plan, pool, setting)
+                    except Lost as lost:
+                        pool.doom("setting", setting, lost)
         pool.questions.close()
     return units
-
-
-def _examine_setting_of(plan: Plan, pool: Pool, setting: Setting) -> None:
-    try:
-        _examine_setting(plan, pool, setting)
-    except Lost as lost:
-        kind, _, text = lost.stage.partition(" ")
-        if (kind, text) in (("sampler", setting.sampler), ("noise", setting.noise)):
-            pool.doom(kind, text, lost)
-        else:
-            pool.doom("dataset", setting.dataset, lost)
 
 
 @contextlib.contextmanager
@@ -82,11 +73,11 @@ def _examine_dataset(plan: Plan, pool: Pool, text: str) -> str:
         frame = ask(({**first, "headline": headline, "wanted": wanted}, []), f"dataset {text}", limit, *known)
     except RequestError as error:
         raise RequestError(f"dataset {text}: {error}") from None
+    except Raised as raised:
+        raise RequestError(raised.message) from None
     except Lost as lost:
         if lost.stage.startswith("metric "):
             raise RequestError(f"{lost.message}; no table can be made of it") from None
-        if lost.status == FAILED:
-            raise RequestError(lost.message) from None
         raise
     if not frame.header["applies"]:
         raise RequestError(f"metric {plan.metric} does not apply to {text}; its own is {headline}")
@@ -110,10 +101,8 @@ def _examine_setting(plan: Plan, pool: Pool, setting: Setting) -> None:
         frame = pool.questions.ask_judge((header, []), place, pool.options.timeout, *known)
     except RequestError as error:
         raise RequestError(f"{place}: {error}") from None
-    except Lost as lost:
-        if lost.status == FAILED:
-            raise RequestError(lost.message) from None
-        raise
+    except Raised as raised:
+        raise RequestError(raised.message) from None
     observation: Observation = unpack(frame.header["observation"], deque(frame.arrays))
     for text in dict.fromkeys(cell.method for cell in plan.cells if Setting.of(cell) == setting):
         _examine_method(pool, text, setting, observation)

@@ -1,35 +1,35 @@
-"""Processes as the parent sees them: one question at a time, each with a deadline, and what became of who was asked.
+"""Processes as the parent sees them: one question at a time, each with a time limit, and what became of who was asked.
 
-The parent owns every process and every deadline. It believes nothing that comes up but frames (see
+The parent owns every process and every limit. It believes nothing that comes up but frames (see
 :mod:`fieldbench.execution.frames`), and it calls no plugin.
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 import os
+import secrets
 import signal
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import IO, TYPE_CHECKING, Any, ClassVar
 
-from fieldbench.execution.allowance import Lender
+from fieldbench.execution.forkserver import Child
 from fieldbench.execution.frames import NO_ANSWER, BadFrame, Frame, encode
-from fieldbench.execution.machine import oom_kills, resident_memory
-from fieldbench.execution.nursery import Child
-from fieldbench.execution.options import Options
+from fieldbench.execution.machine import resident_memory
+from fieldbench.execution.thread_budget import Lender
 from fieldbench.execution.worker import Reply
-from fieldbench.records import CRASHED, OUT_OF_MEMORY, TIMEOUT
+from fieldbench.records import CRASHED, FAILED, OUT_OF_MEMORY, TIMEOUT
 
-#: What a process does before it answers anything.
-LOADING = "loading the plugin"
+if TYPE_CHECKING:
+    from fieldbench.execution.pool import Pool
 
 #: Seconds between looks at a working process: for its deadline and end, and for its memory if that is limited.
 LOOK, _LOOK_AT_MEMORY = 0.2, 0.02
 
-#: Seconds in which a process has to load its plugin, if neither time limit is longer; and those without a limit.
-START, PATIENT_START = 60.0, 600.0
+#: What a process does before it answers anything.
+LOADING = "loading the plugin"
 
 
 class Lost(Exception):
@@ -37,7 +37,7 @@ class Lost(Exception):
 
     Attributes:
         status, message, output: as a record has them.
-        stage: what it was doing: ``metric rmse``, ``method``.
+        stage: what it was doing: ``metric rmse``, ``dataset ssf``.
     """
 
     def __init__(self, status: str, message: str, output: str = "", stage: str = "") -> None:
@@ -45,121 +45,165 @@ class Lost(Exception):
         self.status, self.message, self.output, self.stage = status, message, output, stage
 
 
+class Raised(Lost):
+    """A plugin raised at a question that is no trial; its process goes on."""
+
+    def __init__(self, message: str, stage: str) -> None:
+        super().__init__(FAILED, message, stage=stage)
+
+
 class GivenUp(Exception):
     """The caller no longer wants the answer."""
 
 
-def start_limit(options: Options) -> float:
-    """Seconds in which a process has to load its plugin."""
-    return PATIENT_START if options.timeout is None else max(START, options.timeout)
+@dataclass(frozen=True)
+class Limit:
+    """Seconds that something may take, and the moment on the monotonic clock when they are over."""
+
+    seconds: float
+    end: float
+
+    @classmethod
+    def of(cls, seconds: float | None) -> Limit:
+        """A limit that begins now; none for None."""
+        seconds = math.inf if seconds is None else seconds
+        return cls(seconds, time.monotonic() + seconds)
 
 
-class Asked:
-    """A process of ours and the way it is asked: one question at a time, each with its own number."""
+class Process:
+    """A process and the way it is asked."""
 
-    numbers = itertools.count(1)
+    called: ClassVar[str] = "its process"
 
-    def __init__(self, child: Child, options: Options, given_up: Callable[[], bool]) -> None:
-        self.child, self._options, self._given_up = child, options, given_up
-        self.number = next(self.numbers)
+    def __init__(self, child: Child, pool: Pool, given_up: Callable[[], bool]) -> None:
+        self.child, self._pool, self._given_up = child, pool, given_up
+        self.number = self._oom_kills = 0
 
-    def ask(self, what: Reply, limit: float | None, doing: str) -> Frame:
+    @property
+    def usable(self) -> bool:
+        """Whether it can be asked, and nothing came that nobody asked for."""
+        return not self.child.killed and self.child.exit_code() is None and not self.child.channel.has_rest
+
+    def ask(self, what: Reply, limit: Limit, doing: str, first: Limit | None = None) -> Frame:
         """Ask, and wait for the answer.
 
         Args:
             what: header and arrays.
-            limit: seconds that it may take.
+            limit: of all of it.
             doing: what is asked, for messages.
+            first: of the small questions before the work begins.
 
         Raises:
             Lost: if there is none; the process is gone then.
             GivenUp: if the caller's wish to stop came first; the process is gone too.
         """
-        number = next(self.numbers)
-        deadline = time.monotonic() + (math.inf if limit is None else limit)
+        header, arrays = what
+        self.number = secrets.randbits(52)  # nobody can answer what was not asked yet
+        self._oom_kills = self._pool.oom_kills()
         try:
-            self.child.channel.send(encode({**what[0], "id": number}, what[1]), until=deadline)
-            return self.wait(number, limit, deadline, doing)
+            self.child.channel.send(
+                encode({**header, "id": self.number}, arrays), lambda: self._keep_on(first or limit, doing)
+            )
         except (EOFError, OSError):
-            raise self.lost(doing) from None
-        except BadFrame:
-            self.child.kill()
-            raise Lost(CRASHED, f"{doing}: its process {NO_ANSWER}", self.child.output()) from None
+            raise self._lost(doing) from None
+        return self.answer(limit, doing, first)
 
-    def wait(self, number: int, limit: float | None, deadline: float, doing: str) -> Frame:
-        """Wait for an answer that began to be waited for before."""
-        while True:
-            frame = self.child.channel.poll(max(0.0, min(self.look, deadline - time.monotonic())))
-            if frame is not None:
-                if frame.header.get("id") != number:
-                    raise BadFrame
-                if "began" not in frame.header:
-                    return frame
-            if self._given_up():
-                self.child.kill()
-                raise GivenUp
-            if self.child.exit_code() is not None:  # a grandchild can keep the socket open after its end
-                raise EOFError
-            self.check_memory(doing)
-            if time.monotonic() >= deadline:
-                raise self.too_late(limit or 0.0, doing)
-
-    @property
-    def look(self) -> float:
-        """Seconds between looks."""
-        return LOOK if self._options.memory_limit is None else _LOOK_AT_MEMORY
-
-    def check_memory(self, doing: str) -> None:
-        """
-        Raises:
-            Lost: if the process uses more memory than it may; it is gone then.
-        """
-        limit = self._options.memory_limit
-        if limit is not None and resident_memory(self.child.pid) > limit:
-            self.child.kill()
-            message = f"used more than the {_readable(limit)} that --memory-limit allows"
-            raise Lost(OUT_OF_MEMORY, _of(doing, message), self.child.output(), doing)
-
-    def too_late(self, limit: float, doing: str) -> Lost:
-        """End it, as its time is up."""
-        self.child.signal(signal.SIGUSR1)  # it prints where it was, unless it is past that
-        time.sleep(0.1)
-        self.child.kill()
-        reason = "that --timeout allows" if limit == self._options.timeout else "that it has for this"
-        return Lost(TIMEOUT, _of(doing, f"ran longer than the {limit:g} s {reason}"), self.child.output(), doing)
-
-    def lost(self, doing: str, before: int | None = None) -> Lost:
-        """Why it is gone."""
-        fate = self.child.fate()
-        self.child.kill()
-        if before is not None and "SIGKILL" in fate and oom_kills() > before:
-            message = "killed by the kernel, which ran out of memory"
-            return Lost(OUT_OF_MEMORY, _of(doing, message), self.child.output(), doing)
-        return Lost(CRASHED, _of(doing, f"its process {fate}"), self.child.output(), doing)
-
-
-class MethodProcess(Asked):
-    """A running process of one method."""
-
-    def __init__(self, child: Child, lender: Lender, options: Options, given_up: Callable[[], bool]) -> None:
-        super().__init__(child, options, given_up)
-        self._lender, self._allowed = lender, 0
-        self.met: set[str] = set()
-
-    def wait_until_ready(self) -> None:
-        """Wait until it has imported what it needs; that does not count towards a trial's time.
+    def answer(self, limit: Limit, doing: str, first: Limit | None = None) -> Frame:
+        """Wait for what is still to come to the last question.
 
         Raises:
             Lost, GivenUp: as :meth:`ask`.
         """
         try:
-            limit = start_limit(self._options)
-            self.wait(0, limit, time.monotonic() + limit, LOADING)
+            while True:
+                now = first or limit
+                frame = self.child.channel.poll(max(0.0, min(self._look, now.end - time.monotonic())))
+                if frame is None:
+                    self._keep_on(now, doing if first is None else "applicable")
+                elif frame.header.get("id") != self.number:
+                    raise BadFrame
+                elif "began" in frame.header:
+                    first = None
+                else:
+                    return frame
         except (EOFError, OSError):
-            raise self.lost(LOADING) from None
+            raise self._lost(doing) from None
         except BadFrame:
+            raise self.no_answer(doing) from None
+
+    def no_answer(self, doing: str = "") -> Lost:
+        """End it, as what it sent is no answer."""
+        return self._ended(CRASHED, f"{self.called} {NO_ANSWER}", doing)
+
+    def _ended(self, status: str, message: str, doing: str) -> Lost:
+        """End it, and say why."""
+        stage = self._stage(doing)
+        self.child.kill()
+        return Lost(status, f"{stage}: {message}" if stage else message, self.child.output(), stage)
+
+    def _stage(self, doing: str) -> str:
+        return doing
+
+    @property
+    def _look(self) -> float:
+        return LOOK if self._pool.options.memory_limit is None else _LOOK_AT_MEMORY
+
+    def _keep_on(self, limit: Limit, doing: str) -> None:
+        """
+        Raises:
+            Lost, GivenUp, EOFError: if nothing is to be waited for any more.
+        """
+        if self._given_up():
             self.child.kill()
-            raise Lost(CRASHED, f"its process {NO_ANSWER}", self.child.output()) from None
+            raise GivenUp
+        if self.child.exit_code() is not None:  # a grandchild can keep the socket open after its end
+            raise EOFError
+        allowed = self._pool.options.memory_limit
+        if allowed is not None and resident_memory(self.child.pid) > allowed:
+            message = f"used more than the {_readable(allowed)} that --memory-limit allows"
+            raise self._ended(OUT_OF_MEMORY, message, doing)
+        if time.monotonic() >= limit.end:
+            raise self._too_late(limit, doing)
+
+    def _too_late(self, limit: Limit, doing: str) -> Lost:
+        self.child.signal(signal.SIGUSR1)  # it prints where it was, unless it is past that
+        time.sleep(0.1)
+        whose = "that --timeout allows" if limit.seconds == self._pool.options.timeout else "that it has for this"
+        return self._ended(TIMEOUT, f"ran longer than the {limit.seconds:g} s {whose}", doing)
+
+    def _lost(self, doing: str) -> Lost:
+        fate = self.child.fate()
+        if "SIGKILL" in fate and self._pool.oom_kills(now=True) > self._oom_kills:
+            return self._ended(OUT_OF_MEMORY, "killed by the kernel, which ran out of memory", doing)
+        return self._ended(CRASHED, f"{self.called} {fate}", doing)
+
+    def close(self) -> None:
+        """End it."""
+        self.child.kill()
+
+
+class MethodProcess(Process):
+    """A process of one method."""
+
+    called = "the method's process"
+
+    def __init__(self, child: Child, pool: Pool, given_up: Callable[[], bool], lender: Lender) -> None:
+        super().__init__(child, pool, given_up)
+        self._lender, self._allowed = lender, 0
+        #: Datasets of which it has had a trial.
+        self.met: set[str] = set()
+
+    def wait_until_ready(self) -> None:
+        """Wait until it has loaded its plugin, which it says unasked; that does not count towards a trial's time.
+
+        Raises:
+            Lost, GivenUp: as :meth:`ask`.
+        """
+        try:
+            self.answer(Limit.of(self._pool.loading), LOADING)
+        except (Lost, GivenUp):
+            self.close()
+            raise
 
     def allow(self, threads: int) -> None:
         """Say how many CPU threads its trial may use from now on."""
@@ -168,47 +212,54 @@ class MethodProcess(Asked):
             self._lender.allow(threads)
 
     def close(self) -> None:
-        self.child.kill()
+        super().close()
         self._lender.close()
 
 
-class JudgeProcess(Asked):
-    """A running judge, and what it has been told."""
+class JudgeProcess(Process):
+    """A judge, and what it has been told."""
 
-    def __init__(self, child: Child, stage: Any, options: Options, given_up: Callable[[], bool]) -> None:
-        super().__init__(child, options, given_up)
-        self._stage = stage
+    def __init__(
+        self, child: Child, pool: Pool, given_up: Callable[[], bool], stage: IO[Any], strangers: Sequence[str]
+    ) -> None:
+        super().__init__(child, pool, given_up)
+        self._file, self._strangers = stage, strangers
         self.knows: set[tuple[str, str]] = set()
-        self.methods: set[int] = set()
+        self._seen, self._since = "", 0.0
 
-    @property
-    def stage(self) -> str:
+    def ask(self, what: Reply, limit: Limit, doing: str, first: Limit | None = None) -> Frame:
+        self._seen = ""
+        return super().ask(what, limit, doing, first)
+
+    def _stage(self, doing: str) -> str:
         """Which plugin it is calling now, as it says."""
-        content = os.pread(self._stage.fileno(), 4096, 0)
+        content = os.pread(self._file.fileno(), 4096, 0)
         size = int.from_bytes(content[:4], "big")
-        return content[4 : 4 + size].decode(errors="replace")
+        return content[4 : 4 + size].decode(errors="replace") or doing
 
-    def tell(self, header: dict[str, Any], files: Sequence[int] = ()) -> None:
-        """Say something that it does not answer. If it is gone, that shows when it is asked."""
-        try:
-            self.child.channel.send(encode(header), files)
-        except OSError:
-            return
+    def _ended(self, status: str, message: str, doing: str) -> Lost:
+        return self.blamed(super()._ended(status, message, doing))
 
-    def lost(self, doing: str, before: int | None = None) -> Lost:
-        stage = self.stage
-        return super().lost(stage if stage not in ("", "asking", "method") else doing, before)
+    def blamed(self, lost: Lost) -> Lost:
+        """The same, with the foreign plugins named that may be behind it."""
+        if self._strangers and not any(name in lost.message for name in self._strangers):
+            lost.message += f" (beside {', '.join(self._strangers)})"
+            lost.stage = self._strangers[0]
+        return lost
 
-    def too_late(self, limit: float, doing: str) -> Lost:
-        return super().too_late(limit, self.stage or doing)
+    def _keep_on(self, limit: Limit, doing: str) -> None:
+        """A score is a small question, however long the trial may take."""
+        stage, now = self._stage(doing), time.monotonic()
+        if stage != self._seen:
+            self._seen, self._since = stage, now
+        if stage.startswith("metric "):
+            small = Limit(self._pool.question, self._since + self._pool.question)
+            limit = min(limit, small, key=lambda one: one.end)
+        super()._keep_on(limit, doing)
 
     def close(self) -> None:
-        self.child.kill()
-        self._stage.close()
-
-
-def _of(doing: str, message: str) -> str:
-    return f"{doing}: {message}" if doing else message
+        super().close()
+        self._file.close()
 
 
 def _readable(size: int) -> str:

@@ -14,9 +14,9 @@ from fieldbench.errors import RequestError, one_line
 from fieldbench.execution.machine import slots
 from fieldbench.execution.options import Options
 from fieldbench.execution.pool import Pool
-from fieldbench.execution.queue import Queue
-from fieldbench.execution.seat import Outcome
+from fieldbench.execution.slot import Outcome
 from fieldbench.execution.stop import Stop
+from fieldbench.execution.trial_queue import TrialQueue
 from fieldbench.judging import Records
 from fieldbench.records import Trial
 from fieldbench.registry import Registry, Sources
@@ -91,11 +91,11 @@ def _check_classes(sources: Sources) -> None:
 
 
 def _here(trials: Iterable[Trial], pool: Pool, options: Options, stop: Stop) -> Iterator[Outcome]:
-    queue = Queue(trials, pool.registry, pool.sizes, batching=not options.timing)
+    queue = TrialQueue(trials, pool.registry, pool.sizes, batching=not options.timing)
     threads = 1 if options.timing else sum(pool.sizes.values())
-    # A task is a turn rather than a trial: which group it runs is decided when a slot is free for it.
-    turns = _while(lambda: not (stop.asked or pool.has_nothing_for(queue)), lambda: pool.serve(queue))
-    outcomes = _parallel(turns, threads)
+    # Which group a task runs is decided when a slot is free for it.
+    tasks = _while(lambda: not (stop.asked or pool.has_nothing_for(queue)), lambda: pool.serve(queue))
+    outcomes = _parallel(tasks, threads)
     try:
         yield from outcomes
     finally:

@@ -20,16 +20,33 @@ from numpy.typing import ArrayLike
 
 from fieldbench.errors import in_one_line, one_line
 from fieldbench.estimate import Estimate, as_estimate, as_field_array
-from fieldbench.execution.allowance import Allowance
-from fieldbench.execution.frames import Channel, Frame, encode, pack, pack_estimate, unpack
+from fieldbench.execution.frames import (
+    BadFrame,
+    Channel,
+    Frame,
+    encode,
+    pack,
+    pack_estimate,
+    unpack,
+    unpack_estimate,
+)
+from fieldbench.execution.thread_budget import ThreadBudget
 from fieldbench.field import Observation
 from fieldbench.judging import Task, failure
 from fieldbench.method import Method
-from fieldbench.records import FAILED, NOT_APPLICABLE, OK
+from fieldbench.records import FAILED, NOT_APPLICABLE, OK, OUT_OF_MEMORY
 from fieldbench.sources import Parcel
 
-#: Where it is told how many threads it may use: descriptors 0 to 2 are the usual ones, 3 is the socket, 4 the lifeline.
-ALLOWANCE = 5
+#: Where it is told how many threads it may use. Descriptors 0 to 2 are the usual ones, 3 is the socket, and 4 tells of
+#: the parent's end.
+THREADS = 5
+
+#: What a trial may have come to as its method's process has it, and what it may say of it.
+STATUSES = (OK, FAILED, NOT_APPLICABLE, OUT_OF_MEMORY)
+DIAGNOSTICS = ("traceback", "threads", "peak_gpu_memory", "of_the_machine")
+
+#: Numbers that may come with a report.
+MOST_NUMBERS = 100
 
 #: Trials that are computed at once at most.
 MOST_AT_ONCE = 1 << 16
@@ -58,6 +75,62 @@ def fit_request(what: str, tasks: Sequence[Task]) -> Reply:
     return header, [array for _, arrays in packed for array in arrays]
 
 
+def checked_report(frame: Frame, tasks: int, shape: tuple[int, ...]) -> Reply:
+    """What a method's process reported, for the judge.
+
+    Raises:
+        BadFrame: if it is no report.
+    """
+    header = frame.header
+    try:
+        index, step = operator.index(header["report"]), operator.index(header["step"])
+        numbers = {str(name): float(value) for name, value in header["numbers"].items()}
+        (estimate,) = _estimates(frame, [header["estimate"]])
+        if not estimate.is_sure_of_nothing:  # a mean alone need not be finite
+            estimate = estimate.checked(np.ones(shape, dtype=bool))
+    except Exception:
+        raise BadFrame from None
+    if not 0 <= index < tasks or np.shape(estimate.mean) != shape or len(numbers) > MOST_NUMBERS:
+        raise BadFrame
+    about, arrays = pack_estimate(estimate)
+    return {"ask": "report", "report": index, "step": step, "numbers": numbers, "estimate": about}, arrays
+
+
+def checked_answer(frame: Frame, tasks: int) -> Reply:
+    """What a method's process answered, for the judge; the numbers of its estimates are not looked at.
+
+    Raises:
+        BadFrame: if it is no answer.
+    """
+    header = frame.header
+    status, error, said = header.get("status"), header.get("error", ""), header.get("diagnostics", {})
+    texts = isinstance(status, str) and isinstance(error, str) and isinstance(said, dict)
+    if not texts or status not in STATUSES:
+        raise BadFrame
+    try:
+        packed = [pack_estimate(estimate) for estimate in _estimates(frame, header.get("estimates", ()))]
+    except Exception:
+        raise BadFrame from None
+    if len(packed) != (tasks if status == OK else 0):
+        raise BadFrame
+    known = {name: said[name] for name in DIAGNOSTICS if name in said}
+    answer = {"ask": "answer", "status": status, "error": error, "diagnostics": known}
+    return {**answer, "estimates": [about for about, _ in packed]}, [part for _, parts in packed for part in parts]
+
+
+def _estimates(frame: Frame, headers: Sequence[Mapping[str, Any]]) -> list[Estimate]:
+    """The estimates that make up a frame's arrays.
+
+    Raises:
+        BadFrame: if some arrays belong to none.
+    """
+    arrays = deque(frame.arrays)
+    found = [unpack_estimate(header, arrays) for header in headers]
+    if arrays:
+        raise BadFrame
+    return found
+
+
 def main(setup: Setup, channel: Channel) -> None:
     """Serve until the socket is closed."""
     try:
@@ -72,7 +145,7 @@ def main(setup: Setup, channel: Channel) -> None:
         with lock:  # the method may report from any thread
             channel.send(encode(header, arrays))
 
-    desk = Desk(method, reason, setup.device, Allowance(ALLOWANCE, setup.threads), tell)
+    desk = Desk(method, reason, setup.device, ThreadBudget(THREADS, setup.threads), tell)
     here = os.getpid()
     while True:
         try:

@@ -90,6 +90,7 @@ class SessionEntry(BaseModel):
     cpu: str = ""
     cores: int | None = None
     gpus: list[dict[str, Any]] = []
+    failed_on: list[str] = []
 
 
 class Manifest(BaseModel):

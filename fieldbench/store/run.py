@@ -12,11 +12,11 @@ import shutil
 import threading
 import time
 import uuid
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 import filelock
 
@@ -42,18 +42,23 @@ from fieldbench.store.rows import Counted, RowLog
 SYNC_SECONDS = 1.0
 
 
+#: What is to be remembered of a row.
+Note: TypeAlias = Callable[[Mapping[str, Any]], Any]
+
+
 class RunStore:
     """A run's folder that is open for writing. A context manager; made by :meth:`open`.
 
     Attributes:
         path: the folder.
-        manifest: what it says; :meth:`begin` and :meth:`end` write it.
+        manifest: what it says; :meth:`begin` and :meth:`end` write it. An older folder's is as it was until then.
         superseded: how many rows are of an earlier version of what the plan compares.
     """
 
-    def __init__(self, path: Path, lock: filelock.BaseFileLock, manifest: Manifest) -> None:
+    def __init__(self, path: Path, lock: filelock.BaseFileLock, manifest: Manifest, note: Note | None = None) -> None:
         self.path, self.manifest = path, manifest
-        self._lock = lock
+        self._lock, self._note = lock, note
+        self._noted: dict[str, Any] = {}
         self._statuses: dict[str, str] = {}
         identities = manifest.identities
         last: dict[str, tuple[Cell, str]] = {}
@@ -61,6 +66,8 @@ class RunStore:
         for row in rows:
             last[row["key"]] = cell_of(row), row["identity"]
             self._statuses[row["key"]] = row["status"]
+            if note is not None:
+                self._noted[row["key"]] = note(row)
         old = [key for key, (cell, identity) in last.items() if identities.get(cell, identity) != identity]
         self.superseded = len(old)
         # What stands behind a row without an identity is not known, so it is computed again.
@@ -73,7 +80,9 @@ class RunStore:
         self._unsynced: OSError | None = None
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], plan: Plan, *, fresh: bool = False) -> RunStore:
+    def open(
+        cls, path: str | os.PathLike[str], plan: Plan, *, fresh: bool = False, note: Note | None = None
+    ) -> RunStore:
         """Open or make the folder of a run, and ask in it for all that the plan asks for.
 
         Args:
@@ -81,6 +90,7 @@ class RunStore:
             plan: what is run. It extends what the folder holds; rows of the same cells with another identity are
                 superseded.
             fresh: delete what the folder holds and start over.
+            note: what is to be remembered of each row until :meth:`take_notes`.
 
         Raises:
             RequestError: if the folder is no run, or is being written by another process.
@@ -94,11 +104,13 @@ class RunStore:
         try:
             if fresh:
                 _clear(path)
-            manifest = read_manifest(path) if (path / MANIFEST).is_file() else Manifest.empty()
+            made = (path / MANIFEST).is_file()
+            manifest = read_manifest(path) if made else Manifest.empty()
             manifest.cells = joined([*manifest.cells, *planned(plan)])
-            manifest.write(path)
+            if not made:
+                manifest.write(path)
             with storing(path):
-                return cls(path, lock, manifest)
+                return cls(path, lock, manifest, note)
         except BaseException:
             lock.release()
             raise
@@ -116,6 +128,17 @@ class RunStore:
     def finished(self, retry_failed: bool = False) -> set[str]:
         """Keys of the trials that need not be run (again)."""
         return {key for key, status in self._statuses.items() if not (retry_failed and status in FAILURES)}
+
+    @property
+    def noted(self) -> list[Any]:
+        """What was noted of each trial that counts."""
+        return [self._noted[key] for key in self._statuses]
+
+    def take_notes(self) -> list[Any]:
+        """The same; nothing is noted from now on."""
+        found = self.noted
+        self._note, self._noted = None, {}
+        return found
 
     def append(self, record: Record) -> None:
         """Write one record: as a whole, at once, or not at all.
@@ -140,6 +163,8 @@ class RunStore:
         self._end += len(line)
         if row["identity"]:
             self._statuses[row["key"]] = row["status"]
+            if self._note is not None:
+                self._noted[row["key"]] = self._note(row)
         if self._sync is None:
             self._sync = threading.Timer(SYNC_SECONDS, self._force_to_disk)
             self._sync.daemon = True
@@ -150,6 +175,11 @@ class RunStore:
         about = {"process": os.getpid(), "host": platform.node(), **provenance, "started": _now()}
         self.manifest.sessions.append(SessionEntry(id=uuid.uuid4().hex[:8], **about))
         self.manifest.write(self.path)
+
+    def note_machine(self, name: str | None) -> None:
+        """Note for the session that a machine lacks something that its trials need; :meth:`end` writes it."""
+        if name is not None and name not in self.manifest.sessions[-1].failed_on:
+            self.manifest.sessions[-1].failed_on.append(name)
 
     def end(self, outcome: str) -> None:
         """Note in the manifest how the session ended: ``complete`` or ``interrupted``."""

@@ -80,4 +80,6 @@ def _line(session: SessionEntry) -> str:
     slots = ", ".join(f"{count} x {name}" for name, count in (session.slots or {}).items())
     where = " ".join(filter(None, [session.host, f"({slots})" if slots else ""]))
     end = f"{session.outcome or 'ended'} {session.ended}" if session.ended else "not ended properly"
+    if session.failed_on:
+        end += f"; trials that failed on {', '.join(session.failed_on)} were computed elsewhere"
     return f"started {session.started or 'at an unknown time'}{' on ' + where if where else ''}; {end}"

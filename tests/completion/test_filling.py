@@ -13,6 +13,7 @@ from fieldbench.completion.bench import Fit
 from fieldbench.completion.filling import Filled, areas, fill
 from fieldbench.completion.limits import Limits
 from fieldbench.errors import RequestError
+from fieldbench.estimate import Estimate
 from fieldbench.field import Axis, Observation
 from fieldbench.files import GriddedVariable, Selector, read
 from fieldbench.registry import Sources
@@ -160,7 +161,7 @@ def test_an_open_field_is_fitted_as_it_is() -> None:
 
     def fit(seen: Observation) -> Fit:
         assert seen is asked
-        return Fit(seen.values, None, 0.0)
+        return Fit(Estimate(seen.values), 0.0)
 
     assert periodic.fitted(fit, asked).estimate is asked.values
 

@@ -295,59 +295,59 @@ class Unsure(Right):
 
     def complete(self, observation, **rest):
         made = super().complete(observation, **rest)
-        return fieldbench.Estimate(made, self.spread(observation))
+        return fieldbench.Estimate(made, self.deviations(observation))
 
-    def spread(self, observation):
+    def deviations(self, observation):
         return np.full(observation.shape, 0.1 * np.abs(observation.observed).mean())
 
 
 class OneDeviation(Unsure):
     """It has a single standard deviation."""
 
-    def spread(self, observation):
+    def deviations(self, observation):
         return 1.0
 
 
 class NegativeDeviation(Unsure):
     """It is surer than sure."""
 
-    def spread(self, observation):
-        return -super().spread(observation)
+    def deviations(self, observation):
+        return -super().deviations(observation)
 
 
 class ZeroDeviation(Unsure):
     """It is sure of everything."""
 
-    def spread(self, observation):
+    def deviations(self, observation):
         return np.zeros(observation.shape)
 
 
 class InfiniteDeviation(Unsure):
     """It does not know at all."""
 
-    def spread(self, observation):
+    def deviations(self, observation):
         return np.full(observation.shape, np.inf)
 
 
 class Variance(Unsure):
     """It returns a variance."""
 
-    def spread(self, observation):
-        return super().spread(observation) ** 2
+    def deviations(self, observation):
+        return super().deviations(observation) ** 2
 
 
 class Unscaled(Unsure):
     """Its deviation is that of values which it scaled."""
 
-    def spread(self, observation):
+    def deviations(self, observation):
         return np.full(observation.shape, 0.1)
 
 
 class OddDeviation(Unsure):
     """Its deviation is another one each time."""
 
-    def spread(self, observation):
-        return super().spread(observation) * (1 + np.random.default_rng().random())
+    def deviations(self, observation):
+        return super().deviations(observation) * (1 + np.random.default_rng().random())
 
 
 class NeedsMany(Right):

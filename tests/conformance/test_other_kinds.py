@@ -377,7 +377,7 @@ MISTAKES = [
     (TooFew, "observable", "rate 0.001 of 72 entries observes none"),
     (Moving, "deterministic", "exist in one alone"),
     (Stretching, "deterministic", "axes is"),
-    (Counting, "global-random-state", "known is"),
+    (Counting, "global-random-state", "metadata is"),
     (WrongMetric, "observable", "slnre"),
     (Fickle, "fingerprint", "it returned"),
     (Flat, "works-in-3-d", "it has shape (504,)"),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,9 @@ from fieldbench.execution import Options, Stop, execute
 from fieldbench.plan import Plan
 from fieldbench.records import Record
 from fieldbench.registry import Registry, Sources
-from tests.execution.conftest import SOURCES, plan, records, request
+from fieldbench.session import Session
+from fieldbench.store.status import run_status
+from tests.execution.conftest import SOURCES, Command, lines, plan, records, request, run_arguments, wait_until
 
 
 def scores(found: list[Record]) -> dict[str, tuple[str, dict[str, float]]]:
@@ -191,6 +195,29 @@ def test_a_scheduler_that_is_killed_ends_the_run_with_one_line(started: Started)
         list(stream)
 
 
+@pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGSTOP])
+def test_a_command_ends_when_its_scheduler_does(
+    started: Started, tmp_path: Path, command: Callable[..., Command], way: signal.Signals
+) -> None:
+    """One that is gone is told in one line; from one that hangs, Ctrl-C frees."""
+    started.worker(2)
+    out = tmp_path / "run"
+    arguments = [*run_arguments(out, "steady[seconds=0.1]", 200), "--backend", "dask"]
+    running = command(*arguments, "--scheduler", started.scheduler)
+    wait_until(lambda: len(lines(out)) >= 2, "the second record", 120)
+    os.kill(started.processes[0].pid, way)
+    if way == signal.SIGSTOP:
+        for _ in range(2):
+            running.process.send_signal(signal.SIGINT)
+            time.sleep(0.5)
+    code, _, said = running.finish()
+    assert code == (1 if way == signal.SIGKILL else 130)
+    assert "Traceback" not in said
+    if way == signal.SIGKILL:
+        assert said.splitlines()[-1].startswith("fieldbench: the Dask scheduler is gone")
+    assert len(lines(out)) >= 2
+
+
 def test_a_worker_with_other_code_is_refused_by_name(
     started: Started, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -231,3 +258,71 @@ def test_what_every_machine_lacks_fails_and_costs_no_machine(started: Started) -
         *[("needs-a-file", "failed")] * 3,
         *[("steady", "ok")] * 3,
     ]
+
+
+def test_devices_are_looked_for_where_the_work_is(started: Started, tmp_path: Path) -> None:
+    """A session on a machine without any GPU may ask for one; the worker says that it has none either."""
+    started.worker(2)
+    options = replace(started.options(), device="cuda:9")
+    session = Session(request("steady", 2), sources=SOURCES, options=options, out=tmp_path / "run")
+    with pytest.raises(RequestError, match="'cuda:9' is not there"):
+        session.run()
+
+
+def test_fields_of_a_worker_in_another_folder_come_to_the_folder_of_the_run(started: Started, tmp_path: Path) -> None:
+    away, out = tmp_path / "away", tmp_path / "run"
+    away.mkdir()
+    started.worker(2, PWD=str(away))
+    options = replace(started.options(), save_fields=str(out))
+    found = list(execute(plan("steady", 2), SOURCES, options, Stop()))
+    assert {path.stem for path in (out / "fields").iterdir()} == {record.trial.key for record in found}
+    assert list(away.iterdir()) == []
+
+
+def test_status_names_the_machine_that_lacks_something(started: Started, tmp_path: Path) -> None:
+    started.worker(2, TOY_LACKS="1")
+    started.worker(3)
+    Session(request("needs-a-file", 12), sources=SOURCES, options=started.options(), out=tmp_path / "run").run()
+    (session,) = run_status(tmp_path / "run").sessions
+    assert "failed on 127.0.0.2" in session
+
+
+SBATCH = """#!/bin/sh
+# A box of two GPUs, whose numbers Slurm tells the job.
+CUDA_VISIBLE_DEVICES=0,1 PYTHONPATH="$SLURM_BOX:$PYTHONPATH" setsid sh "$1" >/dev/null 2>&1 &
+echo "$!" >> "$SLURM_BOX/jobs"
+echo "Submitted batch job $!"
+"""
+
+#: What makes a process of the box see GPUs that are none.
+BOX = """
+import os
+import fieldbench.execution.machine as machine
+names = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+machine.visible_gpus = lambda: [machine.Gpu(f"sim:{name}", name, inside="sim:0") for name in names]
+"""
+
+
+def test_slurm_jobs_of_several_gpus_compute_on_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The recipe of docs/clusters.md, with a fake sbatch."""
+    jobqueue = pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
+    for name, text in {"sbatch": SBATCH, "scancel": "#!/bin/sh\n", "sitecustomize.py": BOX}.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("SLURM_BOX", str(tmp_path))
+    try:
+        with jobqueue.SLURMCluster(
+            queue="gpu", cores=4, processes=1, memory="4GB", walltime="00:10:00", job_extra_directives=["--gres=gpu:2"],
+            python=sys.executable, log_directory=str(tmp_path), scheduler_options={"dashboard": False},
+        ) as cluster:  # fmt: skip
+            assert "#SBATCH --gres=gpu:2" in cluster.job_script()
+            cluster.scale(jobs=1)
+            options = Options(device="auto", jobs=1, backend="dask", scheduler=cluster.scheduler_address)
+            found = list(execute(plan("probe", 8), SOURCES, options, Stop()))
+    finally:
+        for line in (tmp_path / "jobs").read_text().split():
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(int(line), signal.SIGKILL)
+    assert {record.status for record in found} == {"ok"}
+    assert {record.device for record in found} == {"sim:0", "sim:1"}

@@ -11,8 +11,8 @@ import pytest
 
 from fieldbench.errors import RequestError
 from fieldbench.execution import Options, Stop, execute, machine, slots
+from fieldbench.execution.gpu_lock import gpu_lock
 from fieldbench.execution.machine import Gpu, Slot, cores, visible_gpus
-from fieldbench.execution.turns import turn
 from tests.execution.conftest import SOURCES, plan, records
 
 NVIDIA_SMI = """#!/bin/sh
@@ -186,11 +186,11 @@ def test_runs_take_turns_on_a_gpu() -> None:
     entered = threading.Event()
 
     def other() -> None:
-        with turn(slot, lambda: False):
+        with gpu_lock(slot, lambda: False):
             entered.set()
 
     thread = threading.Thread(target=other)
-    with turn(slot, lambda: False):
+    with gpu_lock(slot, lambda: False):
         thread.start()
         assert not entered.wait(0.3)
     assert entered.wait(10)
@@ -201,5 +201,5 @@ def test_one_who_waits_for_a_gpu_can_be_stopped() -> None:
     slot = Slot("cuda:0", "cuda:0", token=f"test-stop-{os.getpid()}")
     stop = Stop()
     stop.at_once()
-    with turn(slot, lambda: False), turn(slot, lambda: stop.now):
+    with gpu_lock(slot, lambda: False), gpu_lock(slot, lambda: stop.now):
         pass

@@ -110,7 +110,7 @@ def test_one_that_returns_twice_has_one_answer_for_each_trial() -> None:
     )  # the parent's, not its twin's
 
 
-def test_one_that_kills_the_nursery_costs_nobody_anything() -> None:
+def test_one_that_kills_the_forkserver_costs_nobody_anything() -> None:
     assert {record.status for record in records(["murders", "mean", "other"], 3)} == {"ok"}
 
 

@@ -109,6 +109,47 @@ DATASETS = [
                 return answer
                 """,
             ),
+            "draw-patches-rng": (
+                EITHER,
+                """
+                answer = wave(rng)
+                np.random.default_rng = lambda *_: np.random.Generator(np.random.PCG64(0))
+                return answer
+                """,
+            ),
+            "draw-patches-numpy": (
+                EITHER,
+                """
+                answer = wave(rng)
+                np.mean = np.sqrt = lambda *_, **__: np.float64(0)
+                return answer
+                """,
+            ),
+            "draw-patches-metric": (
+                EITHER,
+                """
+                import fieldbench.metric as m
+                m.RMSE.score = lambda *_: 0.0
+                """,
+            ),
+            "draw-patches-field": (
+                EITHER,
+                """
+                answer = wave(rng)
+                Field.valid = property(lambda self: self.values > 0)
+                return answer
+                """,
+            ),
+            "draw-patches-rivals": (
+                EITHER,
+                """
+                for module in list(sys.modules.values()):
+                    for value in list(getattr(module, '__dict__', {}).values()):
+                        if isinstance(value, type) and getattr(value, 'name', '') == 'calm':
+                            value.draw = lambda self, rng: Field(np.ones((8, 8)))
+                """,
+            ),
+            "draw-alarm": (EITHER, "signal.setitimer(signal.ITIMER_REAL, 0.02)"),
             "draw-recursion": (EITHER, "sys.setrecursionlimit(60)"),
         },
     ),
@@ -162,6 +203,22 @@ SAMPLERS = [
                 return half(valid, rng).view(Odd)
                 """
                 ),
+            ),
+            "mask-patches-rng": (
+                EITHER,
+                """
+                answer = half(valid, rng)
+                np.random.default_rng = None
+                return answer
+                """,
+            ),
+            "mask-patches-rivals": (
+                EITHER,
+                """
+                import fieldbench.sampler as s
+                s.RandomEntries.draw = lambda self, valid, *_: valid
+                s.observe = None
+                """,
             ),
             "mask-spoils-the-field": (
                 PASSES,
@@ -227,6 +284,23 @@ NOISES = [
             "noise-texts": (LATER, later("return np.full(shape, 'loud')")),
             "noise-dates": (LATER, later("return np.zeros(shape, 'timedelta64[s]')")),
             "noise-objects": (LATER, later("return np.full(shape, Evil())")),
+            "noise-patches": (
+                EITHER,
+                later("""
+                answer = rng.normal(size=shape)
+                np.random.default_rng = np.where = None
+                return answer
+                """),
+            ),
+            "noise-patches-rivals": (
+                EITHER,
+                """
+                for module in list(sys.modules.values()):
+                    for value in list(getattr(module, '__dict__', {}).values()):
+                        if isinstance(value, type) and getattr(value, 'name', '') == 'none':
+                            value.draw = lambda self, shape, rng: np.ones(shape)
+                """,
+            ),
             "noise-masked": (LATER, later("return np.ma.masked_all(shape)")),
         },
     ),
@@ -308,6 +382,15 @@ METRICS = [
                     frame = frame.f_back
                 """,
             ),
+            "score-patches-rng": (EITHER, "np.random.default_rng = None"),
+            "score-patches-rivals": (
+                EITHER,
+                """
+                import fieldbench.metric as m
+                m.RMSE.score = m.MAE.score = lambda *_: 0.0
+                """,
+            ),
+            "score-patches-numpy": (EITHER, "np.mean = np.sqrt = lambda *_, **__: np.float64(0)"),
             "score-prints": (EITHER, "print('\\x1b[2J', flush=True)"),
             "score-closes-everything": (FAILS, "os.closerange(0, 256)"),
         },
@@ -369,6 +452,7 @@ METRIC_GROUPS = {
     group.name: group
     for group in (
         Group("metrics", tuple(METRICS), ("--jobs", "1")),
+        Group("metrics-beside", tuple(METRICS), ("--jobs", "2")),
         Group("slow-metrics", tuple(SLOW_METRICS), ("--jobs", "2"), trials=1),
     )
 }

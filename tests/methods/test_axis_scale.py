@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from fieldbench import Axis, NullReport, Observation
+from fieldbench import Axis, NullReport, Observation, as_estimate
 from fieldbench.errors import RequestError
 from fieldbench_methods.axis_scale import search
 from fieldbench_methods.inpainting import Biharmonic, Harmonic
@@ -19,7 +19,7 @@ LEARNING = [Nearest, InverseDistance, ThinPlate, Harmonic, Biharmonic]
 
 
 def complete(method, observation):
-    return method.complete(observation, seed=0, device="cpu", report=NullReport())
+    return as_estimate(method.complete(observation, seed=0, device="cpu", report=NullReport())).mean
 
 
 def observe(field, rate=0.4, seed=0, axes=()):

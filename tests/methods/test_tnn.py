@@ -14,7 +14,7 @@ from fieldbench_methods.fieldformer.design import Schedule
 from fieldbench_methods.scaling import Scaling
 from fieldbench_methods.self_supervised import Problem, Relay
 from fieldbench_methods.tnn import TNN
-from fieldbench_methods.tnn.engine import Engine
+from fieldbench_methods.tnn.engine import TNNEngine
 from fieldbench_methods.tnn.fit import fit_fast, fit_plain
 from fieldbench_methods.tnn.layers import forward
 from fieldbench_methods.tv.penalty import Smoothness, variation
@@ -68,7 +68,7 @@ def test_network_is_tensorlys():
 def test_gradient_is_that_of_the_plain_network(shape, fibers, smoothness):
     network, problem = TNN().network(shape), problem_of(shape, smoothness=smoothness, fibers=fibers)
     initial = network.normal(1)
-    engine = Engine(network, initial, problem, Schedule(1, 1e-3))
+    engine = TNNEngine(network, initial, problem, Schedule(1, 1e-3))
     engine.step()
     weights = [torch.from_numpy(array[None]).requires_grad_() for array in initial]
     field = forward(weights)

@@ -7,7 +7,7 @@ import pytest
 from scipy.ndimage import uniform_filter
 
 from fieldbench import NullReport, Observation
-from fieldbench_methods import dineof, holdout
+from fieldbench_methods import dineof, withholding
 from fieldbench_methods.inpainting import Biharmonic, Harmonic
 from fieldbench_methods.lrtc import LRTC, solve
 from fieldbench_methods.self_supervised import complete
@@ -63,8 +63,8 @@ def test_all_that_exists_is_withheld_entry_by_entry_for_total_variation():
 @pytest.mark.parametrize(
     ("module", "method"),
     [
-        (holdout, Harmonic()),
-        (holdout, Biharmonic()),
+        (withholding, Harmonic()),
+        (withholding, Biharmonic()),
         (dineof, dineof.Dineof(iterations=2)),
         (solve, LRTC(iterations=2)),
     ],

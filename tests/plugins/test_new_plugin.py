@@ -58,7 +58,7 @@ def test_the_package_passes_its_own_tests(tmp_path: Path) -> None:
 def test_the_packages_of_other_kinds_pass_theirs_side_by_side(tmp_path: Path) -> None:
     # Each has a name that Python or the templates use for something else.
     others = {
-        "dataset": "registry", "noise": "true", "sampler": "request-error", "metric": "silent",
+        "dataset": "registry", "noise": "true", "sampler": "request-error", "metric": "null-report",
         "modifier": "shrunk-mean",
     }  # fmt: skip
     assert set(others) | {"method"} == set(kinds())
@@ -76,7 +76,7 @@ def test_the_packages_of_other_kinds_pass_theirs_side_by_side(tmp_path: Path) ->
         ("none", "NoneMethod"),
         ("false", "FalseMethod"),
         ("observation", "ObservationMethod"),
-        ("silent", "SilentMethod"),
+        ("null-report", "NullReportMethod"),
         ("registry", "RegistryMethod"),
         ("shrunk-mean", "ShrunkMean"),
     ],

@@ -61,7 +61,7 @@ def written(file: Path, name: str, shift: float = 0.0) -> Path:
     return file
 
 
-class Listener(NullListener):
+class Notes(NullListener):
     """What was said and computed."""
 
     def __init__(self) -> None:
@@ -75,13 +75,13 @@ class Listener(NullListener):
         self.said.append(text)
 
 
-def run(out: Path, files: dict[str, Path], methods: list[str] = METHODS, reuse: Any = (), **asked: Any) -> Listener:
+def run(out: Path, files: dict[str, Path], methods: list[str] = METHODS, reuse: Any = (), **asked: Any) -> Notes:
     sources = Sources(files=tuple(map(str, files.values())))
     request = Request(methods=methods, datasets=asked.pop("datasets", "wave"), **asked)
-    listener = Listener()
+    notes = Notes()
     session = Session(request, sources=sources, options=Options(device="cpu", jobs=1), out=out, reuse=reuse)
-    session.run(watch=listener)
-    return listener
+    session.run(watch=notes)
+    return notes
 
 
 def scores(out: Path) -> dict[str, tuple[str, dict[str, float]]]:

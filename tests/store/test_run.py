@@ -187,6 +187,7 @@ def test_more_trials_extend_a_run(tmp_path: Path, plan: Plan, make_plan: Any) ->
     more = make_plan(trials=5)
     with RunStore.open(tmp_path / "run", more) as store:
         assert [trial.number for trial in more if trial.key not in store.finished()] == [3, 4]
+        store.begin({})
     (cell,) = read_manifest(tmp_path / "run").cells
     assert cell.trials == {0: [(0, 5)]}
 

@@ -19,7 +19,7 @@ _LOOK = 0.05
 
 
 @contextlib.contextmanager
-def turn(slot: Slot, given_up: Callable[[], bool]) -> Iterator[None]:
+def gpu_lock(slot: Slot, given_up: Callable[[], bool]) -> Iterator[None]:
     """Hold a GPU's slot against other processes, waiting for them to finish a trial. CPU slots are free to all."""
     if not slot.token:
         yield

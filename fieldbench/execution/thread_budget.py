@@ -49,7 +49,7 @@ class Lender:
                 self._writing = -1
 
 
-class Allowance:
+class ThreadBudget:
     """The other end: call it for the latest number."""
 
     def __init__(self, reading: int, threads: int) -> None:

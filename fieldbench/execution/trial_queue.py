@@ -33,7 +33,7 @@ class _Series:
     waiting: deque[tuple[int, Trial]] = field(default_factory=deque)
 
 
-class Queue:
+class TrialQueue:
     """Hands out a stream of trials. Not safe for threads: its user holds a lock."""
 
     def __init__(

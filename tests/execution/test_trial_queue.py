@@ -12,7 +12,7 @@ import pytest
 
 from fieldbench.execution import Options, slots
 from fieldbench.execution.pool import Pool
-from fieldbench.execution.queue import WINDOW, Queue
+from fieldbench.execution.trial_queue import WINDOW, TrialQueue
 from fieldbench.records import Cell, Trial
 from fieldbench.registry import Registry
 from tests.execution.conftest import SOURCES
@@ -32,17 +32,17 @@ def trials(*methods: str, count: int = 4) -> list[Trial]:
     ]
 
 
-def drain(queue: Queue, *lanes: Any) -> list[tuple[Trial, ...]]:
+def drain(queue: TrialQueue, *lanes: Any) -> list[tuple[Trial, ...]]:
     return [group.trials for group in iter(lambda: queue.take(lanes), None)]
 
 
 def test_single_trials_come_in_the_order_of_the_plan(registry: Registry) -> None:
     given = trials("steady", "troubled")
-    assert drain(Queue(given, registry, {"cpu": 2}), "cpu") == [(trial,) for trial in given]
+    assert drain(TrialQueue(given, registry, {"cpu": 2}), "cpu") == [(trial,) for trial in given]
 
 
 def test_a_lane_gets_only_methods_for_it(registry: Registry) -> None:
-    queue = Queue(trials("probe", "steady", count=2), registry, {"gpu": 1, "cpu": 1})
+    queue = TrialQueue(trials("probe", "steady", count=2), registry, {"gpu": 1, "cpu": 1})
     assert [group[0].cell.method for group in drain(queue, "cpu")] == ["steady", "steady"]
     assert not queue.empty
     assert [group[0].cell.method for group in drain(queue, "gpu")] == ["probe", "probe"]
@@ -57,7 +57,7 @@ def test_whether_there_is_work_can_be_asked_from_any_thread(registry: Registry) 
 
     options = Options(device="cpu", jobs=1)
     pool = Pool(slots(options), Registry(SOURCES), options)
-    queue = Queue(slow(), registry, pool.sizes)
+    queue = TrialQueue(slow(), registry, pool.sizes)
     with ThreadPoolExecutor(8) as threads:
         answers = list(threads.map(lambda _: pool.has_nothing_for(queue), range(8)))
     assert answers == [False] * 8
@@ -66,7 +66,7 @@ def test_whether_there_is_work_can_be_asked_from_any_thread(registry: Registry) 
 
 
 def test_without_gpus_all_methods_go_to_the_cpu(registry: Registry) -> None:
-    assert len(drain(Queue(trials("probe", "steady"), registry, {"gpu": 0, "cpu": 1}), "cpu")) == 8
+    assert len(drain(TrialQueue(trials("probe", "steady"), registry, {"gpu": 0, "cpu": 1}), "cpu")) == 8
 
 
 def test_no_more_is_read_ahead_than_the_window(registry: Registry) -> None:
@@ -77,7 +77,7 @@ def test_no_more_is_read_ahead_than_the_window(registry: Registry) -> None:
             next(read)
             yield Trial(Cell("steady", "wave", "random", "none", "final", 0.3), 0, number, "identity")
 
-    queue = Queue(endless(), registry, {"cpu": 1})
+    queue = TrialQueue(endless(), registry, {"cpu": 1})
     for _ in range(10):
         assert queue.take(["cpu"]) is not None
     assert next(read) <= WINDOW + 10
@@ -86,7 +86,7 @@ def test_no_more_is_read_ahead_than_the_window(registry: Registry) -> None:
 def test_batches_are_formed_once_their_size_is_known_and_shared_among_slots(registry: Registry) -> None:
     given = trials("batched", "steady", count=9)
     batched = [trial for trial in given if trial.cell.method == "batched"]
-    queue = Queue(given, registry, {"gpu": 0, "cpu": 2})
+    queue = TrialQueue(given, registry, {"gpu": 0, "cpu": 2})
     first = queue.take(["cpu"])
     assert first is not None
     assert first.trials == (batched[0],)
@@ -99,14 +99,14 @@ def test_batches_are_formed_once_their_size_is_known_and_shared_among_slots(regi
 
 def test_nothing_is_grouped_where_seconds_are_to_be_compared(registry: Registry) -> None:
     given = trials("batched")
-    queue = Queue(given, registry, {"cpu": 1}, batching=False)
+    queue = TrialQueue(given, registry, {"cpu": 1}, batching=False)
     queue.learn(given[0], 3)
     assert {len(group) for group in drain(queue, "cpu")} == {1}
 
 
 def test_what_is_put_back_comes_first(registry: Registry) -> None:
     given = trials("steady")
-    queue = Queue(given, registry, {"cpu": 1})
+    queue = TrialQueue(given, registry, {"cpu": 1})
     taken = [queue.take(["cpu"]), queue.take(["cpu"])]
     queue.put_back(trial for group in reversed(taken) if group for trial in group.trials)
     assert drain(queue, "cpu") == [(trial,) for trial in given]

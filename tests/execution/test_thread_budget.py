@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from fieldbench.execution import Options, pool, slots
-from fieldbench.execution.allowance import shares
 from fieldbench.execution.machine import Slot
 from fieldbench.execution.pool import Pool
-from fieldbench.execution.queue import Queue
-from fieldbench.execution.seat import Outcome
+from fieldbench.execution.slot import Outcome
+from fieldbench.execution.thread_budget import shares
+from fieldbench.execution.trial_queue import TrialQueue
 from fieldbench.records import Trial
 from fieldbench.registry import Registry
 from tests.execution.conftest import SOURCES, plan, records, wait_until
@@ -36,14 +36,14 @@ def test_idle_slots_are_dealt_out_once_nothing_waits(busy: int, more_waits: bool
 
 
 class Table:
-    """Seats that work until they are told to stop, and note what they may use."""
+    """Slots that work until they are told to stop, and note what they may use."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, jobs: int) -> None:
         self.allowed: dict[str, int] = {}
         self._ends: dict[str, threading.Event] = {}
         table = self
 
-        class Seat:
+        class WorkerSlot:
             def __init__(self, slot: Slot, *rest: Any) -> None:
                 self.slot, self._shares, self._trial = slot, 1, ""
 
@@ -63,11 +63,11 @@ class Table:
             def close(self) -> None:
                 pass
 
-        monkeypatch.setattr(pool, "Seat", Seat)
+        monkeypatch.setattr(pool, "WorkerSlot", WorkerSlot)
         options = Options(device="cpu", jobs=jobs)
         self._pool = Pool(slots(options), Registry(SOURCES), options)
 
-    def serve(self, queue: Queue) -> None:
+    def serve(self, queue: TrialQueue) -> None:
         threading.Thread(target=self._pool.serve, args=(queue,), daemon=True).start()
 
     def end(self, trial: int) -> None:
@@ -81,7 +81,7 @@ class Table:
 
 def test_trials_are_lent_threads_in_their_midst_and_only_when_nothing_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     table = Table(monkeypatch, jobs=3)
-    queue = Queue(plan("steady", trials=4), Registry(SOURCES), {"cpu": 3, "gpu": 0})
+    queue = TrialQueue(plan("steady", trials=4), Registry(SOURCES), {"cpu": 3, "gpu": 0})
     table.serve(queue)
     table.comes_to(trial0=1)  # three wait, though two slots are idle for a moment
     table.serve(queue)

@@ -1,0 +1,336 @@
+"""Processes forked from one that has the heavy libraries loaded, by the standard library's forkserver.
+
+Such a process starts in milliseconds, holds nothing of the program that asked for it, and imports the plugin it needs
+by itself. ``multiprocessing.Process`` would import the user's main script there; the server is asked directly instead.
+It serves all runs of this program and ends with it. A process ends with the program too, however that ends.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import fcntl
+import gc
+import importlib
+import os
+import pickle
+import resource
+import select
+import signal
+import socket
+import struct
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from multiprocessing.forkserver import ForkServer, get_inherited_fds
+from pathlib import Path
+from typing import Any, NoReturn
+
+from fieldbench.errors import FieldbenchError
+from fieldbench.execution.frames import LARGEST_HEADER, LARGEST_METHOD_HEADER, Channel, readable
+from fieldbench.execution.machine import THREAD_VARIABLES
+
+#: What every process here may want. Imported once, it costs none of them time.
+_COMMON = (
+    "numpy.random",
+    "scipy.interpolate",
+    "scipy.ndimage",
+    "scipy.optimize",
+    "scipy.sparse.linalg",
+    "scipy.spatial",
+    "threadpoolctl",
+    "fieldbench",
+    "fieldbench.execution.judge",
+    "fieldbench.execution.worker",
+)
+
+#: What is imported before the fork for a method that says it needs it: :attr:`fieldbench.Method.libraries`.
+HEAVY = ("numba", "torch")
+
+#: Bytes of a process's output that are kept to explain its end: the stacks of all its threads, printed when its
+#: time is up, take thousands, and what the method said before them matters most.
+_TAIL = 20_000
+
+#: Seconds that a process whose socket has closed is given to end by itself, so that its exit code is known.
+_FAREWELL = 3.0
+
+#: How the server tells process number and exit code.
+_NUMBER = struct.Struct("q")
+#: Linux's F_SETSIG (fcntl(2)); Python's fcntl module does not name it.
+_F_SETSIG = 10
+
+#: A server for each set of heavy libraries that was asked for.
+_SERVERS: dict[tuple[str, ...], ForkServer] = {}
+_LOCK = threading.Lock()
+
+
+def start(
+    program: str,
+    payload: object,
+    limit: float,
+    *,
+    files: Sequence[int] = (),
+    libraries: Sequence[str] = (),
+    environment: Mapping[str, str] | None = None,
+    arguments: Sequence[str] = ("",),
+) -> Child:
+    """Start a process.
+
+    Args:
+        program: ``judge`` or ``worker``.
+        payload: what its main function is given, pickled.
+        limit: seconds in which it has to be there.
+        files: descriptors that it is given after its own three.
+        libraries: of :data:`HEAVY`, what should be loaded before.
+        environment: variables that are set in it besides this program's, before any pool of threads or CUDA exists.
+        arguments: what ``sys.argv`` is in it. A script's own are worth having, for a module that reads them; those of
+            fieldbench's command hold the base seed.
+
+    Raises:
+        FieldbenchError: if there is none.
+    """
+    folder = ""
+    with contextlib.suppress(OSError):
+        folder = os.getcwd()
+    variables = {**os.environ, **(environment or {})}
+    beginning = _Beginning(program, pickle.dumps(payload), variables, list(arguments), list(sys.path), folder)
+    largest = LARGEST_HEADER if program == "judge" else LARGEST_METHOD_HEADER
+    heavy = tuple(sorted(set(libraries) & set(HEAVY)))
+    for loaded in (heavy, heavy, ()):  # a method may have killed the server, and a library may not be loadable
+        with contextlib.suppress(OSError, EOFError):
+            child = _forked(loaded, pickle.dumps({}) + pickle.dumps(beginning), files, largest)
+            child.wait_for_number(limit)
+            return child
+        time.sleep(0.1)  # one that was just killed looks alive for a moment
+    raise FieldbenchError("the process that starts all others does not answer")
+
+
+def _forked(libraries: tuple[str, ...], content: bytes, files: Sequence[int], largest_header: int) -> Child:
+    """
+    Raises:
+        OSError: if the server has gone.
+    """
+    ours, theirs = socket.socketpair()
+    parent_death, parent_alive = os.pipe()
+    our_output, output = os.pipe()
+    try:
+        with _LOCK, _as_loaded():
+            if libraries not in _SERVERS:
+                _SERVERS[libraries] = ForkServer()
+                _SERVERS[libraries].set_forkserver_preload([*_COMMON, *libraries])
+            status, writing = _SERVERS[libraries].connect_to_new_process(
+                [output, theirs.fileno(), parent_death, *files]
+            )
+        with open(writing, "wb") as stream:
+            stream.write(content)
+    finally:
+        theirs.close()
+        os.close(parent_death)
+        os.close(output)
+    return Child(Channel(ours, largest_header), status, parent_alive, our_output)
+
+
+@contextlib.contextmanager
+def _as_loaded() -> Iterator[None]:
+    """The environment in which a server loads libraries: one thread each, as it must have none to fork itself."""
+    wanted = {**dict.fromkeys(THREAD_VARIABLES, "1"), "PYTHONUNBUFFERED": "1"}
+    before = {name: os.environ.get(name) for name in wanted}
+    os.environ.update(wanted)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            os.environ.pop(name)
+            if value is not None:
+                os.environ[name] = value
+
+
+class Child:
+    """A process, as the one that asked for it sees it."""
+
+    def __init__(self, channel: Channel, status: int, parent_alive: int, output: int) -> None:
+        self.channel = channel
+        self.pid = 0
+        self._status = status
+        #: Lets it notice that the parent is done with it, also when this object is forgotten.
+        self._let_go = weakref.finalize(self, os.close, parent_alive)
+        self._code: int | None = None
+        self._ended = False
+        self._tail = bytearray()
+        self._drainer = threading.Thread(target=_drain, args=(output, self._tail), daemon=True)
+        self._drainer.start()
+
+    def wait_for_number(self, limit: float) -> None:
+        """Wait until it is there.
+
+        Raises:
+            EOFError: if it is not.
+        """
+        told = self._told(limit)
+        if told is None:
+            self.kill()
+            raise EOFError
+        self.pid = told
+
+    def exit_code(self, wait: float = 0.0) -> int | None:
+        """How it ended, negative for a signal as in :mod:`subprocess`; None if it runs or nobody knows."""
+        if self._code is None and not self._ended:
+            self._code = self._told(wait)
+        return self._code
+
+    def fate(self) -> str:
+        """How it ended, in words; asked when its socket has closed."""
+        code = self.exit_code(_FAREWELL)
+        if code is None:
+            return "closed its socket"
+        return f"exited with code {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
+
+    def signal(self, number: int) -> None:
+        """Send it a signal, if it is there."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.kill(self.pid, number)
+
+    @property
+    def killed(self) -> bool:
+        """Whether :meth:`kill` was called."""
+        return not self._let_go.alive
+
+    def kill(self) -> None:
+        """End the process and all that it started. There is nothing that it would have to save."""
+        if self.killed:
+            return
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            if self.pid:
+                os.killpg(self.pid, signal.SIGKILL)
+        self._let_go()
+        self.exit_code(_FAREWELL)
+        self._ended = True
+        self.channel.close()
+        os.close(self._status)
+
+    def forget_output(self) -> None:
+        """What it prints from now on explains its end."""
+        self._tail.clear()
+
+    def output(self) -> str:
+        """What it printed last; ask when it is gone. A grandchild can keep the pipe open after its end."""
+        self._drainer.join(_FAREWELL)
+        return bytes(self._tail).decode(errors="replace").strip()
+
+    def _told(self, wait: float) -> int | None:
+        """The next number that the server tells of it."""
+        if self._ended or not readable(self._status, wait):
+            return None
+        told = os.read(self._status, _NUMBER.size)
+        self._ended = len(told) < _NUMBER.size  # the server itself has gone
+        return None if self._ended else int(_NUMBER.unpack(told)[0])
+
+
+def _drain(output: int, tail: bytearray) -> None:
+    """Keep the last of what a process prints; a pipe that nobody reads would block it."""
+    while chunk := os.read(output, 1 << 16):
+        tail += chunk
+        del tail[:-_TAIL]
+    os.close(output)
+
+
+@dataclass(frozen=True)
+class _Beginning:
+    """What the server's child is sent in place of a ``multiprocessing.Process``."""
+
+    program: str
+    payload: bytes
+    environment: dict[str, str]
+    arguments: list[str]
+    path: list[str]
+    folder: str
+
+    def _bootstrap(self, parent_sentinel: int) -> NoReturn:
+        """Called by the standard library in the new process: take its place, and never come back."""
+        try:
+            self._take_place(get_inherited_fds() or [])
+            program = importlib.import_module(f"fieldbench.execution.{self.program}")
+            program.main(pickle.loads(self.payload), Channel(socket.socket(fileno=3)))
+            os._exit(0)
+        except SystemExit as error:
+            code = error.code
+            if code is not None and not isinstance(code, int):
+                print(code, file=sys.stderr)
+            os._exit(code & 255 if isinstance(code, int) else int(code is not None))
+        except BaseException:
+            sys.excepthook(*sys.exc_info())
+            os._exit(1)
+
+    def _take_place(self, files: Sequence[int]) -> None:
+        gc.freeze()  # what was loaded before stays shared with other processes
+        os.setsid()
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        output, *kept = files
+        # First out of the way of one another, then to their places: output, errors, and all that is given.
+        high = [fcntl.fcntl(number, fcntl.F_DUPFD, 100) for number in (output, output, *kept)]
+        for place, number in enumerate(high, 1):
+            os.dup2(number, place, inheritable=place < 3)
+        os.closerange(len(high) + 1, min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 1 << 20))
+        end_with(4)
+        faulthandler.enable()
+        faulthandler.register(signal.SIGUSR1)
+        with contextlib.suppress(OSError):  # if memory runs out, the kernel shall take this process
+            Path("/proc/self/oom_score_adj").write_text("1000")
+        set_process_option(15, f"fb-{self.program}".encode())  # PR_SET_NAME: what it is called in lists
+        with contextlib.suppress(OSError):
+            os.chdir(self.folder)
+        os.environ.clear()
+        os.environ.update(self.environment)
+        sys.argv[:], sys.path[:] = self.arguments, self.path
+        _use_threads(int(os.environ.get(THREAD_VARIABLES[0], "1")))
+        importlib.import_module("numpy").random.seed()  # not the same for every child
+
+
+def end_with(parent_death: int) -> None:
+    """End this process's whole group as soon as the other end of a pipe is closed.
+
+    On Linux the kernel itself is asked to send SIGKILL then, so that it also reaches a process whose interpreter
+    is stuck in compiled code. Elsewhere a thread waits for the end of the pipe.
+
+    Args:
+        parent_death: the reading end of a pipe; nothing is ever written to it. The process must lead a group
+            of its own.
+    """
+    if sys.platform == "linux":
+        fcntl.fcntl(parent_death, fcntl.F_SETOWN, -os.getpgrp())
+        fcntl.fcntl(parent_death, _F_SETSIG, signal.SIGKILL)
+        fcntl.fcntl(parent_death, fcntl.F_SETFL, fcntl.fcntl(parent_death, fcntl.F_GETFL) | os.O_ASYNC)
+        if select.select([parent_death], [], [], 0)[0]:  # it was closed before
+            os.killpg(os.getpgrp(), signal.SIGKILL)
+    else:
+        threading.Thread(target=_wait, args=(parent_death,), name="parent-death", daemon=True).start()
+
+
+def set_process_option(option: int, value: Any) -> None:
+    """Linux's prctl(2), which Python does not have; elsewhere nothing."""
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+
+
+def _wait(parent_death: int) -> None:
+    os.read(parent_death, 1)
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
+def _use_threads(count: int) -> None:
+    """Give the libraries that were loaded for one thread as many as this process may use."""
+    if count == 1:
+        return
+    import threadpoolctl
+
+    threadpoolctl.threadpool_limits(count)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(count)
+    if "numba" in sys.modules:
+        sys.modules["numba"].core.config.reload_config()
