@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -68,8 +68,16 @@ def fill(
     chosen_freely = method == AUTO and not candidates
     observation, near = fillable(gridded, chosen_freely, log_floor, metadata, limits)
     weights = areas(gridded.axes) if by_area else None
+    # What is to stay missing is no gap: it is neither estimated, nor does the expected error count it.
     made = complete(
-        observation, method, candidates=candidates, weights=weights, budget=budget, share=share, seed=seed, **how
+        replace(observation, valid=observation.valid & near),
+        method,
+        candidates=candidates,
+        weights=weights,
+        budget=budget,
+        share=share,
+        seed=seed,
+        **how,
     )
     outside = observation.valid & ~near
     values = np.where(outside, np.nan, limits.possible(made.values, observation.observed))

@@ -53,10 +53,11 @@ def by_distance(
         return ()
     missing = observation.valid & ~observation.mask
     gaps = np.bincount(_bins(distances(observation.mask)[missing]), minlength=len(EDGES) + 1)
-    total, counts = np.zeros(len(gaps)), np.zeros(len(gaps), dtype=int)
+    (total, area), counts = np.zeros((2, len(gaps))), np.zeros(len(gaps), dtype=int)
     for fold, square in zip(validation.folds, squares, strict=False):
         bins = _bins(distances(observation.mask & ~fold.withheld)[tuple(fold.at.T)])
-        total += np.bincount(bins, weights=square, minlength=len(gaps))
+        total += np.bincount(bins, weights=square * fold.area, minlength=len(gaps))
+        area += np.bincount(bins, weights=fold.area, minlength=len(gaps))
         counts += np.bincount(bins, minlength=len(gaps))
     edges = (0.0, *EDGES, np.inf)
     return tuple(
@@ -64,7 +65,7 @@ def by_distance(
             edges[i],
             edges[i + 1],
             int(counts[i]),
-            float((total[i] / counts[i]) ** validation.power) if counts[i] else np.nan,
+            float((total[i] / area[i]) ** validation.power) if counts[i] else np.nan,
             int(gaps[i]),
         )
         for i in range(len(gaps))

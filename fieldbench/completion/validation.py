@@ -40,11 +40,13 @@ class Fold:
         withheld: True = withheld.
         at: indices of the validation points among them, shape (n, d).
         variance: kriging variance of these, from what is left.
+        area: what the squared error of each counts.
     """
 
     withheld: Mask
     at: NDArray[np.intp]
     variance: FloatArray
+    area: FloatArray
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,7 @@ class Validation:
             raise RequestError("nothing is missing, so there is no gap to imitate")
         self.covariance: Covariance = fit(observation, rng)
         self._gaps: list[Sample] = sample(gaps, _ENTRIES, rng)
+        self._own = self._area(np.concatenate([part.at for part in self._gaps]))
         self._hard = variances(self.covariance, observation.axes, observation.mask, self._gaps)
         self._far = extrapolated(self.covariance, observation.axes, observation.mask, self._gaps, rng)
         self.folds: list[Fold] = []
@@ -107,7 +110,11 @@ class Validation:
         )
         chosen = sample(withheld, _ENTRIES, rng)
         variance = variances(self.covariance, observation.axes, observation.mask & ~withheld, chosen)
-        self.folds.append(Fold(withheld, np.concatenate([part.at for part in chosen]), variance))
+        at = np.concatenate([part.at for part in chosen])
+        self.folds.append(Fold(withheld, at, variance, self._area(at)))
+
+    def _area(self, at: NDArray[np.intp]) -> FloatArray:
+        return np.ones(len(at)) if self._areas is None else np.asarray(self._areas[tuple(at.T)])
 
     def weights(self) -> tuple[list[FloatArray], float]:
         """For each fold what each validation point's squared error counts in that of the gaps, and what is covered.
@@ -116,24 +123,26 @@ class Validation:
         their class. The sum of all weights is near 1. Covered is the part of the gaps' expected squared error at those
         that are no harder to predict than what was withheld, and not far outside of what is observed.
         """
-        hard = np.concatenate([fold.variance for fold in self.folds])
+        hard, area = (np.concatenate(parts) for parts in zip(*[(f.variance, f.area) for f in self.folds], strict=True))
         ordered = np.sort(self._hard)
         at = np.searchsorted(np.cumsum(ordered), ordered.sum() * np.linspace(0, 1, _CLASSES + 1)[1:-1])
         edges = np.unique(ordered[np.minimum(at, len(ordered) - 1)])
-        gaps_in = np.bincount(np.searchsorted(edges, self._hard), minlength=len(edges) + 1)
+        gaps_in = np.bincount(np.searchsorted(edges, self._hard), weights=self._own, minlength=len(edges) + 1)
         alike = (hard <= _HARDER * self._hard.max()) & (hard * _HARDER >= self._hard.min())
         alike |= alike.sum() < min(_FEW, len(hard))
         of = np.searchsorted(edges, hard)
         points_in = np.bincount(of, weights=alike, minlength=len(edges) + 1)
+        area_in = np.bincount(of, weights=alike * area, minlength=len(edges) + 1)
         # A class without points is stood for by the next one that has some.
         filled = np.flatnonzero(points_in >= min(_FEW, points_in.max()))
         stands = filled[np.argmin(np.abs(np.arange(len(points_in))[:, np.newaxis] - filled), axis=1)]
         share = np.bincount(stands, weights=gaps_in, minlength=len(points_in)) / gaps_in.sum()
-        weight = alike * share[of] / np.maximum(points_in[of], 1)
+        weight = alike * area * share[of] / np.where(area_in[of] > 0, area_in[of], 1.0)
         # Within a class what is left of the difference is made up for by the ratio of mean variances.
-        needed = np.bincount(stands[np.searchsorted(edges, self._hard)], weights=self._hard, minlength=len(points_in))
+        of_gaps, owed = stands[np.searchsorted(edges, self._hard)], self._own * self._hard
+        needed = np.bincount(of_gaps, weights=owed, minlength=len(points_in))
         had = np.bincount(of, weights=weight * hard, minlength=len(points_in))
-        ratio = np.where(had > 0, needed / len(self._hard) / np.where(had > 0, had, 1.0), 0.0)
+        ratio = np.where(had > 0, needed / self._own.sum() / np.where(had > 0, had, 1.0), 0.0)
         weight = weight * ratio[of]
         reach = _HARDER * float(np.sort(hard)[-min(2 * _FEW, len(hard))])
         covered = float(self._hard[(self._hard <= reach) & ~self._far].sum() / self._hard.sum())
@@ -154,11 +163,7 @@ class Validation:
             guess, truth = (np.log(np.maximum(part, 0) + floor) for part in (guess, truth))
             scale = 100 / max(float(np.mean(truth**2)), np.finfo(float).tiny)
         with np.errstate(over="ignore"):
-            square = scale * (guess - truth) ** 2
-        if self._areas is None:
-            return np.asarray(square)
-        area = self._areas[at]
-        return np.asarray(square * area / area.mean())
+            return np.asarray(scale * (guess - truth) ** 2)
 
     def error(self, squares: FloatArray, fold: int) -> float:
         """The error in one fold, its points weighted to be as hard to predict as the gaps."""

@@ -35,7 +35,8 @@ def test_the_method_that_is_right_is_chosen_and_its_error_known(observation: Obs
     assert all(len(item.errors) == 3 for item in made.comparison)
     # What `zero` is off by is the size of the field itself.
     assert by_name(made.comparison)["zero"].expected == pytest.approx(np.sqrt(np.mean(TRUTH**2)), rel=0.3)
-    assert made.withheld == pytest.approx(0.1 * observation.mask.sum(), abs=2)
+    # Where gaps are large, more than the share is withheld, and never more than half.
+    assert 0.1 * observation.mask.sum() - 2 <= made.withheld <= 0.5 * observation.mask.sum() + 2
 
 
 def test_the_comparison_is_a_frame_best_first(observation: Observation) -> None:
