@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fieldbench.estimate import Estimate
     from fieldbench.field import Axis, Field, Observation
     from fieldbench.hookspecs import API_VERSION, hookimpl
-    from fieldbench.method import Method, Modifier, Report, Silent
+    from fieldbench.method import Method, Modifier, Refit, Report, Silent
     from fieldbench.metric import Metric
     from fieldbench.noise import Noise
     from fieldbench.plugin import Plugin, parameter
@@ -41,6 +41,7 @@ __all__ = [
     "Noise",
     "Observation",
     "Plugin",
+    "Refit",
     "Report",
     "RequestError",
     "Results",
@@ -59,7 +60,7 @@ _HOMES = {
     "estimate": ["Estimate"],
     "field": ["Axis", "Field", "Observation"],
     "hookspecs": ["API_VERSION", "hookimpl"],
-    "method": ["Method", "Modifier", "Report", "Silent"],
+    "method": ["Method", "Modifier", "Refit", "Report", "Silent"],
     "metric": ["Metric"],
     "noise": ["Noise"],
     "plugin": ["Plugin", "parameter"],
