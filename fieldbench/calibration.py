@@ -1,6 +1,6 @@
 """Intervals from errors at withheld entries: conformal prediction, for trials and for files alike.
 
-Errors are taken over a scale (the method's own deviation, or a power of the distance to the nearest observation), and
+Errors are taken over a scale (the method's own deviation, or a power of the distance to the nearest observations), and
 the finite-sample quantile of these ratios makes the half width of intervals (Lei et al. 2018). Where gaps are deeper
 than what was withheld, errors count by how much more often their distance occurs among the gaps (Tibshirani et al.
 2019).
@@ -23,6 +23,9 @@ LEVELS, ONE_DEVIATION = (0.5, 0.9, 0.95), math.erf(math.sqrt(0.5))
 
 #: Exponents that errors may grow with, by distance.
 _STEEPEST = 2.0
+
+#: Nearest observed entries whose mean distance counts.
+_NEIGHBOURS = 4
 
 #: Groups by distance in which withheld entries are compared with gaps.
 _GROUPS = 4
@@ -67,7 +70,7 @@ class Calibration:
         if self.exponent is None:
             spread = estimate.in_domain(observation.log_floor).spread()
             return np.asarray(np.maximum(np.nan_to_num(np.asarray(spread)), self.smallest))
-        return np.asarray(_distance(observation.mask) ** self.exponent)
+        return np.asarray(_distance(observation, observation.mask) ** self.exponent)
 
 
 def calibrate(estimate: Estimate, observation: Observation, folds: Sequence[Fold]) -> Calibration:
@@ -84,7 +87,7 @@ def calibrate(estimate: Estimate, observation: Observation, folds: Sequence[Fold
         made = fold.estimate.at(fold.withheld).in_domain(floor)
         errors.append(np.abs(in_domain(observation.values[fold.withheld].astype(float), floor) - made.mean))
         spreads.append(made.spread())
-        distances.append(_distance(observation.mask & ~fold.withheld)[fold.withheld])
+        distances.append(_distance(observation, observation.mask & ~fold.withheld)[fold.withheld])
     error, distance = np.concatenate(errors), np.concatenate(distances)
     own = [spread for spread in spreads if spread is not None]
     if len(own) == len(spreads) and estimate.spread() is not None and any(spread.any() for spread in own):
@@ -95,7 +98,7 @@ def calibrate(estimate: Estimate, observation: Observation, folds: Sequence[Fold
         exponent, smallest = _growth(error, distance), 0.0
         scale = distance**exponent
     missing = observation.existing & ~observation.mask
-    weights = _weights(distance, _distance(observation.mask)[missing] if missing.any() else distance)
+    weights = _weights(distance, _distance(observation, observation.mask)[missing] if missing.any() else distance)
     order = np.argsort(error / scale, kind="stable")
     shares = np.cumsum(weights[order]) / weights.sum()
     withheld: Mask = np.any([fold.withheld for fold in folds], axis=0)
@@ -128,11 +131,27 @@ def calibrated(
     return Estimate(estimate.mean, deviation, quantiles=quantiles or None, distribution="lognormal", floor=floor)
 
 
-def _distance(observed: Mask) -> FloatArray:
-    """Distance of every entry to the nearest observed one, in grid steps; of an observed one as of its neighbour: 1."""
-    from scipy.ndimage import distance_transform_edt
+def _distance(observation: Observation, observed: Mask) -> FloatArray:
+    """Mean distance of every entry to the nearest observed ones, in grid steps and at least 1; shape of the field.
 
-    return np.asarray(np.maximum(distance_transform_edt(~observed), 1.0))
+    Where whole fibers are observed it is that of the fibers. Unlike the distance to the nearest one alone, which on a
+    grid has few values, it tells how dense observations are, and so that a fold has fewer of them.
+    """
+    from scipy.spatial import cKDTree
+
+    fibers = _of_fibers(observation)
+    places = observed.any(axis=-1) if fibers else observed
+    tree = cKDTree(np.argwhere(places))
+    count = min(_NEIGHBOURS + 1, tree.n)
+    distances, _ = tree.query(np.argwhere(np.ones(places.shape, dtype=bool)), k=np.arange(1, count + 1))
+    # An observed entry is no neighbour of its own.
+    nearest = np.where(distances[:, :1] == 0, distances[:, -_NEIGHBOURS:], distances[:, :_NEIGHBOURS])
+    mean = np.maximum(nearest.mean(axis=1), 1.0).reshape(places.shape)
+    return np.array(np.broadcast_to(mean[..., np.newaxis], observed.shape)) if fibers else mean
+
+
+def _of_fibers(observation: Observation) -> bool:
+    return observation.ndim > 1 and is_fiber_mask(observation.mask, observation.valid)
 
 
 def _growth(error: FloatArray, distance: FloatArray) -> float:
@@ -156,5 +175,4 @@ def _weights(withheld: FloatArray, missing: FloatArray) -> FloatArray:
 
 def _independent(withheld: Mask, observation: Observation) -> int:
     """Withheld entries; where whole fibers are observed, withheld fibers, as errors along one are alike."""
-    fibers = observation.ndim > 1 and is_fiber_mask(observation.mask, observation.valid)
-    return int((withheld.any(axis=-1) if fibers else withheld).sum())
+    return int((withheld.any(axis=-1) if _of_fibers(observation) else withheld).sum())
