@@ -16,6 +16,7 @@ from fieldbench_methods.ensemble import Ensemble
 from tests.here import run
 
 SHAPE = (40, 50)
+DATASET = "ssf-synthetic[shape=8x8x6]"
 
 
 class Shaken(fieldbench.Method):
@@ -157,7 +158,7 @@ def test_trials_are_scored_with_the_intervals_and_count_every_fit():
 
 
 def test_an_ensemble_can_be_calibrated():
-    found = records("shaken+ensemble[members=3]+conformal[folds=2]", trials=1)
+    found = records("shaken+ensemble[members=3]+conformal[folds=2,share=0.3]", trials=1)
     (record,) = found.values()
     assert record.status == "ok"
     assert record.diagnostics["fits"] == 9
@@ -172,3 +173,9 @@ def test_what_does_not_go_together_is_refused():
         registry.method("nearest+conformal+conformal")
     with pytest.raises(RequestError, match="use --select final"):
         Plan(Request(methods="tap+conformal", datasets="ssf-synthetic", select="holdout"), registry)
+
+
+def test_processes_of_their_own_change_nothing(tmp_path):
+    found = fieldbench.run(["nearest+conformal"], DATASET, trials=1, jobs=1, out=tmp_path / "run").frame()
+    (expected,) = records("nearest+conformal", trials=1).values()
+    assert dict(found.iloc[0][list(expected.metrics)]) == expected.metrics
