@@ -46,23 +46,23 @@ class Calibration:
     Attributes:
         ratios: errors over their scale, sorted, shape (n,).
         shares: how much each counts, up to and including it; the last is 1.
-        independent: entries, or whole fibers, that were withheld: how many errors are not of the same place.
+        entries: how many different entries were withheld.
         exponent: of the distance in the scale; None where the scale is the method's own deviation.
         smallest: least scale, for a deviation of 0.
     """
 
     ratios: FloatArray
     shares: FloatArray
-    independent: int
+    entries: int
     exponent: float | None
     smallest: float
 
     def quantile(self, level: float) -> float | None:
         """The ratio that a new error stays below with this probability; None where too little was withheld for it."""
-        rank = math.ceil((self.independent + 1) * level - 1e-9)
-        if rank > self.independent:
+        share = level * (self.entries + 1) / self.entries
+        if share > 1 + 1e-12:
             return None
-        place = int(np.searchsorted(self.shares, rank / self.independent - 1e-12))
+        place = int(np.searchsorted(self.shares, share - 1e-12))
         return float(self.ratios[min(place, len(self.ratios) - 1)])
 
     def scale(self, estimate: Estimate, observation: Observation) -> FloatArray:
@@ -102,7 +102,7 @@ def calibrate(estimate: Estimate, observation: Observation, folds: Sequence[Fold
     order = np.argsort(error / scale, kind="stable")
     shares = np.cumsum(weights[order]) / weights.sum()
     withheld: Mask = np.any([fold.withheld for fold in folds], axis=0)
-    return Calibration((error / scale)[order], shares, _independent(withheld, observation), exponent, smallest)
+    return Calibration((error / scale)[order], shares, int(withheld.sum()), exponent, smallest)
 
 
 def calibrated(
@@ -171,8 +171,3 @@ def _weights(withheld: FloatArray, missing: FloatArray) -> FloatArray:
     counts = np.bincount(group, minlength=len(edges) + 1)
     wanted = np.bincount(other, minlength=len(edges) + 1)
     return np.asarray((wanted / len(missing))[group] / (counts / len(withheld))[group] + 1e-9)
-
-
-def _independent(withheld: Mask, observation: Observation) -> int:
-    """Withheld entries; where whole fibers are observed, withheld fibers, as errors along one are alike."""
-    return int((withheld.any(axis=-1) if _of_fibers(observation) else withheld).sum())

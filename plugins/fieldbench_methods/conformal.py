@@ -31,7 +31,7 @@ class Conformal(fieldbench.Refit):
         calibration = calibrate(estimate, observation, folds)
         if calibration.quantile(self.level) is None:
             raise fieldbench.RequestError(
-                f"+conformal: {calibration.independent} withheld entries (or fibers) are too few for level="
+                f"+conformal: {calibration.entries} withheld entries are too few for level="
                 f"{self.level:g}; raise folds or share"
             )
         return calibrated(estimate, observation, calibration, (self.level, *LEVELS))
