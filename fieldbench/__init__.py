@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from fieldbench.estimate import Estimate
     from fieldbench.field import Axis, Field, Observation
     from fieldbench.hookspecs import API_VERSION, hookimpl
-    from fieldbench.method import Method, Modifier, NullReport, Report
+    from fieldbench.method import Method, Modifier, NullReport, Refit, Report
     from fieldbench.metric import Metric
     from fieldbench.noise import Noise
     from fieldbench.plugin import Plugin, parameter
@@ -42,6 +42,7 @@ __all__ = [
     "NullReport",
     "Observation",
     "Plugin",
+    "Refit",
     "Report",
     "RequestError",
     "Results",
@@ -59,7 +60,7 @@ _HOMES = {
     "estimate": ["Estimate"],
     "field": ["Axis", "Field", "Observation"],
     "hookspecs": ["API_VERSION", "hookimpl"],
-    "method": ["Method", "Modifier", "Report", "NullReport"],
+    "method": ["Method", "Modifier", "Refit", "Report", "NullReport"],
     "metric": ["Metric"],
     "noise": ["Noise"],
     "plugin": ["Plugin", "parameter"],

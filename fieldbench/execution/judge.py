@@ -110,6 +110,9 @@ class _Shelf:
     def metrics(self) -> list[Metric]:
         return self._metrics
 
+    def refits(self, text: str) -> Any:
+        return self.known.get(("refits", text), [])
+
 
 class _Bench:
     def __init__(self, metrics: Parcel, channel: Channel) -> None:

@@ -188,6 +188,8 @@ class Seat:
         method = self._house.registry.method(cell.method)
         known = [("dataset", cell.dataset), ("sampler", cell.sampler), ("noise", cell.noise)]
         known += [("selection", cell.select), ("metric", self._house.headline(trials[0]))]
+        if self._house.registry.refits(cell.method):
+            known.append(("refits", cell.method))
         try:
             judge = self._present_judge()
             self._introduce(judge, known)
