@@ -10,16 +10,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fieldbench.calibration import LEVELS, Fold, calibrate, calibrated
     from fieldbench.completion.data import CompletedData, complete
     from fieldbench.datafile import DataPath, expanded, folder_files, located
     from fieldbench.dataset import Dataset
     from fieldbench.errors import DataUnavailable, FieldbenchError, RequestError
-    from fieldbench.estimate import Estimate, as_estimate, as_field_array
+    from fieldbench.estimate import MOST_ARRAYS, Estimate, as_estimate, as_field_array, in_domain
     from fieldbench.field import Axis, Field, FloatArray, Mask, Observation, grid_axes
     from fieldbench.files import SUFFIXES, Selector, read
     from fieldbench.gap_holdout import withhold_like_gaps
     from fieldbench.hookspecs import API_VERSION, hookimpl
-    from fieldbench.method import Method, Modifier, NullReport, PriorTraining, Report, TrainingProgress
+    from fieldbench.method import (
+        Fit,
+        Method,
+        Modifier,
+        NullReport,
+        PriorTraining,
+        Refit,
+        Report,
+        TrainingProgress,
+        Withhold,
+    )
     from fieldbench.metric import Metric
     from fieldbench.noise import Noise
     from fieldbench.plugin import Plugin, parameter
@@ -33,6 +44,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "API_VERSION",
+    "LEVELS",
+    "MOST_ARRAYS",
     "SUFFIXES",
     "Axis",
     "CompletedData",
@@ -43,7 +56,9 @@ __all__ = [
     "Fibers",
     "Field",
     "FieldbenchError",
+    "Fit",
     "FloatArray",
+    "Fold",
     "Mask",
     "Method",
     "Metric",
@@ -54,6 +69,7 @@ __all__ = [
     "Plugin",
     "PriorTraining",
     "RandomEntries",
+    "Refit",
     "Report",
     "RequestError",
     "Results",
@@ -61,13 +77,17 @@ __all__ = [
     "Selector",
     "TrainingProgress",
     "Value",
+    "Withhold",
     "as_estimate",
     "as_field_array",
+    "calibrate",
+    "calibrated",
     "complete",
     "expanded",
     "folder_files",
     "grid_axes",
     "hookimpl",
+    "in_domain",
     "is_fiber_mask",
     "located",
     "make",
@@ -79,6 +99,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "calibration": ["LEVELS", "Fold", "calibrate", "calibrated"],
     "completion.data": ["CompletedData", "complete"],
     "datafile": ["DataPath", "expanded", "folder_files", "located"],
     "dataset": ["Dataset"],
@@ -86,9 +107,19 @@ _HOMES = {
     "field": ["Axis", "Field", "FloatArray", "Mask", "Observation", "grid_axes"],
     "files": ["SUFFIXES", "Selector", "read"],
     "gap_holdout": ["withhold_like_gaps"],
-    "estimate": ["Estimate", "as_estimate", "as_field_array"],
+    "estimate": ["MOST_ARRAYS", "Estimate", "as_estimate", "as_field_array", "in_domain"],
     "hookspecs": ["API_VERSION", "hookimpl"],
-    "method": ["Method", "Modifier", "NullReport", "PriorTraining", "Report", "TrainingProgress"],
+    "method": [
+        "Fit",
+        "Method",
+        "Modifier",
+        "NullReport",
+        "PriorTraining",
+        "Refit",
+        "Report",
+        "TrainingProgress",
+        "Withhold",
+    ],
     "metric": ["Metric"],
     "noise": ["Noise"],
     "plugin": ["Plugin", "parameter"],

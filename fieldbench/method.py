@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ClassVar, Protocol
+from typing import ClassVar, Protocol, TypeAlias
 
 from numpy.typing import ArrayLike
 from pydantic import Field as _PydanticField
@@ -13,7 +13,7 @@ from pydantic import SerializeAsAny
 
 from fieldbench.errors import RequestError
 from fieldbench.estimate import Estimate
-from fieldbench.field import Observation
+from fieldbench.field import Mask, Observation
 from fieldbench.plugin import Plugin
 
 
@@ -234,6 +234,43 @@ class Modifier(Plugin):
         if method.modifier(self.name) is not None:
             raise RequestError(f"{method.name}: +{self.name} is given twice; give it once")
         return method.model_copy(update={"modifiers": (*method.modifiers, self)})
+
+
+Fit: TypeAlias = Callable[[Observation, int], Estimate]
+"""Fits a method to an observation, with a seed of 32 bits, in the method's own process."""
+
+Withhold: TypeAlias = Callable[[float, int], Mask]
+"""Draws fold number k of a share of the observed entries, as the sampler chooses them (True = withheld)."""
+
+
+class Refit(Modifier, ABC):
+    """A modifier that has a method fitted several times and makes one estimate of the fits: ``nearest+conformal``.
+
+    It works where trials are judged and never in the method's process, so that what it withholds is not known there.
+    It stands behind all other modifiers.
+    """
+
+    @abstractmethod
+    def complete(self, observation: Observation, fit: Fit, withhold: Withhold, seed: int) -> Estimate:
+        """Make an estimate of fits.
+
+        Args:
+            observation: all that was observed.
+            fit: fits the method; hand it :meth:`Observation.without` what is to be withheld.
+            withhold: draws what to withhold from ``observation``.
+            seed: the one that the method has when it is fitted once.
+
+        Raises:
+            RequestError: if too little is observed, or the method cannot be refitted so.
+        """
+
+    def modify(self, method: Method) -> Method:
+        if method.modifier(self.name) is not None:
+            raise RequestError(f"{method.name}: +{self.name} is given twice; give it once")
+        modified = method.model_copy(update={"modifiers": (*method.modifiers, self)})
+        if not str(modified).endswith(f"+{self}"):
+            raise RequestError(f"{method.name} does not take +{self.name}: its text form leaves modifiers out")
+        return modified
 
 
 Method.model_rebuild()

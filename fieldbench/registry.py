@@ -24,7 +24,7 @@ import pydantic
 from fieldbench import datafile, hookspecs
 from fieldbench.dataset import Dataset
 from fieldbench.errors import FieldbenchError, RequestError, as_reason, complaint, nearest, one_line
-from fieldbench.method import Method, Modifier
+from fieldbench.method import Method, Modifier, Refit
 from fieldbench.metric import Metric
 from fieldbench.noise import Noise
 from fieldbench.plugin import Plugin
@@ -200,6 +200,10 @@ class Registry:
                 raise RequestError(f"{text!r}: {part.name} is a method of its own; give it by --methods instead of +")
             method = _modified(method, modifier, text)
         return method
+
+    def refits(self, text: str) -> list[Refit]:
+        """The modifiers of a method's spec that have it fitted several times, the innermost first."""
+        return [modifier for modifier in self.method(text).modifiers if isinstance(modifier, Refit)]
 
     def modifier(self, text: str) -> Modifier:
         """The modifier that a spec such as ``tv[weight=0.1]`` describes, by itself."""
@@ -500,6 +504,9 @@ def text_of(plugin: Plugin, asked: str = "") -> str:
 
 
 def _modified(method: Method, modifier: Modifier, text: str) -> Method:
+    around = next((item for item in method.modifiers if isinstance(item, Refit)), None)
+    if around is not None and not isinstance(modifier, Refit):
+        raise RequestError(f"{text!r}: +{around.name} stands behind all others; write +{modifier.name} before it")
     try:
         with plugin_code():
             modified = modifier.modify(method)

@@ -87,6 +87,8 @@ class Bench:
         Raises:
             RequestError: if it cannot be asked.
         """
+        if refits := self._registry.refits(method):
+            return f"{method}: +{refits[0].name} works in trials only, which withhold by a sampler; leave it out"
         try:
             _, frame = self._asked(method, fit_request("suits", [Task(observation, 0, 0)]), self._pool.question)
         except Lost as lost:

@@ -12,7 +12,9 @@ import fieldbench
 @fieldbench.hookimpl
 def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbench.Modifier]]:
     from fieldbench_methods.cartography.methods import DowJons, Nasdac
+    from fieldbench_methods.conformal import Conformal
     from fieldbench_methods.dineof import Dineof
+    from fieldbench_methods.ensemble import Ensemble
     from fieldbench_methods.fieldformer.methods import MHTAP, TAP
     from fieldbench_methods.inpainting import Biharmonic, Harmonic
     from fieldbench_methods.interpolation import InverseDistance, Linear, Nearest
@@ -43,4 +45,6 @@ def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbe
         Dineof,
         Nasdac,
         DowJons,
+        Conformal,
+        Ensemble,
     ]
