@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from fieldbench.sampler import Fibers, RandomEntries, Sampler, is_fiber_mask, observe
     from fieldbench.session import run
     from fieldbench.spec import Value
+    from fieldbench.wrapper import MethodParameter, Wrapper
 
     __version__: str
 
@@ -46,6 +47,7 @@ __all__ = [
     "FloatArray",
     "Mask",
     "Method",
+    "MethodParameter",
     "Metric",
     "Modifier",
     "Noise",
@@ -61,6 +63,7 @@ __all__ = [
     "Selector",
     "TrainingProgress",
     "Value",
+    "Wrapper",
     "as_estimate",
     "as_field_array",
     "complete",
@@ -97,6 +100,7 @@ _HOMES = {
     "results": ["Results"],
     "session": ["run"],
     "spec": ["Value"],
+    "wrapper": ["MethodParameter", "Wrapper"],
 }
 
 
