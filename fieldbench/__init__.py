@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from fieldbench.sampler import Fibers, RandomEntries, Sampler, is_fiber_mask, observe
     from fieldbench.session import run
     from fieldbench.spec import Value
+    from fieldbench.wrapper import MethodParameter, Wrapper
 
     __version__: str
 
@@ -61,6 +62,7 @@ __all__ = [
     "Fold",
     "Mask",
     "Method",
+    "MethodParameter",
     "Metric",
     "Modifier",
     "Noise",
@@ -78,6 +80,7 @@ __all__ = [
     "TrainingProgress",
     "Value",
     "Withhold",
+    "Wrapper",
     "as_estimate",
     "as_field_array",
     "calibrate",
@@ -128,6 +131,7 @@ _HOMES = {
     "results": ["Results"],
     "session": ["run"],
     "spec": ["Value"],
+    "wrapper": ["MethodParameter", "Wrapper"],
 }
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import ClassVar, Protocol, TypeAlias
+from types import FunctionType
+from typing import Any, ClassVar, Protocol, TypeAlias
 
 from numpy.typing import ArrayLike
 from pydantic import Field as _PydanticField
@@ -64,6 +65,10 @@ class NullReport:
 
     def __call__(self, step: int, estimate: ArrayLike | Estimate, **diagnostics: float) -> None:
         return None
+
+
+#: What :meth:`Method.complete` is called with where nothing is said.
+_DEFAULTS = {"seed": 0, "device": "cpu", "report": NullReport()}
 
 
 class TrainingProgress(Protocol):
@@ -126,7 +131,7 @@ class Method(Plugin, ABC):
     ...     def complete(self, observation, *, seed, device, report):
     ...         return np.full(observation.shape, observation.observed.mean())
     >>> observation = Observation([1.0, 3.0, 0.0], [True, True, False])
-    >>> Mean().complete(observation, seed=0, device="cpu", report=NullReport())
+    >>> Mean().complete(observation)
     array([2., 2., 2.])
 
     Attributes:
@@ -140,7 +145,6 @@ class Method(Plugin, ABC):
             made-up ones, for a method that is made for particular fields.
         libraries: of ``numba`` and ``torch``, what it imports; loaded once for all processes, they cost its own
             process no time.
-        derived_from: the registered class, for one that a modifier made of it; None for others.
     """
 
     uses_gpu: ClassVar[bool] = False
@@ -151,13 +155,22 @@ class Method(Plugin, ABC):
     scale_equivariant: ClassVar[bool] = True
     conformance_dataset: ClassVar[str | None] = None
     libraries: ClassVar[tuple[str, ...]] = ()
-    derived_from: ClassVar[type[Method] | None] = None
 
     modifiers: tuple[SerializeAsAny[Modifier], ...] = _PydanticField((), repr=False)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let :meth:`complete` be called with an observation alone, whoever wrote it."""
+        super().__init_subclass__(**options)
+        complete = vars(cls).get("complete")
+        if isinstance(complete, FunctionType):
+            complete.__kwdefaults__ = {**_DEFAULTS, **(complete.__kwdefaults__ or {})}
 
     @abstractmethod
     def complete(self, observation: Observation, *, seed: int, device: str, report: Report) -> ArrayLike | Estimate:
         """Reconstruct the whole field, and say how sure it is if the method knows.
+
+        A subclass need give no defaults; called without them, ``seed`` is 0, ``device`` is ``"cpu"`` and ``report``
+        is a :class:`NullReport`.
 
         Args:
             observation: values (NaN where hidden), mask (True = observed) and axes. Not to be modified.
@@ -201,6 +214,14 @@ class Method(Plugin, ABC):
         """The modifier of this name that was added, or None."""
         return next((modifier for modifier in self.modifiers if modifier.name == name), None)
 
+    def bare(self) -> Method:
+        """The method without its modifiers."""
+        return self.model_copy(update={"modifiers": ()})
+
+    def taking(self, modifier: Modifier) -> Method:
+        """The method with one more modifier that it works into its own computation."""
+        return self.model_copy(update={"modifiers": (*self.modifiers, modifier)})
+
     @classmethod
     def parameter_names(cls) -> list[str]:
         return [key for key in cls.model_fields if key != "modifiers"]
@@ -216,7 +237,7 @@ class Modifier(Plugin):
     """Something that composes with methods and is written behind a ``+``: ``tap+tv[weight=0.1]``.
 
     Registered by the same hook as methods. By default it is handed to methods that name it in
-    ``accepts``; one that wraps any method instead overrides :meth:`modify`.
+    ``accepts``; one that takes any method is a :class:`fieldbench.Wrapper`.
 
     >>> import fieldbench
     >>> fieldbench.make("tap+tv[weight=0.1]").modifier("tv").weight
@@ -233,7 +254,7 @@ class Modifier(Plugin):
             raise RequestError(f"{method.name} does not take +{self.name}")
         if method.modifier(self.name) is not None:
             raise RequestError(f"{method.name}: +{self.name} is given twice; give it once")
-        return method.model_copy(update={"modifiers": (*method.modifiers, self)})
+        return method.taking(self)
 
 
 Fit: TypeAlias = Callable[[Observation, int], Estimate]

@@ -87,7 +87,8 @@ class Plugin(BaseModel):
         """Whether class and parameters are the same, modifiers of a method included."""
         if not isinstance(other, Plugin) or not super().__eq__(other):
             return False
-        return all(same_value(value, getattr(other, key)) for key, value in self.parameters().items())
+        theirs = other.parameters()
+        return all(same_value(value, theirs[key]) for key, value in self.parameters().items())
 
 
 def same_value(one: Any, other: Any) -> bool:

@@ -270,7 +270,7 @@ class Registry:
         return self._instantiate(kind, part, text)
 
     def _instantiate(self, kind: str, part: Part, text: str) -> Plugin:
-        return validated(self.find(kind, part.name).cls, part, text)
+        return validated(self.find(kind, part.name).cls, part, text, self)
 
     # Loading. Each plugin is loaded by itself, so that a broken one takes nothing else with it.
 
@@ -456,8 +456,10 @@ def _only_part(text: str) -> Sequence[Part]:
     return parts
 
 
-def validated(cls: type[P], part: Part, text: str) -> P:
+def validated(cls: type[P], part: Part, text: str, registry: Registry | None = None) -> P:
     """An object of a plugin class with the parameters of a part; ``text`` is what errors quote.
+
+    Parameters that are plugins themselves are looked up in ``registry``.
 
     Raises:
         RequestError: if a parameter is unknown or its value not allowed, or the class cannot be made.
@@ -468,7 +470,7 @@ def validated(cls: type[P], part: Part, text: str) -> P:
             for key in part.parameters:
                 if key not in names and key not in {field.alias for field in cls.model_fields.values()}:
                     raise RequestError(f"{text!r}: {part.name} has no parameter {key!r}{nearest(key, names)}")
-            return cls(**part.parameters)
+            return cls.model_validate(part.parameters, context=registry)
     except (RequestError, CtrlC):
         raise
     except pydantic.ValidationError as error:

@@ -55,7 +55,7 @@ def _found(text: str, registry: Registry) -> list[tuple[str, Plugin | type[Plugi
     first = parts[0].name
     if len(parts) > 1:
         method = registry.method(text)
-        objects: list[Plugin] = [method, *method.modifiers]
+        objects: list[Plugin] = [method.bare(), *method.modifiers]
         return [(_kind(item), item, str(registry.find("method", item.name).source)) for item in objects]
     found: list[tuple[str, Plugin | type[Plugin], str]] = []
     makers: dict[str, Any] = {kind: getattr(registry, kind) for kind in KINDS}

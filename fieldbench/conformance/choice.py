@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -62,7 +62,8 @@ def checks(
     elif isinstance(plugin, type):
         plugin = _made(plugin)
     plugin = quick(plugin)
-    named = [*of_any(plugin), *_of_kind(plugin, registry, observation)]
+    parts = [plugin.bare(), plugin] if isinstance(plugin, Method) and plugin.modifiers else [plugin]
+    named = [*of_any(*parts), *_of_kind(plugin, registry, observation)]
     names = [name for name, _ in named]
     if plugin.expected_failures:
         named.append(("expected-failures", partial(expected_failures_exist, plugin, names)))
@@ -76,6 +77,11 @@ def quick(plugin: P) -> P:
     Raises:
         RequestError: if ``conformance_parameters`` names what is no parameter.
     """
+    if isinstance(plugin, Method) and plugin.modifiers:
+        method = quick(plugin.bare())
+        for modifier in plugin.modifiers:
+            method = quick(modifier).modify(method)
+        return cast(P, method)
     fields = type(plugin).model_fields
     _must_be_parameters(type(plugin))
     cheaper = {

@@ -37,7 +37,7 @@ def of_modifier(modifier: Modifier, methods: list[Method], observation: Observat
     others = [method for method in methods if not takes(method, modifier)]
     yield "has-a-method", partial(_has_a_method, modifier, takers)
     yield "refused-elsewhere", partial(_refused_elsewhere, modifier, others)
-    for method in takers:
+    for method in filter(lambda method: _is_tried_on(method, modifier), takers):
         modified = modifier.modify(method)
         yield f"text-form-on-{method.name}", partial(_text_form, modifier, method)
         for name, body in of_method(modified, observation):
@@ -119,6 +119,11 @@ def takes(method: Method, modifier: Modifier) -> bool:
     except Exception:  # what is no RequestError is a failure of refused-elsewhere
         return False
     return True
+
+
+def _is_tried_on(method: Method, modifier: Modifier) -> bool:
+    """Whether the small made-up fields suit the method; one made for particular fields is tried if it asks for it."""
+    return method.conformance_dataset is None or modifier.name in method.accepts
 
 
 def _has_a_method(modifier: Modifier, takers: list[Method]) -> None:

@@ -20,9 +20,11 @@ def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbe
     from fieldbench_methods.interpolation import InverseDistance, Linear, Nearest
     from fieldbench_methods.kriging import Kriging
     from fieldbench_methods.lrtc import LRTC
+    from fieldbench_methods.residual import Residual
     from fieldbench_methods.slices import Slices
     from fieldbench_methods.splines import RadialBasis, ThinPlate
     from fieldbench_methods.tnn import TNN
+    from fieldbench_methods.transforms import Anomaly, Log, Standardised
     from fieldbench_methods.tucker_als import TuckerALS
     from fieldbench_methods.tv import TotalVariation
 
@@ -32,6 +34,10 @@ def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbe
         TNN,
         TotalVariation,
         Slices,
+        Log,
+        Standardised,
+        Anomaly,
+        Residual,
         TuckerALS,
         LRTC,
         Nearest,
