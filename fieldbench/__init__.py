@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fieldbench.registry import make
     from fieldbench.results import Results
     from fieldbench.sampler import Fibers, RandomEntries, Sampler, is_fiber_mask, observe
+    from fieldbench.search import Log
     from fieldbench.session import run
     from fieldbench.spec import Value
     from fieldbench.wrapper import MethodParameter, Wrapper
@@ -45,6 +46,7 @@ __all__ = [
     "Field",
     "FieldbenchError",
     "FloatArray",
+    "Log",
     "Mask",
     "Method",
     "MethodParameter",
@@ -98,6 +100,7 @@ _HOMES = {
     "registry": ["make"],
     "sampler": ["Fibers", "RandomEntries", "Sampler", "is_fiber_mask", "observe"],
     "results": ["Results"],
+    "search": ["Log"],
     "session": ["run"],
     "spec": ["Value"],
     "wrapper": ["MethodParameter", "Wrapper"],
