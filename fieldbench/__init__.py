@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from fieldbench.registry import make
     from fieldbench.results import Results
     from fieldbench.sampler import Fibers, RandomEntries, Sampler, is_fiber_mask, observe
+    from fieldbench.search import Log
     from fieldbench.session import run
     from fieldbench.spec import Value
     from fieldbench.wrapper import MethodParameter, Wrapper
@@ -60,6 +61,7 @@ __all__ = [
     "Fit",
     "FloatArray",
     "Fold",
+    "Log",
     "Mask",
     "Method",
     "MethodParameter",
@@ -129,6 +131,7 @@ _HOMES = {
     "registry": ["make"],
     "sampler": ["Fibers", "RandomEntries", "Sampler", "is_fiber_mask", "observe"],
     "results": ["Results"],
+    "search": ["Log"],
     "session": ["run"],
     "spec": ["Value"],
     "wrapper": ["MethodParameter", "Wrapper"],

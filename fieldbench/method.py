@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FunctionType
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from numpy.typing import ArrayLike
 from pydantic import Field as _PydanticField
@@ -16,6 +16,8 @@ from fieldbench.errors import RequestError
 from fieldbench.estimate import Estimate
 from fieldbench.field import Mask, Observation
 from fieldbench.plugin import Plugin
+from fieldbench.search import Search
+from fieldbench.spec import Value
 
 
 class Report(Protocol):
@@ -222,6 +224,25 @@ class Method(Plugin, ABC):
         """The method with one more modifier that it works into its own computation."""
         return self.model_copy(update={"modifiers": (*self.modifiers, modifier)})
 
+    def tunable(self) -> dict[str, Search]:
+        """What may be tuned, of its modifiers as well: ``window``, ``tv.weight``."""
+        found = type(self.bare()).search_space()
+        for modifier in self.modifiers:
+            found |= {f"{modifier.name}.{key}": search for key, search in modifier.search_space().items()}
+        return found
+
+    def with_values(self, values: Mapping[str, Value]) -> Method:
+        """The same method with other values of some parameters, named as in :meth:`tunable`.
+
+        Raises:
+            ValueError: if a value is not allowed.
+        """
+        method = _with_values(self.bare(), {key: value for key, value in values.items() if "." not in key})
+        for modifier in self.modifiers:
+            own = {key.partition(".")[2]: value for key, value in values.items() if key.startswith(f"{modifier.name}.")}
+            method = _with_values(modifier, own).modify(method)
+        return method
+
     @classmethod
     def parameter_names(cls) -> list[str]:
         return [key for key in cls.model_fields if key != "modifiers"]
@@ -292,6 +313,13 @@ class Refit(Modifier, ABC):
         if not str(modified).endswith(f"+{self}"):
             raise RequestError(f"{method.name} does not take +{self.name}: its text form leaves modifiers out")
         return modified
+
+
+P = TypeVar("P", bound=Plugin)
+
+
+def _with_values(plugin: P, values: Mapping[str, Value]) -> P:
+    return type(plugin)(**{**plugin.parameters(), **values}) if values else plugin
 
 
 Method.model_rebuild()

@@ -178,6 +178,8 @@ def _parameters(item: Plugin | type[Plugin], names: list[str]) -> RenderableType
         meaning = Text(info.description or "")
         if extra.get("source"):
             meaning.append(f" ({extra['source']})", style="dim")
+        if extra.get("search"):
+            meaning.append(f"; tuned over {extra['search']}", style="dim")
         shown = Text(default)
         if not isinstance(item, type) and not same_value(getattr(item, name), info.default):
             shown = Text.assemble((format_value(getattr(item, name)), "bold"), (f" instead of {default}", "dim"))

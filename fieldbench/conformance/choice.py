@@ -27,7 +27,7 @@ from fieldbench.noise import Noise
 from fieldbench.plugin import Plugin
 from fieldbench.registry import KINDS, Registry, validated
 from fieldbench.sampler import Sampler, observe
-from fieldbench.spec import Part, parse
+from fieldbench.spec import Part, format_value, parse
 
 P = TypeVar("P", bound=Plugin)
 
@@ -87,7 +87,7 @@ def quick(plugin: P) -> P:
     cheaper = {
         key: value
         for key, value in plugin.conformance_parameters.items()
-        if getattr(plugin, key) == fields[key].default
+        if format_value(getattr(plugin, key)) == format_value(fields[key].default)
     }
     values = {key: getattr(plugin, key) for key in fields}
     return type(plugin)(**{**values, **cheaper}) if cheaper else plugin

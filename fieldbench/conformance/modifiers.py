@@ -10,7 +10,7 @@ import numpy as np
 from fieldbench.conformance import examples
 from fieldbench.conformance.check import NotChecked, fail
 from fieldbench.conformance.general import Named
-from fieldbench.conformance.methods import SEED, MethodUnderCheck, of_method
+from fieldbench.conformance.methods import SEED, MethodUnderCheck, of_method, search_space
 from fieldbench.errors import RequestError, one_line
 from fieldbench.estimate import Estimate
 from fieldbench.field import FloatArray, Mask, Observation
@@ -37,6 +37,9 @@ def of_modifier(modifier: Modifier, methods: list[Method], observation: Observat
     others = [method for method in methods if not takes(method, modifier)]
     yield "has-a-method", partial(_has_a_method, modifier, takers)
     yield "refused-elsewhere", partial(_refused_elsewhere, modifier, others)
+    if takers and modifier.search_space():
+        modified = modifier.modify(takers[0])
+        yield f"search-space-on-{takers[0].name}", partial(search_space, modified, observation, f"{modifier.name}.")
     for method in filter(lambda method: _is_tried_on(method, modifier), takers):
         modified = modifier.modify(method)
         yield f"text-form-on-{method.name}", partial(_text_form, modifier, method)

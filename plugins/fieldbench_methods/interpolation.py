@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 import fieldbench
-from fieldbench import FloatArray, Observation
+from fieldbench import FloatArray, Log, Observation
 from fieldbench_methods.axis_scale import AxisScale, axis_scale_parameter, check_axis_scale
 
 
@@ -48,8 +48,8 @@ class InverseDistance(fieldbench.Method):
     name = "idw"
     revision = "2"
 
-    power: float = fieldbench.parameter(4.0, "weights are distance to the power of minus this", gt=0)
-    neighbours: int = fieldbench.parameter(64, "nearest observed positions that count", ge=1)
+    power: float = fieldbench.parameter(4.0, "weights are distance to the power of minus this", gt=0, search=(1.0, 8.0))
+    neighbours: int = fieldbench.parameter(64, "nearest observed positions that count", ge=1, search=Log(4, 128))
     axis_scale: AxisScale = axis_scale_parameter()
 
     def check_shape(self, shape: Sequence[int]) -> None:

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import ClassVar
 
 import fieldbench
-from fieldbench import Estimate, Method, MethodParameter, NullReport, Observation, Report, as_estimate, as_field_array
+from fieldbench import (
+    Estimate,
+    Method,
+    MethodParameter,
+    NullReport,
+    Observation,
+    Report,
+    Value,
+    as_estimate,
+    as_field_array,
+)
 
 
 class Residual(fieldbench.Wrapper):
@@ -18,6 +29,7 @@ class Residual(fieldbench.Wrapper):
 
     name = "residual"
     revision = "1"
+    conformance_parameters: ClassVar[dict[str, Value]] = {"of": "tucker-als[iterations=5]"}
 
     of: MethodParameter = fieldbench.parameter(
         "tucker-als", "the method that completes the field first, with its parameters: of=kriging[kernel=exponential]"
