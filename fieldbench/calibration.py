@@ -33,7 +33,12 @@ _GROUPS = 4
 
 @dataclass(frozen=True)
 class Fold:
-    """Withheld entries (True = withheld), and an estimate that was made without them."""
+    """Withheld entries (True = withheld), and an estimate that was made without them.
+
+    >>> fold = Fold(np.array([True, False]), Estimate(np.zeros(2)))
+    >>> int(fold.withheld.sum())
+    1
+    """
 
     withheld: Mask
     estimate: Estimate
@@ -76,6 +81,12 @@ class Calibration:
 def calibrate(estimate: Estimate, observation: Observation, folds: Sequence[Fold]) -> Calibration:
     """Learn from folds how far estimates are off.
 
+    >>> truth, mask = np.arange(40.0), np.arange(40) % 4 > 0
+    >>> observation, zero = Observation(truth, mask), Estimate(np.zeros(40))
+    >>> calibration = calibrate(zero, observation, [Fold(mask & (np.arange(40) % 3 == 0), zero)])
+    >>> calibration.entries
+    10
+
     Args:
         estimate: made from the whole observation.
         observation: all that was observed.
@@ -109,6 +120,12 @@ def calibrated(
     estimate: Estimate, observation: Observation, calibration: Calibration, levels: Sequence[float] = LEVELS
 ) -> Estimate:
     """The estimate with intervals of these probabilities, and a deviation, as far as enough was withheld for them.
+
+    >>> truth, mask = np.arange(40.0), np.arange(40) % 4 > 0
+    >>> observation, zero = Observation(truth, mask), Estimate(np.zeros(40))
+    >>> calibration = calibrate(zero, observation, [Fold(mask & (np.arange(40) % 3 == 0), zero)])
+    >>> sorted(calibrated(zero, observation, calibration, levels=[0.5]).quantiles)
+    [0.25, 0.75]
 
     Intervals lie around the mean; those of power around its logarithm.
     """

@@ -290,6 +290,17 @@ class Refit(Modifier, ABC):
 
     It works where trials are judged and never in the method's process, so that what it withholds is not known there.
     It stands behind all other modifiers.
+
+    >>> class Twice(Refit):
+    ...     '''The mean of two fits with different seeds.'''
+    ...
+    ...     name = "twice"
+    ...
+    ...     def complete(self, observation, fit, withhold, seed):
+    ...         return Estimate((fit(observation, seed).mean + fit(observation, seed + 1).mean) / 2)
+    >>> import fieldbench
+    >>> str(fieldbench.make("nearest") + Twice())
+    'nearest+twice'
     """
 
     @abstractmethod

@@ -225,7 +225,6 @@ class Width90(_OfUncertainty):
     name = "width90"
     revision = "1"
     has_unit = True
-    expected_failures: ClassVar[dict[str, str]] = {"truth-is-best": "it looks at the width alone"}
 
     def score_entries(self, estimate: Estimate, truth: FloatArray) -> float | None:
         ends = estimate.interval(0.9)

@@ -37,7 +37,7 @@ class Dineof(fieldbench.Method):
         "number of modes; none = chosen on withheld observed entries",
         ge=1,
         source="Beckers and Rixen 2003",
-        search=[None, 1, 2, 4, 8],
+        search=[None, 1, 2, 4],
     )
     tolerance: float = fieldbench.parameter(
         1e-3, "settled: unobserved entries change by less than this share of the observed deviation", gt=0
