@@ -10,29 +10,44 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from fieldbench.calibration import LEVELS, Fold, calibrate, calibrated
     from fieldbench.completion.data import CompletedData, complete
     from fieldbench.datafile import DataPath, expanded, folder_files, located
     from fieldbench.dataset import Dataset
     from fieldbench.errors import DataUnavailable, FieldbenchError, RequestError
-    from fieldbench.estimate import Estimate, as_estimate, as_field_array
+    from fieldbench.estimate import MOST_ARRAYS, Estimate, as_estimate, as_field_array, in_domain
     from fieldbench.field import Axis, Field, FloatArray, Mask, Observation, grid_axes
     from fieldbench.files import SUFFIXES, Selector, read
     from fieldbench.gap_holdout import withhold_like_gaps
     from fieldbench.hookspecs import API_VERSION, hookimpl
-    from fieldbench.method import Method, Modifier, NullReport, PriorTraining, Report, TrainingProgress
+    from fieldbench.method import (
+        Fit,
+        Method,
+        Modifier,
+        NullReport,
+        PriorTraining,
+        Refit,
+        Report,
+        TrainingProgress,
+        Withhold,
+    )
     from fieldbench.metric import Metric
     from fieldbench.noise import Noise
     from fieldbench.plugin import Plugin, parameter
     from fieldbench.registry import make
     from fieldbench.results import Results
     from fieldbench.sampler import Fibers, RandomEntries, Sampler, is_fiber_mask, observe
+    from fieldbench.search import Log
     from fieldbench.session import run
     from fieldbench.spec import Value
+    from fieldbench.wrapper import MethodParameter, Wrapper
 
     __version__: str
 
 __all__ = [
     "API_VERSION",
+    "LEVELS",
+    "MOST_ARRAYS",
     "SUFFIXES",
     "Axis",
     "CompletedData",
@@ -43,9 +58,13 @@ __all__ = [
     "Fibers",
     "Field",
     "FieldbenchError",
+    "Fit",
     "FloatArray",
+    "Fold",
+    "Log",
     "Mask",
     "Method",
+    "MethodParameter",
     "Metric",
     "Modifier",
     "Noise",
@@ -54,6 +73,7 @@ __all__ = [
     "Plugin",
     "PriorTraining",
     "RandomEntries",
+    "Refit",
     "Report",
     "RequestError",
     "Results",
@@ -61,13 +81,18 @@ __all__ = [
     "Selector",
     "TrainingProgress",
     "Value",
+    "Withhold",
+    "Wrapper",
     "as_estimate",
     "as_field_array",
+    "calibrate",
+    "calibrated",
     "complete",
     "expanded",
     "folder_files",
     "grid_axes",
     "hookimpl",
+    "in_domain",
     "is_fiber_mask",
     "located",
     "make",
@@ -79,6 +104,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "calibration": ["LEVELS", "Fold", "calibrate", "calibrated"],
     "completion.data": ["CompletedData", "complete"],
     "datafile": ["DataPath", "expanded", "folder_files", "located"],
     "dataset": ["Dataset"],
@@ -86,17 +112,29 @@ _HOMES = {
     "field": ["Axis", "Field", "FloatArray", "Mask", "Observation", "grid_axes"],
     "files": ["SUFFIXES", "Selector", "read"],
     "gap_holdout": ["withhold_like_gaps"],
-    "estimate": ["Estimate", "as_estimate", "as_field_array"],
+    "estimate": ["MOST_ARRAYS", "Estimate", "as_estimate", "as_field_array", "in_domain"],
     "hookspecs": ["API_VERSION", "hookimpl"],
-    "method": ["Method", "Modifier", "NullReport", "PriorTraining", "Report", "TrainingProgress"],
+    "method": [
+        "Fit",
+        "Method",
+        "Modifier",
+        "NullReport",
+        "PriorTraining",
+        "Refit",
+        "Report",
+        "TrainingProgress",
+        "Withhold",
+    ],
     "metric": ["Metric"],
     "noise": ["Noise"],
     "plugin": ["Plugin", "parameter"],
     "registry": ["make"],
     "sampler": ["Fibers", "RandomEntries", "Sampler", "is_fiber_mask", "observe"],
     "results": ["Results"],
+    "search": ["Log"],
     "session": ["run"],
     "spec": ["Value"],
+    "wrapper": ["MethodParameter", "Wrapper"],
 }
 
 

@@ -203,7 +203,11 @@ class Estimate:
 
 
 def in_domain(values: FloatArray, floor: float | None) -> FloatArray:
-    """Values as they are, or the natural logarithm of max(x, 0) + floor where there is a floor."""
+    """Values as they are, or the natural logarithm of max(x, 0) + floor where there is a floor.
+
+    >>> in_domain(np.array([0.0, -1.0]), 1.0)
+    array([0., 0.])
+    """
     return values if floor is None else np.log(np.maximum(values, 0) + floor)
 
 

@@ -75,7 +75,6 @@ def version(registry: Registry, cls: type[Plugin]) -> str:
     Raises:
         Unidentified: if that cannot be told.
     """
-    cls = getattr(cls, "derived_from", None) or cls
     entries = (entry for kind in KINDS for entry in registry.entries(kind).values())
     source = next((entry.source for entry in entries if entry.cls is cls), THIS_PROGRAM)
     revision = vars(cls).get("revision")  # that of a base class says nothing of what was changed in this one

@@ -18,6 +18,7 @@ from fieldbench.dataset import Dataset
 from fieldbench.errors import DataUnavailable, as_reason
 from fieldbench.estimate import Estimate
 from fieldbench.field import Axis, Field, FloatArray, Mask, Observation, unchangeable
+from fieldbench.method import Fit, Refit
 from fieldbench.metric import Metric, score_all
 from fieldbench.noise import Noise
 from fieldbench.records import FAILED, OK, OUT_OF_MEMORY, Cell, Record, Trial, canonical
@@ -43,6 +44,7 @@ class Shelf(Protocol):
     def selection(self, text: str) -> Selection: ...
     def metric(self, text: str) -> Metric: ...
     def metrics(self) -> list[Metric]: ...
+    def refits(self, text: str) -> list[Refit]: ...
 
 
 @dataclass(frozen=True)
@@ -251,8 +253,11 @@ def _judged(trials: Sequence[Trial], shelf: Shelf, complete: Complete, note: Not
     recorders = [
         Recorder(rule, headline, item.field, held, item.measured) for item, held in zip(draws, withheld, strict=True)
     ]
+    refits = shelf.refits(cell.method)
+    if refits and len(trials) > 1:
+        raise Apart
     note("method")
-    answer = complete(tasks, recorders)
+    answer = _refitted(refits, trials[0], tasks[0], shelf, complete, note) if refits else complete(tasks, recorders)
     if answer.status != OK:
         if len(trials) > 1:
             raise Apart
@@ -276,15 +281,77 @@ def _judged(trials: Sequence[Trial], shelf: Shelf, complete: Complete, note: Not
 def _withhold(trial: Trial, rule: Selection, shelf: Shelf, item: Draw, note: Note) -> Mask | None:
     if not rule.withholds:
         return None
-    cell = trial.cell
     share = float(rule.parameters()["share"])  # type: ignore[arg-type]
-    rng = stream("withhold", trial.seed, trial.number, cell.dataset, cell.sampler, cell.rate, cell.select)
+    return _drawn_fold(trial, shelf, item.observation, share, note, trial.cell.select)
+
+
+def _drawn_fold(trial: Trial, shelf: Shelf, observation: Observation, share: float, note: Note, *what: object) -> Mask:
+    """Observed entries to withhold, as the trial's sampler chooses them; ``what`` they are for has its own stream."""
+    cell = trial.cell
+    rng = stream("withhold", trial.seed, trial.number, cell.dataset, cell.sampler, cell.rate, *what)
     note(f"sampler {cell.sampler}")
-    held = shelf.sampler(cell.sampler).withhold_from(item.observation, share, rng)
-    held = _mask_of(held, item.field.shape, cell.sampler) & item.observation.mask
+    held = shelf.sampler(cell.sampler).withhold_from(observation, share, rng)
+    held = _mask_of(held, observation.shape, cell.sampler) & observation.mask
     if not held.any():
         raise ValueError(f"sampler {cell.sampler} withheld no observed entry")
     return held
+
+
+class _Unfitted(Exception):
+    """A fit did not end well; what came back of it."""
+
+    def __init__(self, answer: Answer) -> None:
+        super().__init__(answer.error)
+        self.answer = answer
+
+
+def _refitted(
+    refits: Sequence[Refit], trial: Trial, task: Task, shelf: Shelf, complete: Complete, note: Note
+) -> Answer:
+    """One answer made of several fits; its seconds are those of all."""
+    answers: list[Answer] = []
+
+    def once(observation: Observation, seed: int) -> Estimate:
+        note("method")
+        answer = complete([Task(observation, seed, 0)], [])
+        if answer.status != OK:
+            raise _Unfitted(answer)
+        answers.append(answer)
+        return answer.estimates[0].checked(observation.valid)
+
+    fit: Fit = once
+    for refit in refits:
+        fit = _around(refit, fit, trial, shelf, note)
+    try:
+        estimate = fit(task.observation, task.seed)
+    except _Unfitted as unfitted:
+        return unfitted.answer
+    seconds = sum(answer.seconds for answer in answers)
+    return Answer(OK, "", [estimate], seconds, {**answers[-1].diagnostics, "fits": len(answers)})
+
+
+def _around(refit: Refit, inner: Fit, trial: Trial, shelf: Shelf, note: Note) -> Fit:
+    """Fits by a modifier that has others fitted several times."""
+    own = f"modifier {refit}"
+
+    def fit(observation: Observation, seed: int) -> Estimate:
+        def fitted(seen: Observation, seed: int) -> Estimate:
+            found = inner(seen, seed)
+            note(own)
+            return found
+
+        def withhold(share: float, number: int) -> Mask:
+            fold = _drawn_fold(trial, shelf, observation, share, note, str(refit), number)
+            note(own)
+            return fold
+
+        note(own)
+        made = refit.complete(observation, fitted, withhold, seed)
+        if not isinstance(made, Estimate):
+            raise ValueError(f"+{refit.name} returned {type(made).__name__}; it should return an Estimate")
+        return made.checked(observation.valid)
+
+    return fit
 
 
 def _mask_of(mask: Any, shape: tuple[int, ...], sampler: str) -> Mask:

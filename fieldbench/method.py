@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar, Protocol
+from types import FunctionType
+from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from numpy.typing import ArrayLike
 from pydantic import Field as _PydanticField
@@ -13,8 +14,10 @@ from pydantic import SerializeAsAny
 
 from fieldbench.errors import RequestError
 from fieldbench.estimate import Estimate
-from fieldbench.field import Observation
+from fieldbench.field import Mask, Observation
 from fieldbench.plugin import Plugin
+from fieldbench.search import Search
+from fieldbench.spec import Value
 
 
 class Report(Protocol):
@@ -64,6 +67,10 @@ class NullReport:
 
     def __call__(self, step: int, estimate: ArrayLike | Estimate, **diagnostics: float) -> None:
         return None
+
+
+#: What :meth:`Method.complete` is called with where nothing is said.
+_DEFAULTS = {"seed": 0, "device": "cpu", "report": NullReport()}
 
 
 class TrainingProgress(Protocol):
@@ -126,7 +133,7 @@ class Method(Plugin, ABC):
     ...     def complete(self, observation, *, seed, device, report):
     ...         return np.full(observation.shape, observation.observed.mean())
     >>> observation = Observation([1.0, 3.0, 0.0], [True, True, False])
-    >>> Mean().complete(observation, seed=0, device="cpu", report=NullReport())
+    >>> Mean().complete(observation)
     array([2., 2., 2.])
 
     Attributes:
@@ -142,7 +149,6 @@ class Method(Plugin, ABC):
             process no time.
         pointwise: whether an entry is estimated from the observations alone and not from its missing neighbours; a
             comparison then asks for withheld entries only, and says of all others that they do not exist.
-        derived_from: the registered class, for one that a modifier made of it; None for others.
     """
 
     uses_gpu: ClassVar[bool] = False
@@ -154,13 +160,22 @@ class Method(Plugin, ABC):
     conformance_dataset: ClassVar[str | None] = None
     libraries: ClassVar[tuple[str, ...]] = ()
     pointwise: ClassVar[bool] = False
-    derived_from: ClassVar[type[Method] | None] = None
 
     modifiers: tuple[SerializeAsAny[Modifier], ...] = _PydanticField((), repr=False)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let :meth:`complete` be called with an observation alone, whoever wrote it."""
+        super().__init_subclass__(**options)
+        complete = vars(cls).get("complete")
+        if isinstance(complete, FunctionType):
+            complete.__kwdefaults__ = {**_DEFAULTS, **(complete.__kwdefaults__ or {})}
 
     @abstractmethod
     def complete(self, observation: Observation, *, seed: int, device: str, report: Report) -> ArrayLike | Estimate:
         """Reconstruct the whole field, and say how sure it is if the method knows.
+
+        A subclass need give no defaults; called without them, ``seed`` is 0, ``device`` is ``"cpu"`` and ``report``
+        is a :class:`NullReport`.
 
         Args:
             observation: values (NaN where hidden), mask (True = observed) and axes. Not to be modified.
@@ -204,6 +219,33 @@ class Method(Plugin, ABC):
         """The modifier of this name that was added, or None."""
         return next((modifier for modifier in self.modifiers if modifier.name == name), None)
 
+    def bare(self) -> Method:
+        """The method without its modifiers."""
+        return self.model_copy(update={"modifiers": ()})
+
+    def taking(self, modifier: Modifier) -> Method:
+        """The method with one more modifier that it works into its own computation."""
+        return self.model_copy(update={"modifiers": (*self.modifiers, modifier)})
+
+    def tunable(self) -> dict[str, Search]:
+        """What may be tuned, of its modifiers as well: ``window``, ``tv.weight``."""
+        found = type(self.bare()).search_space()
+        for modifier in self.modifiers:
+            found |= {f"{modifier.name}.{key}": search for key, search in modifier.search_space().items()}
+        return found
+
+    def with_values(self, values: Mapping[str, Value]) -> Method:
+        """The same method with other values of some parameters, named as in :meth:`tunable`.
+
+        Raises:
+            ValueError: if a value is not allowed.
+        """
+        method = _with_values(self.bare(), {key: value for key, value in values.items() if "." not in key})
+        for modifier in self.modifiers:
+            own = {key.partition(".")[2]: value for key, value in values.items() if key.startswith(f"{modifier.name}.")}
+            method = _with_values(modifier, own).modify(method)
+        return method
+
     @classmethod
     def parameter_names(cls) -> list[str]:
         return [key for key in cls.model_fields if key != "modifiers"]
@@ -219,7 +261,7 @@ class Modifier(Plugin):
     """Something that composes with methods and is written behind a ``+``: ``tap+tv[weight=0.1]``.
 
     Registered by the same hook as methods. By default it is handed to methods that name it in
-    ``accepts``; one that wraps any method instead overrides :meth:`modify`.
+    ``accepts``; one that takes any method is a :class:`fieldbench.Wrapper`.
 
     >>> import fieldbench
     >>> fieldbench.make("tap+tv[weight=0.1]").modifier("tv").weight
@@ -236,7 +278,62 @@ class Modifier(Plugin):
             raise RequestError(f"{method.name} does not take +{self.name}")
         if method.modifier(self.name) is not None:
             raise RequestError(f"{method.name}: +{self.name} is given twice; give it once")
-        return method.model_copy(update={"modifiers": (*method.modifiers, self)})
+        return method.taking(self)
+
+
+Fit: TypeAlias = Callable[[Observation, int], Estimate]
+"""Fits a method to an observation, with a seed of 32 bits, in the method's own process."""
+
+Withhold: TypeAlias = Callable[[float, int], Mask]
+"""Draws fold number k of a share of the observed entries, as the sampler chooses them (True = withheld)."""
+
+
+class Refit(Modifier, ABC):
+    """A modifier that has a method fitted several times and makes one estimate of the fits: ``nearest+conformal``.
+
+    It works where trials are judged and never in the method's process, so that what it withholds is not known there.
+    It stands behind all other modifiers.
+
+    >>> class Twice(Refit):
+    ...     '''The mean of two fits with different seeds.'''
+    ...
+    ...     name = "twice"
+    ...
+    ...     def complete(self, observation, fit, withhold, seed):
+    ...         return Estimate((fit(observation, seed).mean + fit(observation, seed + 1).mean) / 2)
+    >>> import fieldbench
+    >>> str(fieldbench.make("nearest") + Twice())
+    'nearest+twice'
+    """
+
+    @abstractmethod
+    def complete(self, observation: Observation, fit: Fit, withhold: Withhold, seed: int) -> Estimate:
+        """Make an estimate of fits.
+
+        Args:
+            observation: all that was observed.
+            fit: fits the method; hand it :meth:`Observation.without` what is to be withheld.
+            withhold: draws what to withhold from ``observation``.
+            seed: the one that the method has when it is fitted once.
+
+        Raises:
+            RequestError: if too little is observed, or the method cannot be refitted so.
+        """
+
+    def modify(self, method: Method) -> Method:
+        if method.modifier(self.name) is not None:
+            raise RequestError(f"{method.name}: +{self.name} is given twice; give it once")
+        modified = method.model_copy(update={"modifiers": (*method.modifiers, self)})
+        if not str(modified).endswith(f"+{self}"):
+            raise RequestError(f"{method.name} does not take +{self.name}: its text form leaves modifiers out")
+        return modified
+
+
+P = TypeVar("P", bound=Plugin)
+
+
+def _with_values(plugin: P, values: Mapping[str, Value]) -> P:
+    return type(plugin)(**{**plugin.parameters(), **values}) if values else plugin
 
 
 Method.model_rebuild()

@@ -129,12 +129,23 @@ class Plan:
         met = list(dict.fromkeys(self.canonical(text, setting) for text, setting in chosen))
         self.methods = unique(method for method, _ in met)
         self.settings = list(dict.fromkeys(setting for _, setting in met))
+        self._check_refits()
         self.cells = [
             setting.cell(method, select) for (method, setting), select in itertools.product(met, self.selections)
         ]
         self._identities: dict[Cell, str] = {}
         #: How a plugin's fingerprint is asked for. Whoever runs plugins in processes of their own asks there.
         self.fingerprint: Callable[[Plugin], str] = asked_here
+
+    def _check_refits(self) -> None:
+        """
+        Raises:
+            RequestError: if an estimate is to be selected among those of a method that is fitted several times.
+        """
+        selects = next((text for text in self.selections if text.partition("[")[0] != "final"), None)
+        for text in self.methods if selects is not None else ():
+            if refits := self._registry.refits(text):
+                raise RequestError(f"{text}: +{refits[0].name} has no estimates to select from; use --select final")
 
     @property
     def size(self) -> int:

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from fieldbench.search import Log, Search, as_search
 from fieldbench.spec import Value, format_part
 
 
-def parameter(default: Any = ..., meaning: str = "", *, source: str = "", unit: str = "", **constraints: Any) -> Any:
-    """Declare one parameter of a plugin: its default, meaning, source and bounds.
+def parameter(
+    default: Any = ...,
+    meaning: str = "",
+    *,
+    source: str = "",
+    unit: str = "",
+    search: tuple[float, float] | Log | list[Any] | None = None,
+    **constraints: Any,
+) -> Any:
+    """Declare one parameter of a plugin: its default, meaning, source, bounds and what tuning may try.
 
-    ``constraints`` are pydantic's (``gt``, ``ge``, ``lt``, ``le``, ``min_length`` ...); without a
-    ``default`` the parameter must be given. Numbers are finite, unless the default is not or
+    ``search`` is a range ``(2, 9)``, a logarithmic one ``Log(1e-4, 1)``, or a list of values; a range of whole numbers
+    holds whole numbers alone. ``constraints`` are pydantic's (``gt``, ``ge``, ``lt``, ``le``, ``min_length`` ...);
+    without a ``default`` the parameter must be given. Numbers are finite, unless the default is not or
     ``allow_inf_nan=True`` is among the constraints.
 
     >>> class Example(Plugin):
@@ -25,6 +35,8 @@ def parameter(default: Any = ..., meaning: str = "", *, source: str = "", unit: 
     ('example', 'example[sigma=0.3]')
     """
     extra: dict[str, Any] = {"source": source, "unit": unit}
+    if search is not None:
+        extra["search"] = as_search(search)
     if isinstance(default, float) and not math.isfinite(default):
         constraints.setdefault("allow_inf_nan", True)
     return Field(default, description=meaning, json_schema_extra=extra, **constraints)
@@ -77,6 +89,13 @@ class Plugin(BaseModel):
         """The declared parameters, in order."""
         return list(cls.model_fields)
 
+    @classmethod
+    def search_space(cls) -> dict[str, Search]:
+        """What may be tuned: by the name of a parameter, the values that may be tried."""
+        extras = {key: cls.model_fields[key].json_schema_extra for key in cls.parameter_names()}
+        found = {key: extra.get("search") for key, extra in extras.items() if isinstance(extra, dict)}
+        return {key: cast(Search, search) for key, search in found.items() if search is not None}
+
     def __str__(self) -> str:
         """The canonical text form: the name, and the parameters that differ from their defaults."""
         fields = type(self).model_fields
@@ -87,7 +106,8 @@ class Plugin(BaseModel):
         """Whether class and parameters are the same, modifiers of a method included."""
         if not isinstance(other, Plugin) or not super().__eq__(other):
             return False
-        return all(same_value(value, getattr(other, key)) for key, value in self.parameters().items())
+        theirs = other.parameters()
+        return all(same_value(value, theirs[key]) for key, value in self.parameters().items())
 
 
 def same_value(one: Any, other: Any) -> bool:

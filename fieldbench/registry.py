@@ -24,7 +24,7 @@ import pydantic
 from fieldbench import datafile, hookspecs
 from fieldbench.dataset import Dataset
 from fieldbench.errors import FieldbenchError, RequestError, as_reason, complaint, nearest, one_line
-from fieldbench.method import Method, Modifier
+from fieldbench.method import Method, Modifier, Refit
 from fieldbench.metric import Metric
 from fieldbench.noise import Noise
 from fieldbench.plugin import Plugin
@@ -201,6 +201,10 @@ class Registry:
             method = _modified(method, modifier, text)
         return method
 
+    def refits(self, text: str) -> list[Refit]:
+        """The modifiers of a method's spec that have it fitted several times, the innermost first."""
+        return [modifier for modifier in self.method(text).modifiers if isinstance(modifier, Refit)]
+
     def modifier(self, text: str) -> Modifier:
         """The modifier that a spec such as ``tv[weight=0.1]`` describes, by itself."""
         modifier = self._single("method", text)
@@ -266,7 +270,7 @@ class Registry:
         return self._instantiate(kind, part, text)
 
     def _instantiate(self, kind: str, part: Part, text: str) -> Plugin:
-        return validated(self.find(kind, part.name).cls, part, text)
+        return validated(self.find(kind, part.name).cls, part, text, self)
 
     # Loading. Each plugin is loaded by itself, so that a broken one takes nothing else with it.
 
@@ -452,8 +456,10 @@ def _only_part(text: str) -> Sequence[Part]:
     return parts
 
 
-def validated(cls: type[P], part: Part, text: str) -> P:
+def validated(cls: type[P], part: Part, text: str, registry: Registry | None = None) -> P:
     """An object of a plugin class with the parameters of a part; ``text`` is what errors quote.
+
+    Parameters that are plugins themselves are looked up in ``registry``.
 
     Raises:
         RequestError: if a parameter is unknown or its value not allowed, or the class cannot be made.
@@ -464,7 +470,7 @@ def validated(cls: type[P], part: Part, text: str) -> P:
             for key in part.parameters:
                 if key not in names and key not in {field.alias for field in cls.model_fields.values()}:
                     raise RequestError(f"{text!r}: {part.name} has no parameter {key!r}{nearest(key, names)}")
-            return cls(**part.parameters)
+            return cls.model_validate(part.parameters, context=registry)
     except (RequestError, CtrlC):
         raise
     except pydantic.ValidationError as error:
@@ -500,6 +506,9 @@ def text_of(plugin: Plugin, asked: str = "") -> str:
 
 
 def _modified(method: Method, modifier: Modifier, text: str) -> Method:
+    around = next((item for item in method.modifiers if isinstance(item, Refit)), None)
+    if around is not None and not isinstance(modifier, Refit):
+        raise RequestError(f"{text!r}: +{around.name} stands behind all others; write +{modifier.name} before it")
     try:
         with plugin_code():
             modified = modifier.modify(method)

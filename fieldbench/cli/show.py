@@ -55,7 +55,7 @@ def _found(text: str, registry: Registry) -> list[tuple[str, Plugin | type[Plugi
     first = parts[0].name
     if len(parts) > 1:
         method = registry.method(text)
-        objects: list[Plugin] = [method, *method.modifiers]
+        objects: list[Plugin] = [method.bare(), *method.modifiers]
         return [(_kind(item), item, str(registry.find("method", item.name).source)) for item in objects]
     found: list[tuple[str, Plugin | type[Plugin], str]] = []
     makers: dict[str, Any] = {kind: getattr(registry, kind) for kind in KINDS}
@@ -178,6 +178,8 @@ def _parameters(item: Plugin | type[Plugin], names: list[str]) -> RenderableType
         meaning = Text(info.description or "")
         if extra.get("source"):
             meaning.append(f" ({extra['source']})", style="dim")
+        if extra.get("search"):
+            meaning.append(f"; tuned over {extra['search']}", style="dim")
         shown = Text(default)
         if not isinstance(item, type) and not same_value(getattr(item, name), info.default):
             shown = Text.assemble((format_value(getattr(item, name)), "bold"), (f" instead of {default}", "dim"))

@@ -114,6 +114,8 @@ class Bench:
         Raises:
             RequestError: if it cannot be asked.
         """
+        if refits := self._registry.refits(method):
+            return f"{method}: +{refits[0].name} works in trials only, which withhold by a sampler; leave it out"
         plugin = self._registry.method(method)
         question = fit_request("suits", [Task(observation, 0, 0)])
         try:

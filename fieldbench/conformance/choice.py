@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from fieldbench.noise import Noise
 from fieldbench.plugin import Plugin
 from fieldbench.registry import KINDS, Registry, validated
 from fieldbench.sampler import Sampler, observe
-from fieldbench.spec import Part, parse
+from fieldbench.spec import Part, format_value, parse
 
 P = TypeVar("P", bound=Plugin)
 
@@ -62,7 +62,8 @@ def checks(
     elif isinstance(plugin, type):
         plugin = _made(plugin)
     plugin = quick(plugin)
-    named = [*of_any(plugin), *_of_kind(plugin, registry, observation)]
+    parts = [plugin.bare(), plugin] if isinstance(plugin, Method) and plugin.modifiers else [plugin]
+    named = [*of_any(*parts), *_of_kind(plugin, registry, observation)]
     names = [name for name, _ in named]
     if plugin.expected_failures:
         named.append(("expected-failures", partial(expected_failures_exist, plugin, names)))
@@ -76,12 +77,17 @@ def quick(plugin: P) -> P:
     Raises:
         RequestError: if ``conformance_parameters`` names what is no parameter.
     """
+    if isinstance(plugin, Method) and plugin.modifiers:
+        method = quick(plugin.bare())
+        for modifier in plugin.modifiers:
+            method = quick(modifier).modify(method)
+        return cast(P, method)
     fields = type(plugin).model_fields
     _must_be_parameters(type(plugin))
     cheaper = {
         key: value
         for key, value in plugin.conformance_parameters.items()
-        if getattr(plugin, key) == fields[key].default
+        if format_value(getattr(plugin, key)) == format_value(fields[key].default)
     }
     values = {key: getattr(plugin, key) for key in fields}
     return type(plugin)(**{**values, **cheaper}) if cheaper else plugin

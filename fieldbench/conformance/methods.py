@@ -19,6 +19,8 @@ from fieldbench.errors import one_line
 from fieldbench.estimate import Estimate, as_estimate, as_field_array
 from fieldbench.field import FloatArray, Observation
 from fieldbench.method import Method, NullReport, Report
+from fieldbench.search import drawn
+from fieldbench.spec import format_value
 
 #: As large as the seeds of real trials can be: 32 bits.
 SEED = 2**32 - 12345
@@ -28,6 +30,10 @@ HUGE, TINY = 1e12, 1e-12
 #: Relative to the largest magnitude of the estimate. Scaling by a power of two rounds nothing, so that only
 #: what a method adds on its own scale can differ; a GPU sums in another order, in single precision.
 SCALING_TOLERANCE, GPU_TOLERANCE = 1e-6, 1e-2
+
+
+#: Points of a search space that are drawn and tried, beside its corners.
+DRAWN_POINTS = 3
 
 
 class Everything:
@@ -195,6 +201,8 @@ def of_method(method: Method, observation: Observation | None = None) -> Iterato
     yield "tiny-scale", partial(_scale, bench, TINY)
     yield "single-precision", partial(_single_precision, bench)
     yield "field-with-gaps", partial(_field_with_gaps, bench)
+    if method.tunable():
+        yield "search-space", partial(search_space, method, observation)
     if method.scale_equivariant:
         yield "scale-equivariant", partial(_scale_equivariant, bench)
     if type(method).complete_batch is not Method.complete_batch or type(method).batch_size is not Method.batch_size:
@@ -397,6 +405,33 @@ def _scale_equivariant(bench: MethodUnderCheck) -> None:
             f"the estimates differ by more than that factor, by {error:.2g} of the largest value",
             "scales its values by what it observes, or declares scale_equivariant = False",
         )
+
+
+def search_space(method: Method, observation: Observation | None = None, tried: str = "") -> None:
+    """Every value that tuning may try can complete the example: the corners of each range, and points drawn within.
+
+    Args:
+        method: with its modifiers.
+        observation: what it is tried on, in place of small made-up fields.
+        tried: the start of the names of the parameters that are tried.
+
+    Raises:
+        ConformanceFailure: if one of them cannot.
+    """
+    example = MethodUnderCheck(method, observation).example
+    spaces = {key: space for key, space in method.tunable().items() if key.startswith(tried)}
+    points = [{key: corner} for key, space in spaces.items() for corner in space.corners]
+    for point in [*points, *drawn(spaces, DRAWN_POINTS, np.random.default_rng(SEED))]:
+        words = ", ".join(f"{key}={format_value(value)}" for key, value in point.items())
+        done, right = f"trying {words} of {method}", "declares by search what it can work with"
+        try:
+            bench = MethodUnderCheck(method.with_values(point), example.observation)
+        except ValueError as error:
+            fail(done, one_line(error), right)
+        reason = bench.refusal(example)
+        if reason is not None:
+            fail(f"{done} on {example.words}", reason, right)
+        bench.complete(replace(example, words=f"{example.words} with {words}"))
 
 
 def _batch(bench: MethodUnderCheck) -> None:

@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+import numpy as np
+
+from fieldbench.conformance import examples
 from fieldbench.conformance.check import NotChecked, fail
 from fieldbench.conformance.general import Named
-from fieldbench.conformance.methods import MethodUnderCheck, of_method
+from fieldbench.conformance.methods import SEED, MethodUnderCheck, of_method, search_space
 from fieldbench.errors import RequestError, one_line
-from fieldbench.field import Observation
-from fieldbench.method import Method, Modifier
+from fieldbench.estimate import Estimate
+from fieldbench.field import FloatArray, Mask, Observation
+from fieldbench.method import Method, Modifier, Refit
+from fieldbench.sampler import RandomEntries
 from fieldbench.spec import parse
+
+#: Of the field on which modifiers that refit are tried.
+_SHAPE = (12, 15)
 
 #: What a modified method is checked for again; a modifier changes neither its parameters nor its orders.
 _AGAIN = (
@@ -23,16 +31,88 @@ _AGAIN = (
 def of_modifier(modifier: Modifier, methods: list[Method], observation: Observation | None = None) -> Iterator[Named]:
     """The checks of a modifier, with the methods that it can be tried on."""
     takers = [method for method in methods if takes(method, modifier)]
+    if isinstance(modifier, Refit):
+        yield from _of_refit(modifier, takers)
+        return
     others = [method for method in methods if not takes(method, modifier)]
     yield "has-a-method", partial(_has_a_method, modifier, takers)
     yield "refused-elsewhere", partial(_refused_elsewhere, modifier, others)
-    for method in takers:
+    if takers and modifier.search_space():
+        modified = modifier.modify(takers[0])
+        yield f"search-space-on-{takers[0].name}", partial(search_space, modified, observation, f"{modifier.name}.")
+    for method in filter(lambda method: _is_tried_on(method, modifier), takers):
         modified = modifier.modify(method)
         yield f"text-form-on-{method.name}", partial(_text_form, modifier, method)
         for name, body in of_method(modified, observation):
             if name in _AGAIN:
                 yield f"{name}-on-{method.name}", body
         yield f"changes-{method.name}", partial(_changes, method, modified, observation)
+
+
+def _of_refit(modifier: Refit, takers: list[Method]) -> Iterator[Named]:
+    """The checks of a modifier that has a method fitted several times, on a method made for them."""
+    yield "has-a-method", partial(_has_a_method, modifier, takers)
+    yield "makes-an-estimate", partial(_makes_an_estimate, modifier)
+    yield "fits-what-was-observed", partial(_fits_what_was_observed, modifier)
+    for method in takers:
+        yield f"text-form-on-{method.name}", partial(_text_form, modifier, method)
+
+
+class _Fitted:
+    """The fits that a modifier asks for: the observed mean, moved by the seed."""
+
+    def __init__(self, modifier: Refit) -> None:
+        field = examples.smooth_field(_SHAPE)
+        self.observation = examples.observed(field, examples.random_mask(_SHAPE))
+        self.asked: list[Observation] = []
+        self._modifier = modifier
+
+    def estimate(self) -> Estimate:
+        """What the modifier makes of them."""
+        done = f"having a small field completed by +{self._modifier.name}"
+        try:
+            return self._modifier.complete(self.observation, self._fit, self._withhold, SEED).checked(
+                self.observation.valid
+            )
+        except Exception as error:
+            fail(done, one_line(error), "returns a fieldbench.Estimate")
+
+    def _fit(self, observation: Observation, seed: int) -> Estimate:
+        self.asked.append(observation)
+        move = 0.01 * float(np.random.default_rng(seed).normal())
+        return Estimate(np.full(observation.shape, observation.observed.mean() + move))
+
+    def _withhold(self, share: float, number: int) -> Mask:
+        return RandomEntries().withhold(self.observation.mask, share, np.random.default_rng(number))
+
+
+def _makes_an_estimate(modifier: Refit) -> None:
+    first, second = _Fitted(modifier).estimate(), _Fitted(modifier).estimate()
+    done = f"having a small field completed by +{modifier.name} twice"
+    parts = [(one, other) for one, other in zip(_arrays(first), _arrays(second), strict=False)]
+    if len(_arrays(first)) != len(_arrays(second)) or not all(np.array_equal(*pair) for pair in parts):
+        fail(done, "the estimates differ", "takes all randomness from its seed and from what is drawn for it")
+
+
+def _arrays(estimate: Estimate) -> list[FloatArray]:
+    parts = [estimate.mean, estimate.deviation, estimate.members, *(estimate.quantiles or {}).values()]
+    return [part for part in parts if part is not None]
+
+
+def _fits_what_was_observed(modifier: Refit) -> None:
+    fitted = _Fitted(modifier)
+    fitted.estimate()
+    whole = fitted.observation
+    for observation in fitted.asked:
+        inside = not (observation.mask & ~whole.mask).any()
+        if not inside or not np.array_equal(observation.values[observation.mask], whole.values[observation.mask]):
+            fail(
+                f"looking at the observations that +{modifier.name} had fitted",
+                "one holds a value that was not observed",
+                "hands on the observation, or a part of it",
+            )
+    if not fitted.asked:
+        fail(f"counting the fits that +{modifier.name} asked for", "there is none", "has the method fitted")
 
 
 def takes(method: Method, modifier: Modifier) -> bool:
@@ -42,6 +122,11 @@ def takes(method: Method, modifier: Modifier) -> bool:
     except Exception:  # what is no RequestError is a failure of refused-elsewhere
         return False
     return True
+
+
+def _is_tried_on(method: Method, modifier: Modifier) -> bool:
+    """Whether the small made-up fields suit the method; one made for particular fields is tried if it asks for it."""
+    return method.conformance_dataset is None or modifier.name in method.accepts
 
 
 def _has_a_method(modifier: Modifier, takers: list[Method]) -> None:

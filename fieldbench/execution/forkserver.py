@@ -275,6 +275,9 @@ class _Beginning:
         high = [fcntl.fcntl(number, fcntl.F_DUPFD, 100) for number in (output, output, *kept)]
         for place, number in enumerate(high, 1):
             os.dup2(number, place, inheritable=place < 3)
+        for number, name in ((1, "stdout"), (2, "stderr")):
+            if getattr(sys, name) is None:  # the server was started with the stream closed
+                setattr(sys, name, open(number, "w", encoding="utf-8", errors="replace", closefd=False))  # noqa: SIM115
         os.closerange(len(high) + 1, min(resource.getrlimit(resource.RLIMIT_NOFILE)[0], 1 << 20))
         end_with(4)
         faulthandler.enable()

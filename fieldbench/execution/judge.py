@@ -1,11 +1,12 @@
 """The program of a judge: it draws, hands observations to methods' processes, and scores what comes back.
 
-It loads datasets, samplers, noises and metrics, and no method. Before it calls one of them it writes down which, so
-that the parent can name it if nobody comes back from there.
+It loads datasets, samplers, noises, metrics and modifiers that have a method fitted several times, and no method.
+Before it calls one of them it writes down which, so that the parent can name it if nobody comes back from there.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pickle
 from collections import deque
@@ -36,6 +37,7 @@ from fieldbench.records import Cell, Trial
 from fieldbench.sampler import observe
 from fieldbench.selection import Recorder
 from fieldbench.sources import Parcel
+from fieldbench.spec import split
 
 #: Where the stage is written. Descriptors 0 to 2 are the usual ones, 3 is the socket, 4 tells of the parent's end.
 STAGE = 5
@@ -55,11 +57,7 @@ def note(what: str) -> None:
 
 
 class Abandoned(BaseException):
-    """The parent asks something else; the method's process is gone. No plugin's ``except`` may catch this."""
-
-    def __init__(self, frame: Frame) -> None:
-        super().__init__()
-        self.frame = frame
+    """The parent asks something else; the method's process is gone. A plugin should not catch this."""
 
 
 class _Shelf:
@@ -87,22 +85,30 @@ class _Shelf:
     def metrics(self) -> list[Metric]:
         return self._metrics
 
+    def refits(self, text: str) -> Any:
+        found = [("modifier", part) for part in split(text, "+")[1:]]
+        return [self.known[key] for key in found if key in self.known]
+
 
 class _Judge:
     def __init__(self, metrics: Parcel, channel: Channel) -> None:
         self._parcel, self._channel = metrics, channel
         self._shelf = _Shelf([])
         self._number = 0
+        #: What the parent asks in the midst of a trial. That is over then, whatever its plugins do.
+        self._instead: Frame | None = None
 
     def serve(self) -> None:
         """Answer the parent's questions."""
         frame = self._next()
         while True:
-            try:
-                self._say(*self._reply(frame))
+            with contextlib.suppress(Abandoned):
+                reply = self._reply(frame)
+            if self._instead is None:
+                self._say(*reply)
                 frame = self._next()
-            except Abandoned as abandoned:
-                frame = abandoned.frame
+            else:
+                frame, self._instead = self._instead, None
 
     def _next(self) -> Frame:
         try:
@@ -215,6 +221,8 @@ class _Judge:
         Raises:
             Abandoned: if there will be no answer.
         """
+        if self._instead is not None:
+            raise Abandoned
         header, sent = fit_request("complete", tasks)
         self._say({"fit": header}, sent)
         while True:
@@ -229,7 +237,8 @@ class _Judge:
                 estimates = [unpack_estimate(about, arrays) for about in said["estimates"]]
                 return Answer(said["status"], said["error"], estimates, said["seconds"], said["diagnostics"])
             else:
-                raise Abandoned(frame)
+                self._instead = frame
+                raise Abandoned
 
     def _score(self, frame: Frame) -> Reply:
         """Score an estimate by the metrics that are here."""

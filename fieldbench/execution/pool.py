@@ -102,7 +102,10 @@ class Pool:
 
     def is_foreign(self, kind: str, text: str) -> bool:
         """Whether a plugin does not come with fieldbench."""
-        return kind != "selection" and not self.registry.is_own(kind, getattr(self.registry, kind)(text).name)
+        if kind == "selection":
+            return False
+        name = getattr(self.registry, kind)(text).name
+        return not self.registry.is_own("method" if kind == "modifier" else kind, name)
 
     def oom_kills(self, *, now: bool = False) -> int:
         """How many processes the kernel had killed; for trials of milliseconds, once a second will do."""

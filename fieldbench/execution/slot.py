@@ -209,7 +209,7 @@ class WorkerSlot:
         seconds, doing = self._options.timeout, drawn(Cell(*request["cell"]))
         limit = Limit.of(None if seconds is None else seconds * trials)
         frame = judge.ask((request, []), limit, doing)
-        if "fit" in frame.header:
+        while "fit" in frame.header:
             self._at_work = process
             process.allow(self._shares * self._options.threads)
             try:
@@ -231,7 +231,7 @@ class WorkerSlot:
         frame = process.ask((question, wish.arrays), limit, "", first=Limit.of(self._pool.question))
         try:
             while "report" in frame.header:
-                said = judge.ask(checked_report(frame, tasks, shape), limit, doing)
+                said = judge.ask(checked_report(frame, question["every"], shape), limit, doing)
                 if "go on" not in said.header:  # enough of them
                     process.close()
                     return said
@@ -271,7 +271,8 @@ class WorkerSlot:
             Lost: if the method says nothing of use; none of its trials is tried any more.
         """
         shape = record.diagnostics.get("shape")
-        if shape is None or type(method).batch_size is Method.batch_size:
+        several = type(method).batch_size is not Method.batch_size
+        if shape is None or not several or self._pool.registry.refits(str(method)):
             return None
         key = (record.trial.cell.method, tuple(shape), self.slot.lane)
         if key not in self._pool.batch_sizes:
@@ -292,7 +293,8 @@ class WorkerSlot:
         """Kind and spec of the plugins that a judge needs for a cell."""
         headline = self._pool.registry.dataset(cell.dataset).metric
         names = [("dataset", cell.dataset), ("sampler", cell.sampler), ("noise", cell.noise)]
-        return [*names, ("selection", cell.select), ("metric", headline)]
+        refits = [("modifier", str(refit)) for refit in self._pool.registry.refits(cell.method)]
+        return [*names, ("selection", cell.select), ("metric", headline), *refits]
 
     def _method(self, method: Method) -> MethodProcess:
         """The warm process of a method, or a new one."""

@@ -75,8 +75,13 @@ def fit_request(what: str, tasks: Sequence[Task]) -> Reply:
     return header, [array for _, arrays in packed for array in arrays]
 
 
-def checked_report(frame: Frame, tasks: int, shape: tuple[int, ...]) -> Reply:
+def checked_report(frame: Frame, every: Sequence[int], shape: tuple[int, ...]) -> Reply:
     """What a method's process reported, for the judge.
+
+    Args:
+        frame: what came.
+        every: of each task, steps between the reports that it was asked for; 0 for none.
+        shape: of the field.
 
     Raises:
         BadFrame: if it is no report.
@@ -84,13 +89,14 @@ def checked_report(frame: Frame, tasks: int, shape: tuple[int, ...]) -> Reply:
     header = frame.header
     try:
         index, step = operator.index(header["report"]), operator.index(header["step"])
+        wanted = 0 <= index < len(every) and every[index] > 0
         numbers = {str(name): float(value) for name, value in header["numbers"].items()}
         (estimate,) = _estimates(frame, [header["estimate"]])
         if not estimate.is_sure_of_nothing:  # a mean alone need not be finite
             estimate = estimate.checked(np.ones(shape, dtype=bool))
     except Exception:
         raise BadFrame from None
-    if not 0 <= index < tasks or np.shape(estimate.mean) != shape or len(numbers) > MOST_NUMBERS:
+    if not wanted or np.shape(estimate.mean) != shape or len(numbers) > MOST_NUMBERS:
         raise BadFrame
     about, arrays = pack_estimate(estimate)
     return {"ask": "report", "report": index, "step": step, "numbers": numbers, "estimate": about}, arrays

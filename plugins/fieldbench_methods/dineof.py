@@ -33,7 +33,11 @@ class Dineof(fieldbench.Method):
         None, "axis that makes the columns of the matrix, from 0; none = chosen on withheld observed entries"
     )
     modes: int | None = fieldbench.parameter(
-        None, "number of modes; none = chosen on withheld observed entries", ge=1, source="Beckers and Rixen 2003"
+        None,
+        "number of modes; none = chosen on withheld observed entries",
+        ge=1,
+        source="Beckers and Rixen 2003",
+        search=[None, 1, 2, 4],
     )
     tolerance: float = fieldbench.parameter(
         1e-3, "settled: unobserved entries change by less than this share of the observed deviation", gt=0

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 import fieldbench
-from fieldbench import FloatArray, Observation
+from fieldbench import FloatArray, Log, Observation
 from fieldbench_methods.axis_scale import AxisScale, axis_scale_parameter, check_axis_scale
 
 #: What a triangulation holds in a minute and a few GiB, by its dimension; in a plane it holds any field.
@@ -54,8 +54,8 @@ class InverseDistance(fieldbench.Method):
     revision = "2"
     pointwise: ClassVar[bool] = True
 
-    power: float = fieldbench.parameter(4.0, "weights are distance to the power of minus this", gt=0)
-    neighbours: int = fieldbench.parameter(64, "nearest observed positions that count", ge=1)
+    power: float = fieldbench.parameter(4.0, "weights are distance to the power of minus this", gt=0, search=(1.0, 8.0))
+    neighbours: int = fieldbench.parameter(64, "nearest observed positions that count", ge=1, search=Log(4, 128))
     axis_scale: AxisScale = axis_scale_parameter()
 
     def check_shape(self, shape: Sequence[int]) -> None:

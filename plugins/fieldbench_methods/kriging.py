@@ -46,6 +46,7 @@ class Kriging(fieldbench.Method):
         None,
         "correlation as a function of distance, from rough to smooth; none = matern-3/2 where one system holds all, "
         "chosen on withheld observed entries beyond",
+        search=[None, "exponential", "matern-3/2", "matern-5/2", "squared-exponential"],
     )
     fit: int = fieldbench.parameter(1500, "most observed positions that the likelihood is computed on", ge=50)
     exact: int = fieldbench.parameter(4000, "most observed positions for which one system holds all", ge=1)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import fieldbench
-from fieldbench import FloatArray
+from fieldbench import FloatArray, Log
 from fieldbench_methods.axis_scale import AxisScale, axis_scale_parameter, check_axis_scale
 
 _EXACT = "most observed positions for which one system holds all; beyond, each target uses its nearest ones"
@@ -24,7 +24,7 @@ class ThinPlate(fieldbench.Method):
     pointwise: ClassVar[bool] = True
 
     smoothing: float = fieldbench.parameter(
-        0.0, "added to the kernel's diagonal; 0 goes through every observed value", ge=0
+        0.0, "added to the kernel's diagonal; 0 goes through every observed value", ge=0, search=Log(1e-4, 10)
     )
     exact: int = fieldbench.parameter(4000, _EXACT, ge=1)
     neighbours: int = fieldbench.parameter(64, "nearest observed positions used beyond that", ge=8)
@@ -55,10 +55,15 @@ class RadialBasis(fieldbench.Method):
     pointwise: ClassVar[bool] = True
 
     kernel: Literal["linear", "thin_plate_spline", "cubic"] | None = fieldbench.parameter(
-        None, "scipy's name of the kernel; none = chosen by leave-one-out error"
+        None,
+        "scipy's name of the kernel; none = chosen by leave-one-out error",
+        search=[None, "linear", "thin_plate_spline", "cubic"],
     )
     smoothing: float | None = fieldbench.parameter(
-        None, "added to the kernel's diagonal; none = chosen by leave-one-out error", ge=0
+        None,
+        "added to the kernel's diagonal; none = chosen by leave-one-out error",
+        ge=0,
+        search=[None, 0.0, 1e-3, 1e-2, 0.1, 1.0],
     )
     exact: int = fieldbench.parameter(4000, _EXACT, ge=1)
     neighbours: int = fieldbench.parameter(64, "nearest observed positions used beyond that", ge=8)

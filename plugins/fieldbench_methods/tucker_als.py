@@ -27,14 +27,19 @@ class TuckerALS(fieldbench.Method):
     conformance_parameters: ClassVar[dict[str, Value]] = {"iterations": 20}
 
     ranks: int | tuple[int, ...] = fieldbench.parameter(
-        5, "multilinear ranks, one for all axes or one an axis (5x5x5)", source="paper, section V-A: core (5,5,5)"
+        5,
+        "multilinear ranks, one for all axes or one an axis (5x5x5)",
+        source="paper, section V-A: core (5,5,5)",
+        search=(1, 12),
     )
     iterations: int = fieldbench.parameter(2000, "most iterations", ge=1)
     tolerance: float = fieldbench.parameter(
         1e-6, "stop when an iteration lowers the observed misfit by less than this share of the observed norm", ge=0
     )
     start: Literal["svd", "random"] = fieldbench.parameter(
-        "svd", "initial factor matrices: singular vectors of the mean-filled unfoldings, or random orthonormal ones"
+        "svd",
+        "initial factor matrices: singular vectors of the mean-filled unfoldings, or random orthonormal ones",
+        search=["svd", "random"],
     )
 
     def check_shape(self, shape: Sequence[int]) -> None:

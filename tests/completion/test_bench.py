@@ -51,6 +51,11 @@ def test_an_uncertainty_of_another_shape_is_refused() -> None:
         assert fit.error == f"ValueError: its deviation has shape (3,); the field has {OBSERVATION.shape}"
 
 
+def test_a_modifier_that_only_trials_have_is_refused() -> None:
+    with bench() as place:
+        assert "+conformal works in trials only" in (place.unsuited("zero+conformal", OBSERVATION) or "")
+
+
 def test_a_fit_that_takes_too_long_is_stopped_and_the_next_one_served() -> None:
     with bench() as place:
         late = place.fit("sleeper", OBSERVATION, 0, limit=0.5)

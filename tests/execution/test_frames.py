@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fieldbench.execution.frames import BadFrame, Channel, encode, pack, unpack
+from fieldbench.estimate import Estimate
+from fieldbench.execution.frames import BadFrame, Channel, encode, pack, pack_estimate, unpack, unpack_estimate
 from fieldbench.execution.worker import Desk, fit_request
 from fieldbench.field import Axis, Field, Observation
 from fieldbench.judging import Task
@@ -154,3 +155,23 @@ def test_reports_are_due_as_often_as_the_rule_says_and_one_of_another_shape_is_r
     told_last = {"id": "a", "report": 0, "step": 10, "numbers": {"loss": 0.5}, "estimate": mean_alone}
     assert told[-1] == told_last
     assert said["error"] == "ValueError: report() was given shape (4, 2), the field has (2, 2)"
+
+
+def test_an_estimate_comes_over_with_all_that_it_has() -> None:
+    rng = np.random.default_rng(0)
+    mean, members = rng.random((2, 3)), rng.random((4, 2, 3))
+    quantiles = {0.1: mean - 1, 0.9: mean + 1}
+    for sent in (
+        Estimate(mean),
+        Estimate(mean, mean + 1, distribution="lognormal", floor=1e-6),
+        Estimate(mean, members=members, quantiles=quantiles),
+    ):
+        header, arrays = pack_estimate(sent)
+        received = deque(arrays)
+        found = unpack_estimate(json.loads(json.dumps(header)), received)
+        assert not received
+        np.testing.assert_array_equal(found.mean, mean)
+        for name in ("deviation", "members"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(sent, name))
+        assert (found.quantiles or {}).keys() == (sent.quantiles or {}).keys()
+        assert (found.distribution, found.floor) == (sent.distribution, sent.floor)

@@ -7,7 +7,7 @@ import pytest
 
 from fieldbench import Axis, NullReport, Observation, as_estimate
 from fieldbench.errors import RequestError
-from fieldbench.identity import cell_identity, version
+from fieldbench.identity import cell_identity
 from fieldbench.records import Cell
 from fieldbench.registry import Registry
 from fieldbench_methods.interpolation import Nearest
@@ -67,7 +67,6 @@ def test_text_form_and_identity():
     assert str(method) == "nearest+slices[axis=time]"
     assert method == REGISTRY.method(str(method))
     assert method == Nearest() + Slices(axis="time")
-    assert version(REGISTRY, type(method)) == version(REGISTRY, Nearest)
 
 
 def test_the_axis_is_part_of_the_identity():
@@ -98,7 +97,12 @@ def test_what_a_slice_does_not_allow_is_said_before():
         REGISTRY.method("idw[axis_scale=(1,2,3,4)]+slices").check_shape((6, 5, 4))
 
 
-@pytest.mark.parametrize(("text", "found"), [("nearest+slices+slices", "twice"), ("nasdac+slices", "nasdac")])
-def test_refusals(text, found):
-    with pytest.raises(RequestError, match=found):
-        REGISTRY.method(text)
+def test_slices_of_a_field_with_one_more_axis_suit_a_method_of_few_orders():
+    method = REGISTRY.method("nasdac+slices")
+    assert method.orders == (4,)
+    assert method.applicable(observation()) == "nasdac+slices works on 4-D fields; this one is 3-D"
+
+
+def test_slices_are_given_once():
+    with pytest.raises(RequestError, match="twice"):
+        REGISTRY.method("nearest+slices+slices")

@@ -357,3 +357,31 @@ def test_attention_is_drawn_where_a_method_has_it(stored: StoredRun) -> None:
 
 def test_sources_of_a_stored_run_are_the_environment_s_by_default(run_folder: Path) -> None:
     assert StoredRun(run_folder).sources == Sources.from_environment()
+
+
+def test_calibration_shows_mean_coverage_and_its_spread_over_trials(write_run: Callable[..., StoredRun]) -> None:
+    observed = {"coverage50": (0.4, 0.5, 0.6), "coverage90": (0.8, 0.9, 0.88), "coverage95": (0.9, 0.97, 0.95)}
+    rows = [
+        {
+            "method": "sure",
+            "trial": trial,
+            "metrics": {"rmse": 1.0, **{name: observed[name][trial] for name in observed}},
+        }
+        for trial in range(3)
+    ]
+    stored = write_run(*rows, {"method": "mute", "trial": 0, "metrics": {"rmse": 1.0}})
+    (figure,) = draw(stored, "calibration").values()
+    (ax,) = figure.axes
+    lines = {line.get_label(): line for line in ax.lines}
+    assert set(lines) == {"sure", "as promised"}
+    np.testing.assert_allclose(lines["sure"].get_xdata(), [0.5, 0.9, 0.95])
+    np.testing.assert_allclose(lines["sure"].get_ydata(), [np.mean(listed) for listed in observed.values()])
+    band = ax.collections[0].get_paths()[0].vertices
+    ends = band[np.isclose(band[:, 0], 0.9), 1]
+    assert (ends.min(), ends.max()) == pytest.approx(interval(observed["coverage90"]))
+
+
+def test_calibration_asks_for_a_method_that_says_how_sure_it_is(write_run: Callable[..., StoredRun]) -> None:
+    stored = write_run({"method": "mute", "trial": 0, "metrics": {"rmse": 1.0}})
+    with pytest.raises(RequestError, match="no method of this run says how sure it is; add"):
+        draw(stored, "calibration")

@@ -18,7 +18,7 @@ from fieldbench.session import Session
 from fieldbench.store.manifest import read_manifest
 from fieldbench.store.run import read_rows
 from fieldbench.store.secret import kept_seed, label, secrets_of
-from tests.store.test_growth import Listener, files  # noqa: F401 - a fixture
+from tests.store.test_growth import Notes, files  # noqa: F401 - a fixture
 
 FIRST = {"methods": ["one", "two"], "datasets": "wave", "trials": 2}
 
@@ -44,7 +44,7 @@ def test_the_seed_is_told_when_the_run_is_complete_and_draws_the_same_again(
     tmp_path: Path,
     files: dict[str, Path],  # noqa: F811
 ) -> None:
-    listener = Listener()
+    listener = Notes()
     session(tmp_path / "run", files).run(watch=listener)
     ((name, text),) = read_manifest(tmp_path / "run").secrets.items()
     seed = int(text, 16)
@@ -63,7 +63,7 @@ def test_an_unfinished_run_keeps_its_seed_for_its_owner_alone(tmp_path: Path, fi
     out = tmp_path / "run"
     begun = session(out, files)
 
-    class Interrupt(Listener):
+    class Interrupt(Notes):
         def update(self, progress, record) -> None:  # type: ignore[no-untyped-def]
             raise KeyboardInterrupt
 
@@ -82,7 +82,7 @@ def test_an_unfinished_run_keeps_its_seed_for_its_owner_alone(tmp_path: Path, fi
 def test_a_run_that_grows_after_its_seed_is_known_says_so(tmp_path: Path, files: dict[str, Path]) -> None:  # noqa: F811
     session(tmp_path / "run", files).run()
     before = read_manifest(tmp_path / "run").secrets
-    listener = Listener()
+    listener = Notes()
     session(tmp_path / "run", files, trials=3).run(watch=listener)
     assert any("is known since" in text for text in listener.said)
     assert len(listener.computed) == 2

@@ -62,6 +62,7 @@ KINDS: dict[str, Kind] = {
     "attention": Kind("attention maps of methods that have one", "attention"),
     "cost": Kind("error against seconds, and the methods that no other beats in both", "cost"),
     "strips": Kind("every trial's error, trials of one draw joined", "strips"),
+    "calibration": Kind("observed against promised coverage, with 95 % bands over trials", "calibration"),
     "ranks": Kind("mean ranks over settings, with critical differences", "ranks"),
 }
 

@@ -15,6 +15,7 @@ SHOWN = {
     "epoch": "Error and core sparsity against epoch",
     "cost": "Error against seconds",
     "strips": "Every trial",
+    "calibration": "Coverage of intervals",
     "ranks": "Ranks over settings",
 }
 

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import PositiveInt
 
 import fieldbench
-from fieldbench import DataPath, FloatArray, Value, is_fiber_mask, located, parameter
+from fieldbench import DataPath, FloatArray, Log, Value, is_fiber_mask, located, parameter
 from fieldbench_methods.cartography.prior import LossFieldPrior
 
 if TYPE_CHECKING:
@@ -116,9 +116,9 @@ class DowJons(Nasdac):
     revision = "1"
     conformance_parameters: ClassVar[dict[str, Value]] = {"rounds": 2, "steps": 2}
 
-    rounds: int = parameter(10, "rounds at most", ge=1, source=_SOURCE)
-    steps: int = parameter(10, "Adam steps in a round", ge=1, source=_SOURCE)
-    learning_rate: float = parameter(0.01, "learning rate of Adam", gt=0, source=_SOURCE)
+    rounds: int = parameter(10, "rounds at most", ge=1, source=_SOURCE, search=(2, 20))
+    steps: int = parameter(10, "Adam steps in a round", ge=1, source=_SOURCE, search=(5, 40))
+    learning_rate: float = parameter(0.01, "learning rate of Adam", gt=0, source=_SOURCE, search=Log(1e-3, 0.1))
     tolerance: float = parameter(
         3e-3, "least improvement of the residual's Frobenius norm for another round", ge=0, source=_SOURCE
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fieldbench import FloatArray, Method, NullReport, Observation, Report, Value, parameter
+from fieldbench import FloatArray, Log, Method, NullReport, Observation, Report, Value, parameter
 from fieldbench_methods.fieldformer.geometry import Geometry, Sizes, check_geometry, guideline, spread
 from fieldbench_methods.self_supervised import Problem, complete
 from fieldbench_methods.tv import TotalVariation
@@ -36,6 +36,7 @@ class _FieldFormer(Method):
         None,
         "cube size along each axis; none: the paper's for its two fields, else the guideline",
         source="appendices I, J and L",
+        search=[None, 2, 3, 4],
     )
     stride: int | tuple[int, ...] | None = parameter(
         None,
@@ -49,10 +50,14 @@ class _FieldFormer(Method):
         ge=1,
     )
     epochs: int = parameter(5000, "number of updates on the full batch", source=_RELEASED, ge=1)
-    learning_rate: float = parameter(4e-3, "learning rate of AdamW", source="appendix I", gt=0)
-    weight_decay: float = parameter(0.01, "weight decay of AdamW", source=_RELEASED, ge=0)
-    dropout: float = parameter(0.3, "probability of dropping a score before SparseMax", source=_RELEASED, ge=0, lt=1)
-    core_dropout: float = parameter(0.3, "probability of dropping an entry of the core", source=_RELEASED, ge=0, lt=1)
+    learning_rate: float = parameter(4e-3, "learning rate of AdamW", source="appendix I", gt=0, search=Log(1e-3, 2e-2))
+    weight_decay: float = parameter(0.01, "weight decay of AdamW", source=_RELEASED, ge=0, search=Log(1e-4, 0.3))
+    dropout: float = parameter(
+        0.3, "probability of dropping a score before SparseMax", source=_RELEASED, ge=0, lt=1, search=(0.0, 0.6)
+    )
+    core_dropout: float = parameter(
+        0.3, "probability of dropping an entry of the core", source=_RELEASED, ge=0, lt=1, search=(0.0, 0.6)
+    )
     score_scale: bool | float = parameter(
         True, "true: cosines are divided by sqrt(K1 K2 ...); false: not; a number: multiplied by it", source=_RELEASED
     )

@@ -7,7 +7,7 @@ from itertools import combinations
 from typing import ClassVar, Literal
 
 import fieldbench
-from fieldbench import FloatArray, Observation, RequestError, Value
+from fieldbench import FloatArray, Log, Observation, RequestError, Value
 
 
 class LRTC(fieldbench.Method):
@@ -25,12 +25,18 @@ class LRTC(fieldbench.Method):
     revision = "1"
     conformance_parameters: ClassVar[dict[str, Value]] = {"iterations": 30}
 
-    variant: Literal["tsvd", "silrtc", "halrtc"] = fieldbench.parameter("tsvd", "which nuclear norm and algorithm")
+    variant: Literal["tsvd", "silrtc", "halrtc"] = fieldbench.parameter(
+        "tsvd", "which nuclear norm and algorithm", search=["tsvd", "silrtc", "halrtc"]
+    )
     tube: int | tuple[int, ...] | None = fieldbench.parameter(
         None, "tsvd: the axis (4-D: axes) of the tubes, from 0; none = chosen on withheld observed entries"
     )
-    alpha: float = fieldbench.parameter(1.0, "silrtc: weight of each unfolding's nuclear norm", gt=0)
-    beta: float = fieldbench.parameter(1.0, "silrtc: weight of each unfolding's distance to the field", gt=0)
+    alpha: float = fieldbench.parameter(
+        1.0, "silrtc: weight of each unfolding's nuclear norm", gt=0, search=Log(0.01, 100)
+    )
+    beta: float = fieldbench.parameter(
+        1.0, "silrtc: weight of each unfolding's distance to the field", gt=0, search=Log(0.01, 100)
+    )
     iterations: int = fieldbench.parameter(500, "most iterations", ge=1)
     tolerance: float = fieldbench.parameter(
         1e-5, "stop when an iteration changes the estimate by less than this share of the observed norm", ge=0

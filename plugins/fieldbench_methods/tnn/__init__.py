@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 from numpy.typing import ArrayLike
 
-from fieldbench import FloatArray, Method, Observation, Report, Value, parameter
+from fieldbench import FloatArray, Log, Method, Observation, Report, Value, parameter
 from fieldbench_methods.fieldformer.geometry import Sizes, spread
 from fieldbench_methods.self_supervised import Problem, complete
 from fieldbench_methods.tv import TotalVariation
@@ -38,7 +38,10 @@ class TNN(Method):
     conformance_parameters: ClassVar[dict[str, Value]] = {"epochs": 5}
 
     core: int | tuple[int, ...] | None = parameter(
-        None, "core size along each axis; none: a quarter of the field's, at most 10", source="appendices I and J"
+        None,
+        "core size along each axis; none: a quarter of the field's, at most 10",
+        source="appendices I and J",
+        search=[None, 2, 3, 5, 8],
     )
     hidden: int | tuple[int, ...] | None = parameter(
         None, "size of the hidden layer along each axis; none: half the field's", source="appendices I and J"
@@ -51,10 +54,14 @@ class TNN(Method):
         ge=1,
     )
     learning_rate: float | None = parameter(
-        None, "none: 0.004 (fieldformer) or 0.005 (tnn)", source="appendix I; released program", gt=0
+        None,
+        "none: 0.004 (fieldformer) or 0.005 (tnn)",
+        source="appendix I; released program",
+        gt=0,
+        search=Log(1e-3, 2e-2),
     )
     weight_decay: float | None = parameter(
-        None, "none: 0.01 (fieldformer) or 0 (tnn)", source="the two released programs", ge=0
+        None, "none: 0.01 (fieldformer) or 0 (tnn)", source="the two released programs", ge=0, search=Log(1e-4, 0.3)
     )
     transform: Literal["auto", "linear", "log"] = parameter(
         "auto", "scale on which values are fitted; auto: log where the field has a log_floor"

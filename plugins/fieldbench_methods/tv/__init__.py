@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-from fieldbench import Modifier, parameter
+from fieldbench import Log, Modifier, parameter
 
 
 class TotalVariation(Modifier):
@@ -22,8 +22,11 @@ class TotalVariation(Modifier):
         "second-order: Frobenius norm of the Hessian within a slice; first-order: magnitudes of first differences; "
         "squared: squared second differences",
         source="appendix K; released program (first-order)",
+        search=["second-order", "first-order", "squared"],
     )
-    weight: float | None = parameter(None, "weight gamma in the loss; none: chosen on withheld observed entries", ge=0)
+    weight: float | None = parameter(
+        None, "weight gamma in the loss; none: chosen on withheld observed entries", ge=0, search=Log(1e-4, 1)
+    )
     axes: int | tuple[int, ...] | None = parameter(
         None, "axes along which differences are taken, from 0; none: the first two (second-order) or all"
     )

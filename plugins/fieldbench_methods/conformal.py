@@ -1,0 +1,36 @@
+"""Intervals for any method, from its errors at entries that were withheld from it."""
+
+from __future__ import annotations
+
+import fieldbench
+from fieldbench import LEVELS, Fit, Fold, Withhold, calibrate, calibrated
+
+
+class Conformal(fieldbench.Refit):
+    """Intervals of a probability that is kept whatever the method, by conformal prediction.
+
+    Observed entries are withheld as the sampler chooses them, the method is fitted to the rest, and its errors there,
+    over its own deviation or over a power of the distance to the nearest observation, tell how wide intervals are.
+    The mean stays the method's own. Each fold is one more fit. (Lei et al. 2018; Tibshirani et al. 2019.)
+    """
+
+    name = "conformal"
+    revision = "1"
+
+    level: float = fieldbench.parameter(0.9, "probability of the interval, besides 0.5, 0.9 and 0.95", gt=0, lt=1)
+    folds: int = fieldbench.parameter(5, "times that entries are withheld and the method is fitted again", ge=1)
+    share: float = fieldbench.parameter(0.1, "share of the observed entries (or fibers) withheld each time", gt=0, lt=1)
+
+    def complete(
+        self, observation: fieldbench.Observation, fit: Fit, withhold: Withhold, seed: int
+    ) -> fieldbench.Estimate:
+        masks = [withhold(self.share, number) for number in range(self.folds)]
+        folds = [Fold(withheld, fit(observation.without(withheld), seed)) for withheld in masks]
+        estimate = fit(observation, seed)
+        calibration = calibrate(estimate, observation, folds)
+        if calibration.quantile(self.level) is None:
+            raise fieldbench.RequestError(
+                f"+conformal: {calibration.entries} withheld entries are too few for level="
+                f"{self.level:g}; raise folds or share"
+            )
+        return calibrated(estimate, observation, calibration, (self.level, *LEVELS))

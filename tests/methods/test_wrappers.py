@@ -1,0 +1,223 @@
+"""Methods made of methods: what is forwarded, and what each shipped wrapper computes."""
+
+from __future__ import annotations
+
+import cloudpickle
+import numpy as np
+import pytest
+
+import fieldbench
+from fieldbench import Axis, Estimate, Observation, as_estimate
+from fieldbench.errors import RequestError
+from fieldbench.identity import cell_identity
+from fieldbench.records import Cell
+from fieldbench.registry import Registry, Sources
+from fieldbench_methods.kriging import Kriging
+from fieldbench_methods.residual import Residual
+
+AXES = (Axis("depth", [5.0, 10.0, 40.0, 50.0]), Axis.regular("x", 5), Axis.regular("y", 6))
+
+
+class Sure(fieldbench.Method):
+    """Zero everywhere but where it is observed, with a deviation of 1, two members and two quantiles."""
+
+    name = "sure"
+    revision = "1"
+    trained = True
+    uses_gpu = True
+    libraries = ("torch",)
+    accepts = frozenset({"tv"})
+
+    def complete(self, observation, *, seed, device, report):
+        mean = observation.filled(0.0)
+        report(1, mean)
+        ones = np.ones(mean.shape)
+        return Estimate(mean, ones, np.stack([mean - 1, mean + 1]), {0.1: mean - 2, 0.9: mean + 2})
+
+
+class Flat(fieldbench.Method):
+    """It works on flat fields alone, of 3 columns, and looks at each as part of a batch."""
+
+    name = "flat"
+    revision = "1"
+    orders = (2,)
+
+    def complete(self, observation, *, seed, device, report):
+        return observation.filled(0.0)
+
+    def batch_size(self, shape, device):
+        return 7
+
+    def check_shape(self, shape):
+        if shape[-1] == 3:
+            raise ValueError("3 columns are too few")
+
+
+REGISTRY = Registry(Sources(classes=(Sure, Flat)))
+
+
+def observation(shift: float = 0.0, **about) -> Observation:
+    rng = np.random.default_rng(3)
+    mask = rng.random((4, 5, 6)) < 0.6
+    return Observation(rng.normal(size=mask.shape) + shift, mask, AXES, **about)
+
+
+def complete(text: str, seen: Observation) -> Estimate:
+    return as_estimate(REGISTRY.method(text).complete(seen, seed=1, device="cpu", report=fieldbench.NullReport()))
+
+
+@pytest.mark.parametrize("wrapper", ["log", "standardised", "anomaly", "slices", "residual[of=idw]"])
+def test_marks_and_needs_of_the_method_within_are_those_of_the_whole(wrapper) -> None:
+    method = REGISTRY.method(f"sure+{wrapper}")
+    assert (method.name, method.trained, method.uses_gpu) == ("sure", True, True)
+    assert (method.libraries, method.accepts) == (("torch",), {"tv"})
+    assert not REGISTRY.method(f"nearest+{wrapper}").trained
+
+
+def test_marks_of_a_method_among_the_parameters_count() -> None:
+    method = REGISTRY.method("nearest+residual[of=sure]")
+    assert method.trained
+    assert method.uses_gpu
+    assert method.libraries == ("torch",)
+
+
+def test_what_a_method_works_on_is_forwarded() -> None:
+    method = REGISTRY.method("flat+standardised")
+    assert method.orders == (2,)
+    assert method.applicable(observation()) == "flat+standardised works on 2-D fields; this one is 3-D"
+    assert method.batch_size((4, 4), "cpu") == 7
+    with pytest.raises(ValueError, match="3 columns"):
+        method.check_shape((4, 3))
+    assert REGISTRY.method("flat+slices").orders == (3,)
+    assert REGISTRY.method("flat+slices").applicable(observation()) is None
+    assert REGISTRY.method("nearest+residual[of=flat]").orders == (2,)
+
+
+def test_a_modifier_that_the_method_works_into_itself_goes_within() -> None:
+    method = REGISTRY.method("tap+log+tv")
+    assert str(method) == "tap+tv+log"
+    assert method == REGISTRY.method("tap+tv+log")
+    assert method.modifier("tv") is not None
+
+
+@pytest.mark.parametrize(
+    "text", ["nearest+log[floor=0.5]", "sure+standardised+slices[axis=x]", "nearest+residual[of=idw[power=3.0]]"]
+)
+def test_text_pickle_and_parameters(text) -> None:
+    method = REGISTRY.method(text)
+    assert str(method) == text
+    assert REGISTRY.method(str(method)) == method == cloudpickle.loads(cloudpickle.dumps(method))
+    assert method.parameters() == method.bare().parameters()
+    assert str(method.bare()) == text.partition("+")[0]
+
+
+def test_a_method_as_a_parameter_is_made_from_its_spec_or_given() -> None:
+    method = REGISTRY.method("idw") + Residual(of=Kriging(kernel="exponential"))
+    assert method == REGISTRY.method("idw+residual[of=kriging[kernel=exponential]]")
+    assert REGISTRY.method("idw+residual[of=sure]").modifiers[0].of == Sure(), "a class of this program is known there"
+    with pytest.raises(RequestError, match="did you mean 'kriging'"):
+        REGISTRY.method("idw+residual[of=krigin]")
+
+
+def test_each_parameter_and_each_method_within_counts_in_the_identity() -> None:
+    texts = ["idw", "idw+standardised", "idw[power=3]+standardised", "idw+log[floor=1]", "idw+log[floor=2]"]
+    texts += ["idw+residual[of=nearest]", "idw+residual[of=idw]", "idw+residual[of=idw[power=3]]"]
+    texts += ["idw+log[floor=1]+standardised", "idw+standardised+log[floor=1]"]
+    cells = [Cell(text, "ssf-synthetic", "random", "none", "final", 0.1) for text in texts]
+    identities = {cell_identity(REGISTRY, cell) for cell in cells}
+    assert "" not in identities
+    assert len(identities) == len(texts)
+
+
+def test_log_is_the_exponential_of_what_the_logarithms_give() -> None:
+    seen = observation(shift=5.0, log_floor=0.25)
+    made = complete("sure+log", seen)
+    np.testing.assert_allclose(made.mean[seen.mask], seen.observed)
+    np.testing.assert_allclose(made.mean[~seen.mask], np.exp(0.0) - 0.25)
+    assert (made.distribution, made.floor) == ("lognormal", 0.25)
+    np.testing.assert_array_equal(made.deviation, np.ones(seen.shape))
+    np.testing.assert_allclose(made.members[1][~seen.mask], np.exp(1.0) - 0.25)
+    np.testing.assert_allclose(made.quantiles[0.1][~seen.mask], np.exp(-2.0) - 0.25)
+
+
+def test_log_without_a_floor_says_how_to_give_one() -> None:
+    assert "+log[floor=0.001]" in REGISTRY.method("nearest+log").applicable(observation(shift=5.0))
+    assert REGISTRY.method("nearest+log[floor=1]").applicable(observation(shift=5.0)) is None
+
+
+def test_standardised_values_come_back_in_their_unit() -> None:
+    seen = observation(shift=100.0)
+    made = complete("sure+standardised", seen)
+    mean, deviation = seen.observed.mean(), seen.observed.std()
+    np.testing.assert_allclose(made.mean[seen.mask], seen.observed)
+    np.testing.assert_allclose(made.mean[~seen.mask], mean)
+    np.testing.assert_allclose(made.deviation, np.full(seen.shape, deviation))
+    np.testing.assert_allclose(made.quantiles[0.9][~seen.mask], mean + 2 * deviation)
+
+
+def test_an_anomaly_is_what_the_mean_profile_leaves() -> None:
+    seen = observation()
+    profile = np.array([seen.values[level][seen.mask[level]].mean() for level in range(4)])
+    made = complete("sure+anomaly[along=depth]", seen)
+    expected = np.broadcast_to(profile[:, None, None], seen.shape)
+    np.testing.assert_allclose(made.mean[~seen.mask], expected[~seen.mask])
+    np.testing.assert_allclose(made.mean[seen.mask], seen.observed)
+
+
+def test_a_level_without_observations_lies_between_its_neighbours_by_coordinate() -> None:
+    seen = observation()
+    hidden = np.zeros(seen.shape, dtype=bool)
+    hidden[2] = True
+    seen = seen.without(hidden)
+    one, other = (seen.values[level][seen.mask[level]].mean() for level in (1, 3))
+    between = one + (40 - 10) / (50 - 10) * (other - one)
+    np.testing.assert_allclose(complete("sure+anomaly", seen).mean[2], np.full((5, 6), between))
+
+
+def test_a_residual_is_completed_and_added() -> None:
+    x, y = np.meshgrid(np.arange(9.0), np.arange(8.0), indexing="ij")
+    truth = 3 * x - 2 * y
+    mask = np.random.default_rng(0).random(truth.shape) < 0.5
+    seen = Observation(truth + np.sin(x * y), mask)
+    first = complete("idw", seen).mean
+    rest = complete("nearest", seen.replaced(seen.filled() - first)).mean
+    np.testing.assert_allclose(complete("nearest+residual[of=idw]", seen).mean, first + rest)
+
+
+@pytest.mark.parametrize("wrapper", ["log[floor=1]", "standardised", "anomaly"])
+def test_estimates_on_the_way_are_carried_back(wrapper) -> None:
+    heard = []
+
+    class Kept(fieldbench.NullReport):
+        def __call__(self, step, estimate, **diagnostics):
+            heard.append((step, as_estimate(estimate).mean))
+
+    seen = observation(shift=5.0)
+    REGISTRY.method(f"sure+{wrapper}").complete(seen, report=Kept())
+    ((step, mean),) = heard
+    assert step == 1
+    np.testing.assert_allclose(mean[seen.mask], seen.observed)
+
+
+def test_a_method_completes_an_observation_without_being_told_more() -> None:
+    seen = observation()
+    given = {"seed": 0, "device": "cpu", "report": fieldbench.NullReport()}
+    for text in ("nearest", "sure", "nearest+standardised", "tap[epochs=2,window=2]"):
+        method = REGISTRY.method(text)
+        alone, told = (as_estimate(made).mean for made in (method.complete(seen), method.complete(seen, **given)))
+        np.testing.assert_array_equal(np.asarray(alone), np.asarray(told))
+
+
+def test_tables_mark_a_trained_method_whatever_wraps_it() -> None:
+    from fieldbench.plan import Plan, Request
+    from fieldbench.report.metadata import collect
+
+    plan = Plan(
+        Request(methods=("nasdac+standardised", "nearest+standardised"), datasets="radiomap", trials=1), REGISTRY
+    )
+    assert collect(plan, REGISTRY).trained == ("nasdac+standardised",)
+
+
+def test_a_wrapper_given_twice_is_refused() -> None:
+    with pytest.raises(RequestError, match=r"\+log is given twice"):
+        REGISTRY.method("nearest+log+log")
