@@ -179,9 +179,9 @@ def test_areas_are_cosines_of_latitudes() -> None:
 def test_errors_and_the_mean_are_weighted_by_area(tmp_path: Path) -> None:
     """A field that is 0 at the equator and 1 near the poles: `zero` is wrong there, where there is little area."""
     lat = np.linspace(-80, 80, 17)
-    values = np.broadcast_to((np.abs(lat) > 50.0).astype(float)[:, np.newaxis], (17, 40))
+    values = np.broadcast_to((np.abs(lat) > 50.0).astype(float)[:, np.newaxis], (17, 400))
     gappy = np.where(np.random.default_rng(0).random(values.shape) < 0.3, np.nan, values)
-    what = gridded(tmp_path, gappy, Selector(coordinates=("lat", "x")), lat=lat, x=np.arange(40.0))
+    what = gridded(tmp_path, gappy, Selector(coordinates=("lat", "x")), lat=lat, x=np.arange(400.0))
     plain, weighted = (
         fill(what, "zero", by_area=by_area, budget=60, folds=2, share=0.4, sources=SOURCES, device="cpu")
         for by_area in (False, True)
@@ -191,7 +191,7 @@ def test_errors_and_the_mean_are_weighted_by_area(tmp_path: Path) -> None:
     share = area[np.abs(lat) > 50].sum() / area.sum()
     assert weighted.made.expected_error == pytest.approx(np.sqrt(share), rel=0.15)
     there = ~np.isnan(gappy)
-    mean = (np.nan_to_num(gappy) * area[:, np.newaxis]).sum() / (area.sum() * 40)
+    mean = (np.nan_to_num(gappy) * area[:, np.newaxis]).sum() / (area.sum() * 400)
     assert weighted.remarks == (f"mean of t, weighted by area: {mean:.6g}",)
     assert there.any()
 
