@@ -49,7 +49,8 @@ def withhold_like_gaps(
     The mask tells what the pattern is. Where nothing is observed in a whole slice, row or fiber, whole observed ones
     are withheld. Among what is left, a gap at the edge of what was observed is imitated by the edge of what
     remains, other gaps by pieces of the same form elsewhere, and gaps between scattered observations by single
-    entries, as many of them as bring the mean distance to the nearest observation to that of the gaps.
+    entries, as many of them as bring the mean distance to the nearest observation to that of the gaps. Where nothing
+    is missing, single entries are withheld.
 
     >>> observed = np.ones((8, 8), dtype=bool)
     >>> observed[:4, :4] = False
@@ -70,10 +71,11 @@ def withhold_like_gaps(
         Boolean array of the same shape, True = withheld: a part of ``observed``, never all of it.
 
     Raises:
-        RequestError: if nothing is missing, or fewer than two positions are observed.
+        RequestError: if fewer than two positions are observed.
     """
-    if not missing.any():
-        raise RequestError("nothing is missing, so there is no gap to imitate")
+    count = int(observed.sum())
+    if not missing.any() and count > 1:
+        return _single(observed, min(max(1, round(share * count)), count - 1), rng)
     lengths = np.ones(observed.ndim) if steps is None else np.asarray(steps, dtype=float)
     withheld = np.zeros(observed.shape, dtype=bool)
     total, possible = int(missing.sum()), False

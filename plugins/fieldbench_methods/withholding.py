@@ -38,7 +38,8 @@ def withhold(mask: Mask, share: float, rng: np.random.Generator, valid: Mask | N
     fibers = mask.ndim > 1 and is_fiber_mask(mask, valid)
     if int((mask.any(axis=-1) if fibers else mask).sum()) < 2:
         return None
-    return (Fibers() if fibers else RandomEntries()).withhold(mask, share, rng)
+    everywhere = np.ones(mask.shape, dtype=bool) if valid is None else valid
+    return (Fibers() if fibers else RandomEntries()).withhold(mask, everywhere, (), share, rng)
 
 
 def withhold_lines(observation: Observation, share: float, seed: int) -> Mask:
@@ -135,8 +136,8 @@ def imitations(
     if weight < _SCATTERED:
         return [imitation(single, 1.0, most)]
     each = max(1, most // (len(moved) + 1))
-    deep = [imitation(withheld, weight / len(moved), each) for withheld in moved]
-    return [imitation(single, 1 - weight, each), *deep]
+    shallow = imitation(single, 1 - weight, each)
+    return [shallow, *(imitation(withheld, weight / len(moved), each) for withheld in moved)]
 
 
 def error(trials: Sequence[Imitation], points: FloatArray, values: FloatArray, predict: Predict) -> float:

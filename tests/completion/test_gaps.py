@@ -105,9 +105,11 @@ def test_something_is_always_left() -> None:
         assert chosen(mask, seed, share=0.9).sum() == 1
 
 
-def test_without_gaps_or_with_one_observation_it_says_so() -> None:
-    with pytest.raises(RequestError, match="nothing is missing"):
-        chosen(np.ones((3, 3), dtype=bool))
+def test_without_gaps_single_entries_are_withheld() -> None:
+    assert chosen(np.ones((10, 10), dtype=bool), share=0.2).sum() == 20
+
+
+def test_one_observation_is_never_withheld() -> None:
     point, fiber = np.zeros((2, 3, 3, 3), dtype=bool)
     point[1, 1, 1] = fiber[1, 1] = True
     with pytest.raises(RequestError, match=r"only one position .* named and --budget 0"):

@@ -243,7 +243,7 @@ SAMPLERS = [
 
 WITHHELD = [
     *acts(
-        "sampler.withhold_from",
+        "sampler.withhold",
         {
             **ends("withhold"),
             "withhold-raises": (FAILS, "raise ValueError"),
