@@ -290,7 +290,7 @@ def _drawn_fold(trial: Trial, shelf: Shelf, observation: Observation, share: flo
     cell = trial.cell
     rng = stream("withhold", trial.seed, trial.number, cell.dataset, cell.sampler, cell.rate, *what)
     note(f"sampler {cell.sampler}")
-    held = shelf.sampler(cell.sampler).withhold(observation.mask, observation.valid, observation.axes, share, rng)
+    held = shelf.sampler(cell.sampler).withhold_from(observation, share, rng)
     held = _mask_of(held, observation.shape, cell.sampler) & observation.mask
     if not held.any():
         raise ValueError(f"sampler {cell.sampler} withheld no observed entry")

@@ -43,16 +43,8 @@ class Sampler(Plugin, ABC):
             rng: the only source of randomness.
         """
 
-    def withhold(self, mask: Mask, valid: Mask, axes: Sequence[Axis], share: float, rng: np.random.Generator) -> Mask:
+    def withhold(self, mask: Mask, share: float, rng: np.random.Generator) -> Mask:
         """Choose about ``share`` of the observed entries to withhold, as this sampler's pattern demands.
-
-        By default single entries are withheld.
-
-        Args:
-            mask: what is observed, a boolean array of the field's shape.
-            valid, axes: as for :meth:`draw`.
-            share: part of the observed entries, in (0, 1).
-            rng: the only source of randomness.
 
         Returns:
             A boolean array, True = withheld: a part of ``mask``, never all of it.
@@ -61,6 +53,13 @@ class Sampler(Plugin, ABC):
             RequestError: if too little is observed to withhold any.
         """
         return _scatter(mask, _withheld_count(int(mask.sum()), share), rng)
+
+    def withhold_from(self, observation: Observation, share: float, rng: np.random.Generator) -> Mask:
+        """As :meth:`withhold`, for a pattern that shows only beside the axes, or beside where the field exists.
+
+        This is what is asked; by default it hands the mask on.
+        """
+        return self.withhold(observation.mask, share, rng)
 
 
 class RandomEntries(Sampler):
@@ -104,7 +103,7 @@ class Fibers(Sampler):
         chosen = _scatter(positions, _observed(int(positions.sum()), rate, "positions"), rng)
         return chosen[..., np.newaxis] & valid
 
-    def withhold(self, mask: Mask, valid: Mask, axes: Sequence[Axis], share: float, rng: np.random.Generator) -> Mask:
+    def withhold(self, mask: Mask, share: float, rng: np.random.Generator) -> Mask:
         positions = np.asarray(mask.any(axis=-1))
         return _scatter(positions, _withheld_count(int(positions.sum()), share), rng)[..., np.newaxis] & mask
 
@@ -127,9 +126,13 @@ class Blocks(Sampler):
         mask[tuple(slice(start, start + edge) for start, edge in zip(corner, edges, strict=True))] = False
         return mask
 
-    def withhold(self, mask: Mask, valid: Mask, axes: Sequence[Axis], share: float, rng: np.random.Generator) -> Mask:
+    def withhold(self, mask: Mask, share: float, rng: np.random.Generator) -> Mask:
         """Entries in holes as deep as the missing block, since scattered ones would be far easier to predict."""
-        return withhold_like_gaps(mask, valid & ~mask, share, rng)
+        return withhold_like_gaps(mask, ~mask, share, rng)
+
+    def withhold_from(self, observation: Observation, share: float, rng: np.random.Generator) -> Mask:
+        """As :meth:`withhold`; entries outside the field are not gaps."""
+        return withhold_like_gaps(observation.mask, observation.valid & ~observation.mask, share, rng)
 
 
 def observe(field: Field, mask: Mask, noise: FloatArray) -> Observation:

@@ -111,7 +111,7 @@ def test_a_rate_that_observes_nothing_is_refused(sampler: Sampler) -> None:
 @pytest.mark.parametrize("sampler", SAMPLERS, ids=str)
 def test_withheld_entries_are_a_part_of_the_observed_ones(sampler: Sampler) -> None:
     mask = draw(sampler)
-    withheld = sampler.withhold(mask, np.ones(mask.shape, dtype=bool), (), 0.1, np.random.default_rng(5))
+    withheld = sampler.withhold(mask, 0.1, np.random.default_rng(5))
     assert withheld.dtype == np.bool_
     assert not (withheld & ~mask).any()
     assert 0 < withheld.sum() < mask.sum()
@@ -120,7 +120,7 @@ def test_withheld_entries_are_a_part_of_the_observed_ones(sampler: Sampler) -> N
 
 def test_whole_fibers_are_withheld() -> None:
     mask = draw(Fibers())
-    withheld = Fibers().withhold(mask, np.ones(mask.shape, dtype=bool), (), 0.25, np.random.default_rng(0))
+    withheld = Fibers().withhold(mask, 0.25, np.random.default_rng(0))
     assert withheld.any(axis=-1).sum() == round(0.25 * 36)
     assert is_fiber_mask(withheld)
     assert is_fiber_mask(mask & ~withheld)
@@ -128,32 +128,27 @@ def test_whole_fibers_are_withheld() -> None:
 
 def test_a_missing_block_is_imitated_by_holes_not_by_scattered_entries() -> None:
     mask = draw(Blocks(), np.ones((40, 40), dtype=bool), 0.7)
-    held = Blocks().withhold(mask, np.ones(mask.shape, dtype=bool), (), 0.1, np.random.default_rng(0))
+    held = Blocks().withhold(mask, 0.1, np.random.default_rng(0))
     assert held.sum() == round(0.1 * mask.sum())
     depth = distance_transform_edt(~(mask & ~held))[held].mean()
-    scattered = RandomEntries().withhold(mask, np.ones(mask.shape, dtype=bool), (), 0.1, np.random.default_rng(0))
+    scattered = RandomEntries().withhold(mask, 0.1, np.random.default_rng(0))
     assert depth > 1.5 * distance_transform_edt(~(mask & ~scattered))[scattered].mean()
     everything = np.ones((5, 5), dtype=bool)
-    assert (
-        Blocks().withhold(everything, np.ones(everything.shape, dtype=bool), (), 0.2, np.random.default_rng(0)).sum()
-        == 5
-    )
+    assert Blocks().withhold(everything, 0.2, np.random.default_rng(0)).sum() == 5
 
 
 @pytest.mark.parametrize("share", [0.001, 0.999])
 def test_at_least_one_is_withheld_and_at_least_one_is_left(share: float) -> None:
     mask = np.zeros((3, 3), dtype=bool)
     mask[0, 0] = mask[2, 1] = True
-    assert (
-        RandomEntries().withhold(mask, np.ones(mask.shape, dtype=bool), (), share, np.random.default_rng(0)).sum() == 1
-    )
+    assert RandomEntries().withhold(mask, share, np.random.default_rng(0)).sum() == 1
 
 
 def test_one_observation_cannot_be_split() -> None:
     mask = np.zeros((3, 3, 4), dtype=bool)
     mask[1, 1] = True
     with pytest.raises(RequestError, match="--select final"):
-        Fibers().withhold(mask, np.ones(mask.shape, dtype=bool), (), 0.5, np.random.default_rng(0))
+        Fibers().withhold(mask, 0.5, np.random.default_rng(0))
 
 
 def test_noise_is_added_where_observed_and_the_rest_is_hidden() -> None:

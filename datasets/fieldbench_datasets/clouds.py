@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 import fieldbench
-from fieldbench import Axis, DataPath, FloatArray, Mask, located, parameter, read, withhold_like_gaps
+from fieldbench import Axis, DataPath, FloatArray, Mask, Observation, located, parameter, read, withhold_like_gaps
 from fieldbench_datasets.geography import horizontal, time_axis
 
 
@@ -46,9 +46,10 @@ class Clouds(fieldbench.Sampler):
         picked = np.array([rng.choice(len(clear), p=row) for row in chances])
         return _spread(clear[picked], valid.shape, axes) & valid
 
-    def withhold(self, mask: Mask, valid: Mask, axes: Sequence[Axis], share: float, rng: np.random.Generator) -> Mask:
+    def withhold_from(self, observation: Observation, share: float, rng: np.random.Generator) -> Mask:
         """Entries in holes as deep as the clouds."""
-        return withhold_like_gaps(mask, valid & ~mask, share, rng)
+        missing = observation.valid & ~observation.mask
+        return withhold_like_gaps(observation.mask, missing, share, rng)
 
     def _clear(self, field: Mask) -> Mask:
         """Pictures, True = no cloud, shape (pictures, rows, columns)."""

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import fieldbench
-from fieldbench import Axis, FloatArray, Mask, parameter, withhold_like_gaps
+from fieldbench import Axis, FloatArray, Mask, Observation, parameter, withhold_like_gaps
 from fieldbench_datasets.geography import horizontal, time_axis
 
 
@@ -41,9 +41,10 @@ class Drifters(fieldbench.Sampler):
         spread = visited.reshape(visited.shape + (1,) * len(others)).transpose(np.argsort(order))
         return np.asarray(spread & valid)
 
-    def withhold(self, mask: Mask, valid: Mask, axes: Sequence[Axis], share: float, rng: np.random.Generator) -> Mask:
+    def withhold_from(self, observation: Observation, share: float, rng: np.random.Generator) -> Mask:
         """Entries in holes as deep as the gaps between drifters."""
-        return withhold_like_gaps(mask, valid & ~mask, share, rng)
+        missing = observation.valid & ~observation.mask
+        return withhold_like_gaps(observation.mask, missing, share, rng)
 
     def _dimensions(self, axes: Sequence[Axis]) -> tuple[int, tuple[int, int]]:
         if len(axes) < 3:

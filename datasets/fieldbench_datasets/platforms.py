@@ -16,7 +16,7 @@ from fieldbench import (
     Fibers,
     FloatArray,
     Mask,
-    RandomEntries,
+    Observation,
     is_fiber_mask,
     located,
     parameter,
@@ -61,11 +61,17 @@ class Points(fieldbench.Sampler):
             mask.flat[sensors[index]] = True
         return mask
 
-    def withhold(self, mask: Mask, valid: Mask, axes: Sequence[Axis], share: float, rng: np.random.Generator) -> Mask:
+    def withhold(self, mask: Mask, share: float, rng: np.random.Generator) -> Mask:
+        if is_fiber_mask(mask):
+            return Fibers().withhold(mask, share, rng)
+        return super().withhold(mask, share, rng)
+
+    def withhold_from(self, observation: Observation, share: float, rng: np.random.Generator) -> Mask:
         """Whole fibers where sensors measure everything along the last axis, single entries elsewhere."""
-        named, _ = _positions(located(self.path), axes)
-        kind = RandomEntries() if len(axes) - 1 in named else Fibers()
-        return kind.withhold(mask, valid, axes, share, rng)
+        named, _ = _positions(located(self.path), observation.axes)
+        if observation.ndim - 1 not in named:
+            return Fibers().withhold(observation.mask, share, rng)
+        return self.withhold(observation.mask, share, rng)
 
     @staticmethod
     def _observed(valid: Mask, named: list[int], index: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -106,11 +112,12 @@ class Tracks(fieldbench.Sampler):
         visited = self._travel(positions, int(wanted), rng)
         return np.asarray(visited.reshape(visited.shape + (1,) * (valid.ndim - levels)) & valid)
 
-    def withhold(self, mask: Mask, valid: Mask, axes: Sequence[Axis], share: float, rng: np.random.Generator) -> Mask:
+    def withhold_from(self, observation: Observation, share: float, rng: np.random.Generator) -> Mask:
         """Entries in holes as deep as the gaps between the tracks; whole fibers where fibers were measured."""
         # Of a field that is measured everywhere fibers are withheld too: there are no gaps to imitate.
+        mask, valid = observation.mask, observation.valid
         if self._levels(mask.ndim) < mask.ndim or is_fiber_mask(mask, valid):
-            return Fibers().withhold(mask, valid, axes, share, rng)
+            return Fibers().withhold(mask, share, rng)
         return withhold_like_gaps(mask, valid & ~mask, share, rng)
 
     def _levels(self, order: int) -> int:

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import BeforeValidator
 
 import fieldbench
-from fieldbench import Axis, Mask, RandomEntries, parameter
+from fieldbench import Axis, Mask, Observation, RandomEntries, parameter
 from fieldbench_datasets.geography import time_axis
 
 Names = Annotated[tuple[str, ...], BeforeValidator(lambda value: (value,) if isinstance(value, str) else value)]
@@ -33,10 +33,11 @@ class Stations(fieldbench.Sampler):
         positions = np.asarray(valid.any(axis=measured, keepdims=True))
         return RandomEntries().draw(positions, (), rate, rng) & valid
 
-    def withhold(self, mask: Mask, valid: Mask, axes: Sequence[Axis], share: float, rng: np.random.Generator) -> Mask:
+    def withhold_from(self, observation: Observation, share: float, rng: np.random.Generator) -> Mask:
         """Whole stations."""
-        positions = np.asarray(mask.any(axis=self._measured(axes), keepdims=True))
-        return RandomEntries().withhold(positions, positions, axes, share, rng) & mask
+        mask = observation.mask
+        positions = np.asarray(mask.any(axis=self._measured(observation.axes), keepdims=True))
+        return RandomEntries().withhold(positions, share, rng) & mask
 
     def _measured(self, axes: Sequence[Axis]) -> tuple[int, ...]:
         names = [axis.name for axis in axes]

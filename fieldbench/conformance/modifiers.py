@@ -83,8 +83,7 @@ class _Fitted:
         return Estimate(np.full(observation.shape, observation.observed.mean() + move))
 
     def _withhold(self, share: float, number: int) -> Mask:
-        seen = self.observation
-        return RandomEntries().withhold(seen.mask, seen.valid, seen.axes, share, np.random.default_rng(number))
+        return RandomEntries().withhold(self.observation.mask, share, np.random.default_rng(number))
 
 
 def _makes_an_estimate(modifier: Refit) -> None:

@@ -13,7 +13,7 @@ from fieldbench.conformance import examples, randomness
 from fieldbench.conformance.check import NotChecked, fail
 from fieldbench.conformance.general import Named
 from fieldbench.errors import RequestError, one_line
-from fieldbench.field import Mask
+from fieldbench.field import Mask, Observation
 from fieldbench.sampler import Sampler
 
 _SHAPES = {2: (20, 16), 3: (12, 10, 8), 4: (8, 7, 6, 5)}
@@ -149,11 +149,11 @@ def _small_rates(sampler: Sampler) -> None:
 
 def _withholds_a_part(sampler: Sampler) -> None:
     mask = _draw(sampler, _some(sampler))
-    valid, axes = np.ones(mask.shape, dtype=bool), examples.axes_of(mask.shape)
+    observation = Observation(np.zeros(mask.shape), mask, examples.axes_of(mask.shape))
     for share in _WITHHELD:
         done = f"withholding a share {share:g} of a mask drawn by {sampler}"
         try:
-            withheld, again = (sampler.withhold(mask, valid, axes, share, np.random.default_rng(1)) for _ in range(2))
+            withheld, again = (sampler.withhold_from(observation, share, np.random.default_rng(1)) for _ in range(2))
         except RequestError as error:
             raise Refusal(f"{done}: {error}") from error
         if not np.array_equal(withheld, again):

@@ -38,8 +38,7 @@ def withhold(mask: Mask, share: float, rng: np.random.Generator, valid: Mask | N
     fibers = mask.ndim > 1 and is_fiber_mask(mask, valid)
     if int((mask.any(axis=-1) if fibers else mask).sum()) < 2:
         return None
-    everywhere = np.ones(mask.shape, dtype=bool) if valid is None else valid
-    return (Fibers() if fibers else RandomEntries()).withhold(mask, everywhere, (), share, rng)
+    return (Fibers() if fibers else RandomEntries()).withhold(mask, share, rng)
 
 
 def withhold_lines(observation: Observation, share: float, seed: int) -> Mask:

@@ -250,21 +250,21 @@ class Unprepared(Rows):
 class WithholdsAll(Rows):
     """It withholds everything."""
 
-    def withhold(self, mask, valid, axes, share, rng):
+    def withhold(self, mask, share, rng):
         return mask.copy()
 
 
 class WithholdsMost(Rows):
     """It withholds all but one."""
 
-    def withhold(self, mask, valid, axes, share, rng):
+    def withhold(self, mask, share, rng):
         return mask & (np.arange(mask.size).reshape(mask.shape) != np.flatnonzero(mask)[0])
 
 
 class WithholdsHidden(Rows):
     """It withholds what was never observed."""
 
-    def withhold(self, mask, valid, axes, share, rng):
+    def withhold(self, mask, share, rng):
         return ~mask
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fieldbench.errors import RequestError
-from fieldbench.field import Axis
+from fieldbench.field import Axis, Observation
 from fieldbench.sampler import Sampler, is_fiber_mask
 from fieldbench_datasets.platforms import Points, Tracks
 
@@ -107,7 +107,7 @@ def test_every_sensor_has_a_position(tmp_path: Path, name: str, missing: float) 
 
 def test_whole_moorings_are_withheld(moorings: Points) -> None:
     mask = draw(moorings, 4 / 80)
-    withheld = moorings.withhold(mask, EVERYWHERE, AXES, 0.25, np.random.default_rng(0))
+    withheld = moorings.withhold(mask, 0.25, np.random.default_rng(0))
     assert withheld.sum() == 6
     assert is_fiber_mask(withheld)
 
@@ -127,7 +127,8 @@ def test_whole_columns_are_withheld_where_they_end_at_the_sea_floor(moorings: Po
         sampler, rate = Tracks(measure="fiber"), 0.3
     mask = draw(sampler, rate, valid)
     assert not is_fiber_mask(mask)
-    withheld = sampler.withhold(mask, valid, AXES, 0.5, np.random.default_rng(0))
+    observation = Observation(np.zeros(mask.shape), mask, AXES, valid=valid)
+    withheld = sampler.withhold_from(observation, 0.5, np.random.default_rng(0))
     at = withheld.any(axis=-1)
     np.testing.assert_array_equal(withheld[at], mask[at])
     assert at.sum() == round(0.5 * mask.any(axis=-1).sum())
@@ -141,13 +142,15 @@ def test_single_sensors_are_withheld_where_sensors_have_a_depth(tmp_path: Path) 
     valid[..., 2:] = False
     sampler = Points(path=str(tmp_path / "p.csv"))
     mask = draw(sampler, 12 / valid.sum(), valid)
-    withheld = [sampler.withhold(mask, valid, AXES, 0.25, np.random.default_rng(seed)) for seed in range(9)]
+    observation = Observation(np.zeros(mask.shape), mask, AXES, valid=valid)
+    withheld = [sampler.withhold_from(observation, 0.25, np.random.default_rng(seed)) for seed in range(9)]
     assert [int(part.sum()) for part in withheld] == [3] * 9
 
 
 def test_what_a_glider_leaves_out_is_no_column() -> None:
     mask = draw(Tracks(), 0.2, sea_floor())
-    withheld = Tracks().withhold(mask, sea_floor(), AXES, 0.1, np.random.default_rng(0))
+    observation = Observation(np.zeros(mask.shape), mask, AXES, valid=sea_floor())
+    withheld = Tracks().withhold_from(observation, 0.1, np.random.default_rng(0))
     assert withheld.sum() == pytest.approx(0.1 * mask.sum(), abs=2)
     assert (withheld.sum(axis=-1) < mask.sum(axis=-1)).any()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fieldbench.errors import RequestError
-from fieldbench.field import Axis
+from fieldbench.field import Axis, Observation
 from fieldbench.sampler import Sampler
 from fieldbench_datasets.clouds import Clouds
 from fieldbench_datasets.drifters import Drifters
@@ -71,7 +71,7 @@ def test_stations_measure_along_the_axes_that_are_named() -> None:
 
 def test_whole_stations_are_withheld() -> None:
     mask = draw(Stations(), np.ones((12, 10, 8), dtype=bool), 0.25)
-    held = Stations().withhold(mask, np.ones(mask.shape, dtype=bool), AXES, 0.2, np.random.default_rng(0))
+    held = Stations().withhold_from(Observation(np.zeros(mask.shape), mask, AXES), 0.2, np.random.default_rng(0))
     assert (held == held[0]).all()
     assert held[0].sum() == 4
 
@@ -96,6 +96,7 @@ def test_a_drifter_in_still_water_stays() -> None:
 def test_a_part_is_withheld_in_holes_of_what_exists(sampler: Sampler) -> None:
     valid = cloudy()
     mask = draw(sampler, valid, 0.7)
-    held = sampler.withhold(mask, valid, AXES, 0.1, np.random.default_rng(0))
+    observation = Observation(np.zeros(mask.shape), mask, AXES, valid=valid)
+    held = sampler.withhold_from(observation, 0.1, np.random.default_rng(0))
     assert held.sum() == pytest.approx(0.1 * mask.sum(), abs=2)
     assert not (held & ~mask).any()

@@ -243,7 +243,7 @@ SAMPLERS = [
 
 WITHHELD = [
     *acts(
-        "sampler.withhold",
+        "sampler.withhold_from",
         {
             **ends("withhold"),
             "withhold-raises": (FAILS, "raise ValueError"),

@@ -173,10 +173,10 @@ HOOKS = {
     "dataset.prepare": ("Dataset", "", "return None"),
     "dataset.fingerprint": ("Dataset", "", "return ''"),
     "sampler.draw": ("Sampler", "valid, axes, rate, rng", "return half(valid, rng)"),
-    "sampler.withhold": (
+    "sampler.withhold_from": (
         "Sampler",
-        "mask, valid, axes, share, rng",
-        "return mask & (np.cumsum(mask).reshape(mask.shape) == 1)",
+        "observation, share, rng",
+        "return observation.mask & (np.cumsum(observation.mask).reshape(observation.shape) == 1)",
     ),
     "noise.draw": ("Noise", "shape, rng", "return 0.1 * rng.normal(size=shape)"),
     "metric.score": ("Metric", "estimate, truth", "return float(np.abs(estimate - truth).max())"),

@@ -47,7 +47,7 @@ def scene(seed=0, floor=None):
         return Estimate(np.full(observation.shape, middle))
 
     def withhold(share, number):
-        return RandomEntries().withhold(observation.mask, observation.valid, (), share, np.random.default_rng(number))
+        return RandomEntries().withhold(observation.mask, share, np.random.default_rng(number))
 
     return field, observation, fit, withhold
 
@@ -115,7 +115,7 @@ def test_errors_that_grow_with_distance_make_wider_intervals_farther_out():
         return Estimate(Nearest().complete(seen, seed=seed, device="cpu", report=fieldbench.NullReport()))
 
     def withhold(share, number):
-        return RandomEntries().withhold(mask, mask, (), share, np.random.default_rng(number))
+        return RandomEntries().withhold(mask, share, np.random.default_rng(number))
 
     made = Conformal().complete(observation, fit, withhold, 0)
     assert made.deviation[12, 12] > 2 * np.median(made.deviation[30:, 30:])
