@@ -41,6 +41,7 @@ from fieldbench.sources import (
     Sources,
     file_version,
     is_editable,
+    spec_of_file,
 )
 from fieldbench.spec import Part, is_name, parse
 
@@ -529,9 +530,8 @@ def _is_subclass(cls: Any, bases: tuple[type[Plugin], ...]) -> bool:
 
 
 def _import_file(name: str, file: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{file.name} is no Python file")
+    spec = spec_of_file(name, file)
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

@@ -15,9 +15,9 @@ import sysconfig
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 import cloudpickle
@@ -154,8 +154,28 @@ class _PluginFiles(MetaPathFinder):
             if module == name:
                 if file_version(Path(file).read_bytes()) != version:
                     raise ImportError(f"{file} has changed since the run began; start the run again")
-                return importlib.util.spec_from_file_location(name, file)
+                return spec_of_file(name, Path(file))
         return None
+
+
+class _FromSource(SourceFileLoader):
+    """Compiles a file each time: cached bytecode of a file that was edited within a second may be the old one."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
+def spec_of_file(name: str, file: Path) -> ModuleSpec:
+    """How a single-file plugin is imported under a name.
+
+    Raises:
+        ImportError: if the file is not a Python file.
+    """
+    if file.suffix != ".py":
+        raise ImportError(f"{file.name} is not a Python file")
+    spec = importlib.util.spec_from_file_location(name, file, loader=_FromSource(name, str(file)))
+    assert spec is not None
+    return spec
 
 
 def file_version(content: bytes) -> str:
