@@ -259,8 +259,9 @@ def test_a_ctrl_c_while_a_plugin_is_loaded_is_the_users(write) -> None:
         Registry(Sources(files=(write("slow.py", "import signal\nsignal.raise_signal(signal.SIGINT)"),)))
 
 
-def test_a_file_edited_within_a_second_is_read_anew(write, working) -> None:
+def test_a_file_edited_within_a_second_is_read_anew(write, working, monkeypatch) -> None:
     """Bytecode is cached by whole seconds and length, so both texts of this file look the same to the cache."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
     for number in (1, 2):
         file = write("mine.py", working("mine") + f"\nNUMBER = {number}\n")
         os.utime(file, (1_700_000_000, 1_700_000_000))
