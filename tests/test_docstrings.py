@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-PACKAGES = ["fieldbench"]
+PACKAGES = ["fieldbench", "fieldbench_methods", "fieldbench_datasets"]
 
 
 @dataclass(frozen=True)
