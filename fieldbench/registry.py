@@ -462,6 +462,12 @@ def validated(cls: type[P], part: Part, text: str, registry: Registry | None = N
 
     Parameters that are plugins themselves are looked up in ``registry``.
 
+    Args:
+        cls: the plugin class.
+        part: name and parameters, as parsed.
+        text: the whole spec, which errors quote.
+        registry: where parameters that are plugins themselves are looked up.
+
     Raises:
         RequestError: if a parameter is unknown or its value not allowed, or the class cannot be made.
     """

@@ -88,7 +88,13 @@ class Sources:
     def from_environment(
         cls, files: Iterable[str] = (), classes: Iterable[type[Plugin]] = (), blocked: Iterable[str] = ()
     ) -> Sources:
-        """Add what FIELDBENCH_PLUGINS and FIELDBENCH_STRICT_PLUGINS say."""
+        """Add what FIELDBENCH_PLUGINS and FIELDBENCH_STRICT_PLUGINS say.
+
+        Args:
+            files: paths of single-file plugins.
+            classes: plugin classes given as such.
+            blocked: names of plugins to be left out.
+        """
         listed = [path for path in os.environ.get("FIELDBENCH_PLUGINS", "").split(os.pathsep) if path]
         absolute = dict.fromkeys(str(expanded(path).resolve()) for path in [*listed, *files])
         strict = os.environ.get("FIELDBENCH_STRICT_PLUGINS", "") not in ("", "0")
@@ -127,7 +133,13 @@ class Parcel:
 
     @classmethod
     def of(cls, objects: Any, sources: Sources, files: tuple[tuple[str, str, str], ...]) -> Parcel:
-        """Pack objects of classes that came from some sources."""
+        """Pack objects of classes that came from some sources.
+
+        Args:
+            objects: what is sent.
+            sources: of the plugins that the objects are of.
+            files: of the plugins, which the other side writes.
+        """
         return cls(_packed(objects, sources.classes), files, datafile.locations())
 
     def open(self) -> Any:
