@@ -37,7 +37,7 @@ from fieldbench.registry import Registry
 from fieldbench.spec import split
 
 CANDIDATES = "nearest,idw,linear,harmonic,thin-plate[exact=300,neighbours=24]"
-#: Draws of which so many are beyond what can be checked have no column of ratios.
+#: Draws with this share beyond what can be checked have no column of ratios.
 MOST_BEYOND = 0.5
 
 Draw: TypeAlias = Callable[[np.random.Generator], tuple[FloatArray, Mask]]

@@ -167,7 +167,7 @@ def _distance(observation: Observation, observed: Mask) -> FloatArray:
     tree = cKDTree(np.argwhere(places))
     count = min(_NEIGHBOURS + 1, tree.n)
     distances, _ = tree.query(np.argwhere(np.ones(places.shape, dtype=bool)), k=np.arange(1, count + 1))
-    # An observed entry is no neighbour of its own.
+    # An observed entry is not a neighbour of its own.
     nearest = np.where(distances[:, :1] == 0, distances[:, -_NEIGHBOURS:], distances[:, :_NEIGHBOURS])
     mean = np.maximum(nearest.mean(axis=1), 1.0).reshape(places.shape)
     return np.array(np.broadcast_to(mean[..., np.newaxis], observed.shape)) if fibers else mean

@@ -194,7 +194,7 @@ class Estimate:
         )  # fmt: skip
 
     def _shifted(self, deviations: float) -> FloatArray:
-        """Where the distribution has its value so many deviations above the centre."""
+        """Where the distribution has its value that many deviations above the centre."""
         if self.distribution == "normal":
             return np.asarray(self.mean + deviations * self.deviation)
         # Beyond this, a power is more than a number can hold.
@@ -212,7 +212,7 @@ def in_domain(values: FloatArray, floor: float | None) -> FloatArray:
 
 
 def _between(ranked: FloatArray, level: float) -> FloatArray:
-    """The quantile of sorted members (M, ...), the k-th of which is that of level (k - 1/2) / M."""
+    """The quantile of sorted members (M, ...); the k-th is that of level (k - 1/2) / M."""
     place = min(max(level * len(ranked) - 0.5, 0.0), len(ranked) - 1.0)
     below = int(place)
     above = min(below + 1, len(ranked) - 1)
@@ -242,7 +242,7 @@ def as_field_array(array: Any, what: str = "the estimate") -> FloatArray:
     """
     if hasattr(array, "detach"):
         array = array.detach().cpu().numpy()
-    if isinstance(array, np.ma.MaskedArray):  # what lies under a mask is no estimate
+    if isinstance(array, np.ma.MaskedArray):  # what lies under a mask is not an estimate
         array = np.ma.filled(array.astype(float), np.nan)
     array = np.asarray(array)
     if array.dtype.kind == "c":

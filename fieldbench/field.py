@@ -210,7 +210,7 @@ class Observation:
 
 
 def _frozen_floats(values: ArrayLike) -> FloatArray:
-    if isinstance(values, np.ma.MaskedArray):  # what lies under a mask is no measurement
+    if isinstance(values, np.ma.MaskedArray):  # what lies under a mask is not a measurement
         values = np.ma.filled(values.astype(float), np.nan)
     array = np.array(values)
     if array.ndim == 0 or array.size == 0:

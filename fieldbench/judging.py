@@ -393,7 +393,7 @@ def _mask_of(mask: Any, shape: tuple[int, ...], sampler: str) -> Mask:
 
 def _plain(found: Any, plugin: str) -> np.ndarray[Any, Any]:
     """What a plugin returned, as an array."""
-    if isinstance(found, np.ma.MaskedArray):  # what lies under a mask is no value
+    if isinstance(found, np.ma.MaskedArray):  # what lies under a mask is not a value
         raise ValueError(f"{plugin} returned a masked array; it should return a plain one")
     return np.asarray(found)
 

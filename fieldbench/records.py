@@ -178,7 +178,7 @@ def decode(line: bytes, *, diagnostics: bool = True) -> dict[str, Any]:
         diagnostics: whether they are wanted; curves and tracebacks are most of a row.
 
     Raises:
-        ValueError: if it is no row, in words that say why.
+        ValueError: if it is not a row, in words that say why.
     """
     try:
         row: dict[str, Any] = (_WHOLE if diagnostics else _BRIEF).validate_json(line)

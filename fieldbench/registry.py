@@ -234,7 +234,7 @@ class Registry:
         return list(self._metrics)
 
     def selection(self, text: str) -> Selection:
-        """One of the three selection rules; these belong to the harness and are no plugins."""
+        """One of the three selection rules; these belong to the harness and are not plugins."""
         (part,) = _only_part(text)
         if part.name not in RULES:
             raise RequestError(f"unknown selection {part.name!r}{nearest(part.name, RULES)}")
@@ -391,7 +391,7 @@ class Registry:
         kind = next((kind for kind, bases in KINDS.items() if _is_subclass(cls, bases)), None)
         if kind is None or (expected is not None and kind != expected):
             base = KINDS[expected or "method"][0].__name__
-            self._break(plugin, source, f"{_shown(cls)} is no class derived from fieldbench.{base}")
+            self._break(plugin, source, f"{_shown(cls)} is not a class derived from fieldbench.{base}")
             return
         name = getattr(cls, "name", None)
         if not isinstance(name, str) or not is_name(name):

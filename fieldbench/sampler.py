@@ -137,7 +137,7 @@ class Blocks(Sampler):
         return mask
 
     def withhold(self, mask: Mask, share: float, rng: np.random.Generator) -> Mask:
-        """Entries in holes as deep as the missing block, since scattered ones would be far easier to predict."""
+        """Entries in gaps as deep as the missing block, since scattered ones would be far easier to predict."""
         return withhold_like_gaps(mask, ~mask, share, rng)
 
     def withhold_from(self, observation: Observation, share: float, rng: np.random.Generator) -> Mask:

@@ -201,7 +201,7 @@ class Session:
             stop: lets the caller ask for an end.
 
         Raises:
-            RequestError: if the folder is no run or in use, data is missing, or the plan turns out to be
+            RequestError: if the folder is not a run, is in use, data is missing, or the plan turns out to be
                 impossible on it.
             StorageError: if a record cannot be written; what is written stays.
         """

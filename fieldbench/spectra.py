@@ -36,7 +36,7 @@ def effective_resolution(
         return None
     frequencies, of_error = _spectrum(lines[0], axis.spacing)
     _, of_truth = _spectrum(lines[1], axis.spacing)
-    # Rounding leaves a trace of what is constant; it is no structure that could be resolved.
+    # Rounding leaves a trace of what is constant; it is not a structure that could be resolved.
     felt = of_truth > 1e-24 * float(np.mean(lines[1] ** 2))
     if not felt.any():
         return None

@@ -205,7 +205,7 @@ def complete(
     The result is a file of the same format, with coordinates, attributes and all other variables kept. Of a table on
     a grid it is one row for each grid point, of scattered rows these rows, or the points that --at names. Beside the
     values it says which method made them, with the error to expect, holds their standard deviation if the method
-    knows it, and marks what was filled. Observed entries stay as they are. The withheld entries make holes as deep as
+    knows it, and marks what was filled. Observed entries stay as they are. The withheld entries make gaps as deep as
     the gaps, so that the error is that of the gaps; deep inside the widest of them it may be larger.
 
     **Examples**
@@ -288,7 +288,7 @@ def _grid(text: str | None) -> dict[str, tuple[Any, ...]]:
     except ValueError:
         numbers = []
     if not numbers or not all(0 < number < float("inf") for number in numbers):
-        raise RequestError(f"grid {text!r} is no shape and no step; write 20x20x10, or step=0.5x0.5x10")
+        raise RequestError(f"grid {text!r} is neither a shape nor a step; write 20x20x10, or step=0.5x0.5x10")
     if stepped or not all(number.is_integer() for number in numbers):
         return {"step": tuple(numbers)}
     return {"grid": tuple(int(number) for number in numbers)}
@@ -304,7 +304,7 @@ def _points(texts: list[str]) -> tuple[Path | None, list[str]]:
     if len(files) > 1:
         raise RequestError(f"--at names {len(files)} tables of points; give one")
     if files and not expanded(files[0]).is_file():
-        raise RequestError(f"--at {files[0]!r} is no file")
+        raise RequestError(f"--at {files[0]!r} is not a file")
     return expanded(files[0]) if files else None, [text for text in texts if text not in files]
 
 
@@ -313,7 +313,7 @@ def _tell(filled: Filled, by_area: bool) -> None:
     made, variable = filled.made, filled.completion.gridded.variable
     unit = variable.unit if made.metric == "rmse" else ""
     print()
-    on_a_grid = variable.rows is None  # elsewhere a step from one coordinate to the next is no distance
+    on_a_grid = variable.rows is None  # elsewhere a step from one coordinate to the next is not a distance
     print(_comparison(made, unit, by_area, on_a_grid))
     print()
     error = "" if made.expected_error != made.expected_error else f", {made.metric} {made.expected_error:.3g} {unit}"
@@ -322,7 +322,7 @@ def _tell(filled: Filled, by_area: bool) -> None:
     if out_of_time:
         verb = "method was" if out_of_time == 1 else "methods were"
         print(
-            f"{out_of_time} {verb} not compared for want of time; a larger --budget lets more in, --among asks fewer."
+            f"{out_of_time} {verb} not compared, as time ran out; a larger --budget lets more in, --among asks fewer."
         )
 
 

@@ -169,7 +169,7 @@ def _no_echo_of_keys() -> Iterator[None]:
     try:
         terminal = sys.stdin.fileno()
         before = termios.tcgetattr(terminal)
-    except (OSError, ValueError, termios.error):  # stdin is no terminal: nothing is echoed
+    except (OSError, ValueError, termios.error):  # stdin is not a terminal: nothing is echoed
         yield
         return
     changed = list(before)

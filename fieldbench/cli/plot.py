@@ -82,7 +82,7 @@ def plot(
     try:
         places = tuple(int(text) for text in split(at)) if at else ()
     except ValueError:
-        raise RequestError(f"--at {at!r} is no list of indices; write --at 0,5,10") from None
+        raise RequestError(f"--at {at!r} is not a list of indices; write --at 0,5,10") from None
     stored = StoredRun(run, sources(plugin, no_plugin), levels(only))
     folder = out or stored.path / "figures"
     written = 0

@@ -245,7 +245,7 @@ def run(
     if scheduler is not None and backend != "dask":
         raise RequestError("--scheduler needs --backend dask")
     if scheduler is not None and not re.fullmatch(r"(\w+://)?[^/]+:\d+", scheduler):
-        raise RequestError(f"--scheduler {scheduler!r} is no address; write tcp://HOST:PORT")
+        raise RequestError(f"--scheduler {scheduler!r} is not an address; write tcp://HOST:PORT")
     options = Options(
         device=device,
         jobs=jobs,
@@ -419,7 +419,7 @@ def _seed(text: str) -> int:
 
     if re.fullmatch(r"\s*[+-]?\d{1,40}\s*", text):
         return int(text)
-    raise RequestError(f"seed {text!r:.60} is no whole number; write --seed 7, or --seed secret")
+    raise RequestError(f"seed {text!r:.60} is not a whole number; write --seed 7, or --seed secret")
 
 
 def _number(text: str) -> float:
@@ -428,7 +428,7 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise RequestError(f"rate {text!r} is no number; write --rates 0.1,0.2") from None
+        raise RequestError(f"rate {text!r} is not a number; write --rates 0.1,0.2") from None
 
 
 def _bytes(text: str) -> int:
@@ -440,5 +440,5 @@ def _bytes(text: str) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
     size = float(match[1]) * units.get(match[2].upper(), 0) if match else 0.0
     if not 0 < size < LARGEST:
-        raise RequestError(f"memory limit {text!r} is no size; write 8GiB or 500MB")
+        raise RequestError(f"memory limit {text!r} is not a size; write 8GiB or 500MB")
     return round(size)

@@ -178,11 +178,11 @@ def _candidates(
 ) -> tuple[list[str], list[Candidate]]:
     """The methods to compare, and those that cannot work on such an observation, with the reason."""
     if method != AUTO:
-        selector = registry.method(method)
-        reason = bench.unsuited(str(selector), observation)
+        chosen = registry.method(method)
+        reason = bench.unsuited(str(chosen), observation)
         if reason:
             raise RequestError(reason)
-        return [str(selector)], []
+        return [str(chosen)], []
     reasons: dict[str, str | None] = {}
     for text in candidates or registry.entries("method"):
         try:

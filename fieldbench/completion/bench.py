@@ -147,7 +147,7 @@ def _processor_time(process: int) -> float:
 
 
 def _allow(process: int, seconds: float) -> None:
-    """Have the system end a process that has used so many seconds of processor time, where it can do that."""
+    """Have the system end a process when it has used these seconds of processor time, where it can do that."""
     import psutil
 
     limit = getattr(psutil, "RLIMIT_CPU", None)

@@ -18,8 +18,8 @@ from fieldbench.judging import keyed_seed
 _FIRST, _LEAST = 0.03, 2.0
 #: How much more a candidate is given that did not come to an end, at least.
 _MORE = 4.0
-#: A candidate that is slower than this part of the budget, and has an error so much larger than the best one's, is
-#: given no more folds.
+#: A candidate gets no more folds if it is slower than this part of the budget, and its error larger than the best one's
+#: by this factor.
 _SLOW, _BEATEN = 0.02, 1.5
 #: Folds of the chosen method, so that its promised error does not hang on a few pieces.
 _FOLDS = 8

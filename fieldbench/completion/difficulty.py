@@ -101,7 +101,7 @@ def fit(observation: Observation, rng: np.random.Generator) -> Covariance:
 
 
 def sample(entries: Mask, number: int, rng: np.random.Generator) -> list[Sample]:
-    """At most about so many of some entries; of a large field, from boxes around a few of them.
+    """At most about ``number`` of the entries; of a large field, from boxes around a few of them.
 
     Args:
         entries: those to choose from, True = may be chosen.

@@ -1,4 +1,4 @@
-"""From what was read to what is to be written: complete a gridded, within limits."""
+"""From what was read to what is to be written: complete a variable, within limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fieldbench.files.axes import is_latitude
 
 @dataclass(frozen=True, eq=False)
 class Filled:
-    """A gridded with its gaps filled.
+    """A variable with its gaps filled.
 
     Attributes:
         completion: what is to be written.
@@ -68,7 +68,7 @@ def fill(
     chosen_freely = method == AUTO and not candidates
     observation, near = fillable(gridded, chosen_freely, log_floor, metadata, limits)
     weights = areas(gridded.axes) if by_area else None
-    # What is to stay missing is no gap: it is neither estimated, nor does the expected error count it.
+    # What is to stay missing is not a gap: it is neither estimated, nor does the expected error count it.
     made = complete(
         replace(observation, valid=observation.valid & near),
         method,
@@ -116,7 +116,7 @@ def fillable(
         chosen_freely: whether the method is chosen among all; then classes are refused, as most would average them.
 
     Raises:
-        RequestError: if there is nothing to fill, or the request does not fit the gridded.
+        RequestError: if there is nothing to fill, or the request does not fit the variable.
     """
     if not gridded.missing.any():
         raise RequestError(f"{gridded.name} has no gap to fill")

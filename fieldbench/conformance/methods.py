@@ -163,7 +163,7 @@ class MethodUnderCheck:
         try:
             array = np.asarray(estimate.detach().cpu().numpy() if hasattr(estimate, "detach") else estimate)
         except Exception as error:
-            fail(done, f"what complete() returned is no array ({error})", "returns an array")
+            fail(done, f"what complete() returned is not an array ({error})", "returns an array")
         if array.dtype.kind not in "fiu":
             fail(done, f"complete() returned dtype {array.dtype}", "returns real numbers")
         if array.shape != observation.shape:
@@ -172,8 +172,8 @@ class MethodUnderCheck:
                 f"complete() returned shape {array.shape} for an observation of shape {observation.shape}",
                 "returns the whole field, in the shape of the observation",
             )
-        exists = observation.valid
-        bad = ~np.isfinite(array) & exists
+        valid = observation.valid
+        bad = ~np.isfinite(array) & valid
         if bad.any():
             first = tuple(int(index) for index in np.argwhere(bad)[0])
             fail(
@@ -181,7 +181,7 @@ class MethodUnderCheck:
                 f"{int(bad.sum())} of {array.size} entries are NaN or infinite, the first at {first}",
                 "returns finite numbers everywhere; unobserved entries of observation.values are NaN, not to be used",
             )
-        return np.where(exists, array, 0.0).astype(float)  # whatever is said of land, it is no part of the estimate
+        return np.where(valid, array, 0.0).astype(float)  # whatever is said of land, it is not part of the estimate
 
     def try_on(self, example: Example) -> None:
         """Complete an observation that the method may refuse, with a reason."""

@@ -125,7 +125,7 @@ def takes(method: Method, modifier: Modifier) -> bool:
     """Whether this method accepts this modifier."""
     try:
         modifier.modify(method)
-    except Exception:  # what is no RequestError is a failure of refused-elsewhere
+    except Exception:  # what is not a RequestError is a failure of refused-elsewhere
         return False
     return True
 

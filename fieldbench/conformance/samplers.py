@@ -160,7 +160,7 @@ def _withholds_a_part(sampler: Sampler) -> None:
             fail(done, "two draws from one seed differ", "draws from the given generator alone")
         if withheld.dtype != np.bool_ or withheld.shape != mask.shape or (withheld & ~mask).any():
             fail(
-                done, "the result is no part of the mask", "withholds observed entries only (boolean, True = withheld)"
+                done, "the result is not part of the mask", "withholds observed entries only (boolean, True = withheld)"
             )
         count, total = int(withheld.sum()), int(mask.sum())
         if not 0 < count < total:

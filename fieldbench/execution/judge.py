@@ -260,6 +260,6 @@ def _kept(item: Judged) -> tuple[dict[str, Any], list[Any]]:
 
 
 def _said(error: Exception) -> str:
-    """What an error says to whoever made the request: its type only where it is no complaint about a value."""
+    """What an error says to whoever made the request: its type only where it is not a complaint about a value."""
     said = in_one_line(str(error)) if isinstance(error, ValueError) else ""
     return said or one_line(error)

@@ -61,7 +61,7 @@ class Pool:
         for worker in reversed(self.workers):
             self._free[worker.slot.lane].append(worker)
         self._busy = 0
-        #: Where everything is asked that is no trial; it never runs one, and only who has the lock may ask.
+        #: Where everything is asked that is not a trial; it never runs one, and only who has the lock may ask.
         environment = next(item.environment for item in reversed(slots))
         self.questions = WorkerSlot(Slot("cpu", "cpu", environment), self, lambda: self.closed or self.stop.asked)
         self.asking = threading.RLock()

@@ -46,7 +46,7 @@ class Lost(Exception):
 
 
 class Raised(Lost):
-    """A plugin raised at a question that is no trial; its process goes on."""
+    """A plugin raised at a question that is not a trial; its process goes on."""
 
     def __init__(self, message: str, stage: str) -> None:
         super().__init__(FAILED, message, stage=stage)
@@ -137,7 +137,7 @@ class Process:
             raise self.no_answer(doing) from None
 
     def no_answer(self, doing: str = "") -> Lost:
-        """End it, as what it sent is no answer."""
+        """End it, as what it sent is not an answer."""
         return self._ended(CRASHED, f"{self.called} {NO_ANSWER}", doing)
 
     def _ended(self, status: str, message: str, doing: str) -> Lost:
@@ -195,7 +195,7 @@ class MethodProcess(Process):
     def __init__(self, child: Child, pool: Pool, given_up: Callable[[], bool], lender: Lender) -> None:
         super().__init__(child, pool, given_up)
         self._lender, self._allowed = lender, 0
-        #: Datasets of which it has had a trial.
+        #: Datasets that it has had a trial of.
         self.met: set[str] = set()
 
     def wait_until_ready(self) -> None:

@@ -29,7 +29,7 @@ class Text:
         return text
 
     def best(self, text: str) -> str:
-        """A number that is the best of its rivals."""
+        """A number that is the best of its candidates."""
         return text
 
     def second(self, text: str) -> str:
@@ -37,7 +37,7 @@ class Text:
         return text
 
     def number(self, value: float, decimals: int) -> str:
-        """A number with so many digits behind the point, or in powers of ten for a negative number of them."""
+        """A number with ``decimals`` digits behind the point, or in powers of ten for a negative number of them."""
         return fixed(value, decimals)
 
     def table(self, title: str, heads: Sequence[str], rows: Rows, labels: int = 1) -> str:

@@ -21,7 +21,7 @@ from fieldbench.spec import Part, format_value, parse
 from fieldbench.store.files import MANIFEST
 from fieldbench.store.manifest import Manifest
 
-#: Columns of a record that are no metric but can be tabled like one, each with its unit.
+#: Columns of a record that are not metrics but can be tabled like one, each with its unit.
 MEASURES: dict[str, str] = {"seconds": "s", "peak_memory": "bytes"}
 
 
@@ -35,8 +35,8 @@ class RunMetadata:
         order: specs in the order in which they were asked for.
         headline: the metric that tables of a dataset show, by dataset.
         units: unit of a dataset's field, by dataset.
-        higher_is_better: names of the metrics of which more is better.
-        targets: the value that is best, by name of the metrics of which more and less are both worse.
+        higher_is_better: names of the metrics where more is better.
+        targets: the value that is best, by name of the metrics where more and less are both worse.
         with_unit: names of the metrics that are in the field's unit.
         logarithmic: names of the metrics that are of logarithms where the field has a ``log_floor``.
         trained: methods that rest on training data beyond the observation.
@@ -66,7 +66,7 @@ class RunMetadata:
         What is missing or unknown is left out.
 
         Raises:
-            RequestError: if the manifest has metadata that are none.
+            RequestError: if the manifest has other things in place of metadata.
         """
         try:
             known = _METADATA.validate_python(manifest.metadata)

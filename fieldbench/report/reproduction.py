@@ -256,7 +256,7 @@ def _number(value: float | None, beside: float | None = None) -> str:
 
     Args:
         value: the number.
-        beside: a mean of which it is the spread, and whose last figure is its last one too.
+        beside: the mean that it is the spread of; both end at the same digit.
     """
     if value is None:
         return ""

@@ -201,7 +201,7 @@ def make_table(
     row_factors, column_factors = _arrangement(frame, rows, columns)
     used = (*row_factors, *column_factors)
     parameters = [factor for factor in used if factor not in FACTORS]
-    rivals = {"method", "select", *(name for name in parameters if is_of_methods(name, frame, metadata))}
+    comparable = {"method", "select", *(name for name in parameters if is_of_methods(name, frame, metadata))}
     frame = _scored(frame, metric, metadata).assign(trained=frame["method"].isin(metadata.trained))
     frame = with_parameters(frame, parameters, metadata)  # last, since the metadata are those of whole specs
     others = [name for name in (*FACTORS, *MEASURED) if name not in used and name not in ("device", "machine")]
@@ -212,7 +212,7 @@ def make_table(
     shown = tuple(name for name in varying if name == "dataset" or not _goes_with_dataset(frame, name))
     common = {name: frame[name].iloc[0] for name in others if name not in (*varying, *MEASURED)}
 
-    arrangement = _Arrangement(row_factors, column_factors, shown, frozenset(rivals), spread)  # type: ignore[arg-type]
+    arrangement = _Arrangement(row_factors, column_factors, shown, frozenset(comparable), spread)  # type: ignore[arg-type]
     blocks = []
     groups = frame.groupby(varying, sort=False, observed=True) if varying else [((), frame)]
     for levels, part in groups:
@@ -224,12 +224,12 @@ def make_table(
 
 @dataclass(frozen=True)
 class _Arrangement:
-    """Factors of rows, columns and titles, those along which cells are rivals, and the spread that is shown."""
+    """Factors of rows, columns and titles, those along which cells are compared, and the spread that is shown."""
 
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     titles: tuple[str, ...]
-    rivals: frozenset[str]
+    comparable: frozenset[str]
     spread: Spread
 
 
@@ -395,9 +395,9 @@ def _ranked(
     Incomplete cells are left out, since the trials that a method lost may be the hard ones; so are seconds that
     were not taken alone, and oracles, unless there is nothing else. Seconds of several machines are not ranked.
     """
-    if arrangement.rivals.issuperset(arrangement.rows):
+    if arrangement.comparable.issuperset(arrangement.rows):
         lines = [[(i, j) for i in range(len(rows))] for j in range(len(columns))]
-    elif arrangement.rivals.issuperset(arrangement.columns):
+    elif arrangement.comparable.issuperset(arrangement.columns):
         lines = [[(i, j) for j in range(len(columns))] for i in range(len(rows))]
     else:
         return cells
@@ -405,11 +405,11 @@ def _ranked(
     for line in lines:
         fair = [key for key in line if cells[key].complete and not (math.isnan(cells[key].value) or cells[key].mark)]
         honest = [key for key in fair if not (rows[key[0]].oracle or columns[key[1]].oracle)]
-        rivals = honest or fair
-        ranks = sorted({rank(cells[key].value) for key in rivals})
-        if len(rivals) < 2 or len({cells[key].machine for key in rivals}) > 1:
+        candidates = honest or fair
+        ranks = sorted({rank(cells[key].value) for key in candidates})
+        if len(candidates) < 2 or len({cells[key].machine for key in candidates}) > 1:
             continue
-        for key in rivals:
+        for key in candidates:
             place = ranks.index(rank(cells[key].value)) + 1
             ranked[key] = replace(cells[key], rank=place if place <= 2 else 0)
     return ranked

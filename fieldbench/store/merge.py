@@ -108,7 +108,7 @@ def reuse(store: RunStore, folders: Iterable[str | os.PathLike[str]], wanted: Co
         How many trials were taken.
 
     Raises:
-        RequestError: if a folder is no run, or damaged.
+        RequestError: if a folder is not a run, or damaged.
         StorageError: if there is no room.
     """
     left = set(wanted)

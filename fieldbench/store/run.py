@@ -37,7 +37,7 @@ from fieldbench.store.manifest import (
 )
 from fieldbench.store.rows import Counted, RowLog
 
-#: Records reach the operating system at once, so that no killed process loses one. So many seconds later, and
+#: Records reach the operating system at once, so that no killed process loses one. This many seconds later, and
 #: at the end, they are forced to the disk itself: that bounds what a power failure can cost.
 SYNC_SECONDS = 1.0
 
@@ -93,7 +93,7 @@ class RunStore:
             note: what is to be remembered of each row until :meth:`take_notes`.
 
         Raises:
-            RequestError: if the folder is no run, or is being written by another process.
+            RequestError: if the folder is not a run, or is being written by another process.
             StorageError: if it cannot be written.
         """
         path = Path(path)
@@ -321,7 +321,7 @@ def _clear(path: Path) -> None:
         (path / TRIALS).unlink(missing_ok=True)
         (path / SECRET).unlink(missing_ok=True)
         shutil.rmtree(path / FIELDS, ignore_errors=True)
-        (path / MANIFEST).unlink(missing_ok=True)  # last: without it the folder is no run that can be cleared
+        (path / MANIFEST).unlink(missing_ok=True)  # last: without it the folder is not a run that can be cleared
 
 
 def _write_all(file: int, data: bytes, position: int) -> None:

@@ -16,12 +16,12 @@ from fieldbench_methods.withholding import Predict, box, error, imitations
 
 AxisScale: TypeAlias = tuple[Annotated[float, Field(gt=0)], ...] | None
 
-#: A scale is used only if it lowers the withheld error by this over the root of the number of validation; less may be
-#: chance.
+#: A scale is used only if it lowers the error at withheld positions by this over the root of their number; less may
+#: be chance.
 _CHANCE = 3.0
-#: A step of the search goes on only if it lowers the error by so much: where the error is flat, scales stay moderate.
+#: A step of the search goes on only if it lowers the error by this share: where that is flat, scales stay moderate.
 _STEP_WORTH = 0.02
-#: Positions whose withheld error decides.
+#: Withheld positions, whose error decides.
 _JUDGES = 600
 #: Observed positions that settings are chosen on, at most; of more, those in a box of the field.
 MOST_POINTS = 150_000

@@ -78,7 +78,7 @@ class Dineof(fieldbench.Method):
 
 @dataclass(frozen=True)
 class Stopping:
-    """When the iteration with one number of modes ends: unobserved entries settle, or after so many iterations."""
+    """When the iteration with one number of modes ends: unobserved entries settle, or the iterations are used up."""
 
     tolerance: float
     iterations: int

@@ -179,7 +179,7 @@ def arrange(observation: Observation, axis_scale: AxisScale, kernel: str, smooth
 def chosen(
     data: Scattered, kernel: str | None, smoothing: float | None, neighbours: int, seed: int
 ) -> tuple[str, float]:
-    """Kernel and smoothing as given, or chosen where they are None; the seed picks the positions that judge.
+    """Kernel and smoothing as given, or chosen where they are None; the seed picks the validation points.
 
     Args:
         data: the observation as points.

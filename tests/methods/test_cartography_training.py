@@ -179,7 +179,7 @@ def test_a_training_may_start_from_weights(tmp_path: Path, small_pools: None, fi
     # Batch normalisation's running means move by a tenth towards the first batch's.
     assert card["validation_loss"] < 0.5 * validation.loss(initialised(1))
     assert card["start"]["sha256"] == weight_files.sha256(weight_files.SHIPPED)
-    with pytest.raises(RequestError, match=r"start=none\.safetensors is no file"):
+    with pytest.raises(RequestError, match=r"start=none\.safetensors is not a file"):
         run(tmp_path / "q.safetensors", SHORT.model_copy(update={"start": "none.safetensors"}))
 
 

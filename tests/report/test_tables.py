@@ -208,7 +208,7 @@ def test_rows_and_columns_by_any_factor() -> None:
     assert [head.text for head in block.rows] == ["none", "gaussian"]
     assert [head.text for head in block.columns] == ["10 %", "20 %"], "rates are in order"
     assert [[block.cells[i, j].value for j in (0, 1)] for i in (0, 1)] == [[0.1, 0.2], [1.1, 1.2]]
-    assert {cell.rank for cell in block.cells.values()} == {0}, "noises are no rivals"
+    assert {cell.rank for cell in block.cells.values()} == {0}, "noises are not rivals"
     across = make_table(made, RunMetadata(), rows=["rate"], columns=["method"])
     assert {cell.rank for block in across.blocks for cell in block.cells.values()} == {1}, "equal methods share a place"
 

@@ -33,7 +33,7 @@ class View:
     """What of a run is shown.
 
     Attributes:
-        most: at most so many figures, those of the first settings; none means all.
+        most: largest number of figures, those of the first settings; None means all.
         trial: number of the trial, of the first seed that has it; the first that is there by default.
         axis: name or number of the axis that is cut; the last by default.
         at: indices along it; three spread over it by default.

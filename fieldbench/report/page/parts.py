@@ -31,7 +31,7 @@ _NO_FIGURES = (
     "the page again.</p>"
 )
 
-#: At most so many rows of single trials; the run's folder has them all.
+#: The page has at most this many rows of single trials; the run's folder has them all.
 MOST_TRIALS = 2000
 
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 Task: TypeAlias = Callable[[], object]
 
 Both: TypeAlias = Callable[[Task, Task], None]
-"""Does two tasks of which neither needs the other, and returns when both are done."""
+"""Does two tasks that do not need each other, and returns when both are done."""
 
 
 def in_turn(first: Task, second: Task) -> None:
