@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fieldbench.session import Listener
 
 
-class Failures:
+class FailureLines:
     """What to say of failed trials: the first of each kind, since a thousand alike say no more."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class LiveDisplay:
         self._progress: Progress | None = None
         self._echo = contextlib.ExitStack()
         self._live: Live | None = None
-        self._failures = Failures()
+        self._failures = FailureLines()
 
     def start(self, progress: Progress) -> None:
         from rich.live import Live
@@ -124,7 +124,7 @@ class Lines:
     """A plain line on stderr for every failure, and one about the state now and then: every few seconds at first."""
 
     def __init__(self, every: float = 5.0) -> None:
-        self._every, self._failures = every, Failures()
+        self._every, self._failures = every, FailureLines()
         self._started = self._said = time.monotonic()
 
     def start(self, progress: Progress) -> None:

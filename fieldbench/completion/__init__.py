@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fieldbench.completion.bench import Bench, Fit
-from fieldbench.completion.comparison import Candidate, Comparison, rank
+from fieldbench.completion.bench import Bench, FitResult
+from fieldbench.completion.comparison import Candidate, CandidateComparison, rank
 from fieldbench.completion.nearby import AtDistance, by_distance
 from fieldbench.completion.periodic import fitted
 from fieldbench.completion.validation import Promise, Validation
@@ -132,7 +132,7 @@ def complete(
         if budget > 0:
             busy("withholding entries in the pattern of the gaps")
             validation = Validation(observation, share, folds, stream("withhold", seed), weights)
-            comparison = Comparison(bench, observation, validation, seed, budget, watch, busy)
+            comparison = CandidateComparison(bench, observation, validation, seed, budget, watch, busy)
             ranked = sorted(comparison.run(specs), key=rank)
         elif method == AUTO:
             raise RequestError("choosing a method needs a budget; give --budget SECONDS, or name a method")
@@ -212,7 +212,7 @@ def _final(
     seed: int,
     watch: Callable[[str], None],
     busy: Callable[[str], None],
-) -> tuple[str, Fit]:
+) -> tuple[str, FitResult]:
     """Fit the best method to everything; if it fails on that, the next."""
     error = ""
     for text in ranked:

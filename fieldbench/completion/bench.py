@@ -30,7 +30,7 @@ _PATIENCE = 4.0
 
 
 @dataclass(frozen=True)
-class Fit:
+class FitResult:
     """What came of a fit.
 
     Attributes:
@@ -82,7 +82,7 @@ class Bench:
     def __exit__(self, *_: object) -> None:
         self._pool.close()
 
-    def fit(self, method: str, observation: Observation, seed: int, *, limit: float | None = None) -> Fit:
+    def fit(self, method: str, observation: Observation, seed: int, *, limit: float | None = None) -> FitResult:
         """Fit a method, for at most ``limit`` seconds of processor time, and a few times as much of wall-clock time.
 
         Starting its process does not count.
@@ -106,8 +106,8 @@ class Bench:
         except Lost as lost:
             wall = time.monotonic() - start
             if lost.status == TIMEOUT or "SIGXCPU" in lost.message:
-                return Fit(None, limit or wall, wall, f"took longer than {limit:.0f} s", late=True)
-            return Fit(None, wall, wall, lost.message)
+                return FitResult(None, limit or wall, wall, f"took longer than {limit:.0f} s", late=True)
+            return FitResult(None, wall, wall, lost.message)
         return _fit(frame, observation, _processor_time(process) - before, time.monotonic() - start)
 
     def pointwise(self, method: str) -> bool:
@@ -157,11 +157,11 @@ def _allow(process: int, seconds: float) -> None:
             own.rlimit(limit, (math.ceil(min(seconds, _FOREVER)), own.rlimit(limit)[1]))
 
 
-def _fit(frame: Frame, observation: Observation, seconds: float, wall: float) -> Fit:
+def _fit(frame: Frame, observation: Observation, seconds: float, wall: float) -> FitResult:
     if frame.header.get("status") != OK:
-        return Fit(None, seconds, wall, str(frame.header.get("error")))
+        return FitResult(None, seconds, wall, str(frame.header.get("error")))
     try:
         (about,) = frame.header["estimates"]
-        return Fit(unpack_estimate(about, deque(frame.arrays)).checked(observation.valid), seconds, wall)
+        return FitResult(unpack_estimate(about, deque(frame.arrays)).checked(observation.valid), seconds, wall)
     except (ValueError, KeyError, IndexError) as error:
-        return Fit(None, seconds, wall, str(error))
+        return FitResult(None, seconds, wall, str(error))

@@ -56,7 +56,7 @@ def rank(candidate: Candidate) -> tuple[bool, float, float]:
     return False, candidate.expected, candidate.seconds
 
 
-class Comparison:
+class CandidateComparison:
     """Cross-validation within a budget: what is quick gets all folds, what is slow the time that is left.
 
     Every candidate first gets a small part of the budget for one fold. Those that make it do all folds. The others

@@ -9,7 +9,7 @@ from typing import Literal, NoReturn
 
 from fieldbench.errors import one_line
 
-Status = Literal["passed", "failed", "skipped", "expected"]
+Verdict = Literal["passed", "failed", "skipped", "expected"]
 
 
 class ConformanceFailure(AssertionError):
@@ -42,7 +42,7 @@ class CheckResult:
         cause: what was raised, with its traceback.
     """
 
-    status: Status
+    status: Verdict
     message: str = ""
     cause: BaseException | None = None
 

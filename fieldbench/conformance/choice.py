@@ -11,7 +11,7 @@ import numpy as np
 
 from fieldbench.conformance.check import Check
 from fieldbench.conformance.datasets import of_dataset
-from fieldbench.conformance.general import Named, expected_failures_exist, of_any
+from fieldbench.conformance.general import NamedCheck, expected_failures_exist, of_any
 from fieldbench.conformance.leaks import beats_no_white_noise
 from fieldbench.conformance.methods import of_method
 from fieldbench.conformance.metrics import of_metric
@@ -131,7 +131,7 @@ def kinds_of(text: str, registry: Registry) -> list[str]:
     return [kind for kind in KINDS if name in registry.entries(kind)]
 
 
-def _of_kind(plugin: Plugin, registry: Registry, observation: Observation | None) -> Iterator[Named]:
+def _of_kind(plugin: Plugin, registry: Registry, observation: Observation | None) -> Iterator[NamedCheck]:
     if isinstance(plugin, Method):
         if observation is None and plugin.conformance_dataset is not None:
             observation = _observed(registry.dataset(plugin.conformance_dataset), registry)

@@ -10,14 +10,14 @@ import numpy as np
 
 from fieldbench.conformance import randomness
 from fieldbench.conformance.check import NotChecked, fail
-from fieldbench.conformance.general import Named
+from fieldbench.conformance.general import NamedCheck
 from fieldbench.dataset import Dataset
 from fieldbench.errors import DataUnavailable, RequestError, one_line
 from fieldbench.field import Axis, Field
 from fieldbench.registry import Registry
 
 
-def of_dataset(dataset: Dataset, registry: Registry) -> Iterator[Named]:
+def of_dataset(dataset: Dataset, registry: Registry) -> Iterator[NamedCheck]:
     """The checks of a dataset."""
     yield "draws-a-field", partial(_draws_a_field, dataset)
     yield "deterministic", partial(_deterministic, dataset)

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from fieldbench.conformance import examples, randomness
 from fieldbench.conformance.check import NotChecked, fail
 from fieldbench.conformance.examples import Example
-from fieldbench.conformance.general import Named
+from fieldbench.conformance.general import NamedCheck
 from fieldbench.errors import one_line
 from fieldbench.estimate import Estimate, as_estimate, as_field_array
 from fieldbench.field import FloatArray, Observation
@@ -191,7 +191,7 @@ class MethodUnderCheck:
         self.complete(example)
 
 
-def of_method(method: Method, observation: Observation | None = None) -> Iterator[Named]:
+def of_method(method: Method, observation: Observation | None = None) -> Iterator[NamedCheck]:
     """The checks that suit what a method declares about itself, each with its name."""
     bench = MethodUnderCheck(method, observation)
     yield "shape-and-finiteness", partial(_shape_and_finiteness, bench)

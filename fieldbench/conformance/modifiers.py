@@ -9,7 +9,7 @@ import numpy as np
 
 from fieldbench.conformance import examples
 from fieldbench.conformance.check import NotChecked, fail
-from fieldbench.conformance.general import Named
+from fieldbench.conformance.general import NamedCheck
 from fieldbench.conformance.methods import SEED, MethodUnderCheck, of_method, search_space
 from fieldbench.errors import RequestError, one_line
 from fieldbench.estimate import Estimate
@@ -28,7 +28,9 @@ _AGAIN = (
 )  # fmt: skip
 
 
-def of_modifier(modifier: Modifier, methods: list[Method], observation: Observation | None = None) -> Iterator[Named]:
+def of_modifier(
+    modifier: Modifier, methods: list[Method], observation: Observation | None = None
+) -> Iterator[NamedCheck]:
     """The checks of a modifier, with the methods that it can be tried on.
 
     Args:
@@ -55,7 +57,7 @@ def of_modifier(modifier: Modifier, methods: list[Method], observation: Observat
         yield f"changes-{method.name}", partial(_changes, method, modified, observation)
 
 
-def _of_refit(modifier: Refit, takers: list[Method]) -> Iterator[Named]:
+def _of_refit(modifier: Refit, takers: list[Method]) -> Iterator[NamedCheck]:
     """The checks of a modifier that has a method fitted several times, on a method made for them."""
     yield "has-a-method", partial(_has_a_method, modifier, takers)
     yield "makes-an-estimate", partial(_makes_an_estimate, modifier)

@@ -11,7 +11,7 @@ import numpy as np
 
 from fieldbench.conformance import examples, randomness
 from fieldbench.conformance.check import NotChecked, fail
-from fieldbench.conformance.general import Named
+from fieldbench.conformance.general import NamedCheck
 from fieldbench.errors import RequestError, one_line
 from fieldbench.field import Mask, Observation
 from fieldbench.sampler import Sampler
@@ -28,7 +28,7 @@ _RATES = (0.3, 0.8)
 _WITHHELD, _COARSENESS = (0.1, 0.5), 0.25
 
 
-def of_sampler(sampler: Sampler) -> Iterator[Named]:
+def of_sampler(sampler: Sampler) -> Iterator[NamedCheck]:
     """The checks of a sampler."""
     for order in _SHAPES:
         yield f"works-in-{order}-d", partial(_draws_a_mask, sampler, order)

@@ -11,7 +11,7 @@ from fieldbench.report.times import MARKS, SECONDS, Timing
 
 
 @dataclass(frozen=True)
-class Entry:
+class TableCell:
     """One cell: the average over the trials that ended well, and an account of all others.
 
     Attributes:
@@ -95,7 +95,7 @@ class Block:
     unit: str
     rows: tuple[Head, ...]
     columns: tuple[Head, ...]
-    cells: dict[tuple[int, int], Entry]
+    cells: dict[tuple[int, int], TableCell]
     decimals: int
 
     @property

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from tabulate import tabulate
 
-from fieldbench.report.blocks import Block, Entry
+from fieldbench.report.blocks import Block, TableCell
 from fieldbench.report.numbers import fixed
 
 #: The rows of a table, each cell written in the style of its format.
@@ -166,7 +166,7 @@ def block_table(block: Block, style: Text) -> str:
     return style.table(style.text(block.title), heads, rows)
 
 
-def cell_text(cell: Entry, decimals: int, style: Text) -> str:
+def cell_text(cell: TableCell, decimals: int, style: Text) -> str:
     """One cell: average and spread with their marks, or why there is no number.
 
     Args:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.records import FAILURES, NOT_APPLICABLE, OK
-from fieldbench.report.blocks import Block, Entry, Head
+from fieldbench.report.blocks import Block, Head, TableCell
 from fieldbench.report.factors import (
     FACTORS,
     is_of_methods,
@@ -147,7 +147,7 @@ class Table:
             notes.append(f"‡ {TRAINED}")
         return notes
 
-    def _of_seconds(self, cells: list[Entry]) -> list[str]:
+    def _of_seconds(self, cells: list[TableCell]) -> list[str]:
         """What a reader of seconds must know; nothing in a table of anything else."""
         notes = []
         if first := sum(cell.left_out for cell in cells):
@@ -290,7 +290,7 @@ def _block(
             if values is not None:
                 cells[i, j] = _cell(values, planned[seed], arrangement.spread)
             else:  # a method without the parameter that columns differ in has no trials there, and none are missing
-                cells[i, j] = Entry(planned=planned[seed] if set(by) <= set(FACTORS) else 0)
+                cells[i, j] = TableCell(planned=planned[seed] if set(by) <= set(FACTORS) else 0)
     cells = _ranked(cells, rows, columns, arrangement, partial(metadata.rank, metric))
     return Block(
         levels={key: value for key, value in fixed.items() if key not in MEASURED},
@@ -340,10 +340,10 @@ def _planned(part: pd.DataFrame, by: Sequence[str], metadata: RunMetadata) -> di
     }
 
 
-def _cell(values: Mapping[Hashable, Any], planned: int, spread: Spread) -> Entry:
+def _cell(values: Mapping[Hashable, Any], planned: int, spread: Spread) -> TableCell:
     count = int(values["count"])
     deviation = float(values["std"]) if count > 1 else math.nan
-    return Entry(
+    return TableCell(
         value=float(values["value"]) if count else math.nan,
         spread=_spread(deviation, count, spread),
         count=count,
@@ -384,12 +384,12 @@ def _head(levels: tuple[object, ...], factors: tuple[str, ...], part: pd.DataFra
 
 
 def _ranked(
-    cells: dict[tuple[int, int], Entry],
+    cells: dict[tuple[int, int], TableCell],
     rows: tuple[Head, ...],
     columns: tuple[Head, ...],
     arrangement: _Arrangement,
     rank: Callable[[float], float],
-) -> dict[tuple[int, int], Entry]:
+) -> dict[tuple[int, int], TableCell]:
     """Mark best and second best among the cells that differ in the method and in nothing observed.
 
     Incomplete cells are left out, since the trials that a method lost may be the hard ones; so are seconds that

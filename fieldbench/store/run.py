@@ -43,7 +43,7 @@ SYNC_SECONDS = 1.0
 
 
 #: What is to be remembered of a row.
-Note: TypeAlias = Callable[[Mapping[str, Any]], Any]
+RowNote: TypeAlias = Callable[[Mapping[str, Any]], Any]
 
 
 class RunStore:
@@ -55,7 +55,9 @@ class RunStore:
         superseded: how many rows are of an earlier version of what the plan compares.
     """
 
-    def __init__(self, path: Path, lock: filelock.BaseFileLock, manifest: Manifest, note: Note | None = None) -> None:
+    def __init__(
+        self, path: Path, lock: filelock.BaseFileLock, manifest: Manifest, note: RowNote | None = None
+    ) -> None:
         self.path, self.manifest = path, manifest
         self._lock, self._note = lock, note
         self._noted: dict[str, Any] = {}
@@ -81,7 +83,7 @@ class RunStore:
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str], plan: Plan, *, fresh: bool = False, note: Note | None = None
+        cls, path: str | os.PathLike[str], plan: Plan, *, fresh: bool = False, note: RowNote | None = None
     ) -> RunStore:
         """Open or make the folder of a run, and ask in it for all that the plan asks for.
 

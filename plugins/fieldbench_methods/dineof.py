@@ -64,7 +64,7 @@ class Dineof(fieldbench.Method):
             raise RequestError(f"dineof: {error}") from None
         scaling, mask = fit_scaling(observation), observation.mask
         values = scaling.forward(observation.filled(1.0))
-        limits = Stopping(self.tolerance, self.iterations)
+        limits = ModeStopping(self.tolerance, self.iterations)
         # Where whole fibers are observed, a row along the last axis is complete or empty and teaches nothing.
         informative = observation.ndim - is_fiber_mask(mask, observation.valid)
         axes = list(range(informative)) if self.axis is None else [self.axis]
@@ -77,14 +77,14 @@ class Dineof(fieldbench.Method):
 
 
 @dataclass(frozen=True)
-class Stopping:
+class ModeStopping:
     """When the iteration with one number of modes ends: unobserved entries settle, or the iterations are used up."""
 
     tolerance: float
     iterations: int
 
 
-def truncations(values: FloatArray, mask: Mask, axis: int, limits: Stopping) -> Iterator[FloatArray]:
+def truncations(values: FloatArray, mask: Mask, axis: int, limits: ModeStopping) -> Iterator[FloatArray]:
     """The field filled by 1, 2, 3, ... modes, each starting from the one before; the last one is full rank.
 
     Args:
@@ -120,7 +120,7 @@ def truncate(matrix: FloatArray, modes: int) -> FloatArray:
 
 
 def best_modes(
-    values: FloatArray, mask: Mask, withheld: Mask, axis: int, modes: int | None, limits: Stopping
+    values: FloatArray, mask: Mask, withheld: Mask, axis: int, modes: int | None, limits: ModeStopping
 ) -> tuple[float, int]:
     """Mean squared error at the withheld entries, and the number of modes that has it.
 

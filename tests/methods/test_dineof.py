@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fieldbench import NullReport, Observation, RequestError
-from fieldbench_methods.dineof import Dineof, Stopping, best_modes, truncate, truncations
+from fieldbench_methods.dineof import Dineof, ModeStopping, best_modes, truncate, truncations
 
 
 def of_rank(rank, shape=(9, 8, 14), seed=0):
@@ -37,7 +37,7 @@ def test_truncation_is_that_of_the_svd(shape, modes):
 def test_settled_entries_are_what_the_truncated_svd_of_the_filled_matrix_says(axis):
     field = of_rank(3)
     mask = observe(field).mask
-    filled = next(truncations(field, mask, axis, Stopping(1e-12, 5000)))
+    filled = next(truncations(field, mask, axis, ModeStopping(1e-12, 5000)))
     np.testing.assert_array_equal(filled[mask], field[mask])
     mean = field[mask].mean()
     matrix = np.moveaxis(filled - mean, axis, -1).reshape(-1, field.shape[axis])
@@ -63,7 +63,7 @@ def test_a_given_number_of_modes_is_used_and_judged():
     field = of_rank(2)
     observation = observe(field)
     withheld = observe(field, 0.1, seed=1).mask & observation.mask
-    limits = Stopping(1e-3, 50)
+    limits = ModeStopping(1e-3, 50)
     error, modes = best_modes(field, observation.mask, withheld, 2, 2, limits)
     fields = list(truncations(field, observation.mask & ~withheld, 2, limits))
     assert modes == 2

@@ -21,7 +21,7 @@ import fieldbench
 from fieldbench import expanded
 from fieldbench_methods.cartography import weight_files
 from fieldbench_methods.cartography.autoencoder import Autoencoder, initialised
-from fieldbench_methods.cartography.loss_fields import Fields, Population, Range, generator
+from fieldbench_methods.cartography.loss_fields import Fields, Population, Uniform, generator
 
 if TYPE_CHECKING:
     from fieldbench import TrainingProgress
@@ -176,10 +176,10 @@ def population(settings: LossFieldPrior) -> Population:
     nearest, farthest = settings.decorrelation
     distances = np.linspace(nearest, farthest, max(1, round(farthest - nearest) + 1))
     return Population(
-        eta=Range(*settings.eta),
+        eta=Uniform(*settings.eta),
         decorrelation=tuple(distances.tolist()),
-        exponent=Range(*settings.exponent),
-        rate=Range(*settings.observed),
+        exponent=Uniform(*settings.exponent),
+        rate=Uniform(*settings.observed),
     )
 
 
