@@ -27,7 +27,7 @@ MEASURES: dict[str, str] = {"seconds": "s", "peak_memory": "bytes"}
 
 @dataclass(frozen=True)
 class RunMetadata:
-    """RunMetadata about the specs of a run.
+    """What tables must know of the specs of a run.
 
     Attributes:
         trials: repetitions of each seed that were asked for in each cell; empty where unknown.

@@ -115,6 +115,8 @@ class Manifest(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _of_an_older_version(cls, content: Any) -> Any:
+        if isinstance(content, dict) and "facts" in content:
+            content = {"metadata": content["facts"], **content}
         if isinstance(content, dict) and "plans" in content and "cells" not in content:
             plans = _PLANS.validate_python(content["plans"])
             cells = [cell for plan in plans for cell in plan.cells_asked_for()]
