@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fieldbench.cli.options import RunFolder
 from fieldbench.cli.terminal import plain_console
 
 
 def status(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.", show_default=False)],
+    run: RunFolder,
     failures: Annotated[
         bool, typer.Option("--failures", help="List every failed trial with its message.", show_default=False)
     ] = False,
