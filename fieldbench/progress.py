@@ -99,10 +99,6 @@ class Progress:
         self._worked += seconds or 0.0
         self._last = self._clock()
 
-    @staticmethod
-    def counts_as_failure(status: str) -> bool:
-        return status in FAILURES
-
     @property
     def left(self) -> int:
         return max(0, self.total - self.done)
