@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import cast
 
 import numpy as np
 
-from fieldbench.conformance import examples
+from fieldbench.conformance import examples, tuners
 from fieldbench.conformance.check import NotChecked, fail
 from fieldbench.conformance.general import Named
 from fieldbench.conformance.methods import SEED, MethodUnderCheck, of_method, search_space
 from fieldbench.errors import RequestError, one_line
 from fieldbench.estimate import Estimate
 from fieldbench.field import FloatArray, Mask, Observation
-from fieldbench.method import Method, Modifier, Refit
+from fieldbench.method import Method, Modifier, OfFits, Refit, Tuner
 from fieldbench.sampler import RandomEntries
 from fieldbench.spec import parse
 
@@ -31,8 +32,11 @@ _AGAIN = (
 def of_modifier(modifier: Modifier, methods: list[Method], observation: Observation | None = None) -> Iterator[Named]:
     """The checks of a modifier, with the methods that it can be tried on."""
     takers = [method for method in methods if takes(method, modifier)]
-    if isinstance(modifier, Refit):
-        yield from _of_refit(modifier, takers)
+    if isinstance(modifier, OfFits):
+        yield "has-a-method", partial(_has_a_method, modifier, takers)
+        yield from _of_refit(modifier) if isinstance(modifier, Refit) else tuners.of_tuner(cast(Tuner, modifier))
+        for method in takers:
+            yield f"text-form-on-{method.name}", partial(_text_form, modifier, method)
         return
     others = [method for method in methods if not takes(method, modifier)]
     yield "has-a-method", partial(_has_a_method, modifier, takers)
@@ -49,13 +53,10 @@ def of_modifier(modifier: Modifier, methods: list[Method], observation: Observat
         yield f"changes-{method.name}", partial(_changes, method, modified, observation)
 
 
-def _of_refit(modifier: Refit, takers: list[Method]) -> Iterator[Named]:
-    """The checks of a modifier that has a method fitted several times, on a method made for them."""
-    yield "has-a-method", partial(_has_a_method, modifier, takers)
+def _of_refit(modifier: Refit) -> Iterator[Named]:
+    """The checks of a modifier that makes one estimate of several fits, on a method made for them."""
     yield "makes-an-estimate", partial(_makes_an_estimate, modifier)
     yield "fits-what-was-observed", partial(_fits_what_was_observed, modifier)
-    for method in takers:
-        yield f"text-form-on-{method.name}", partial(_text_form, modifier, method)
 
 
 class _Fitted:

@@ -116,7 +116,7 @@ class Latex(Text):
 
     _ESCAPES: ClassVar[dict[str, str]] = {
         "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
-        "_": r"\_", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "†": r"$\dagger$", "‡": r"$\ddagger$",
+        "_": r"\_", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "†": r"$\dagger$", "‡": r"$\ddagger$", "◊": r"$\diamond$",
         "±": r"$\pm$", "[": "{[}", "]": "{]}", "·": r"$\cdot$", "<": r"\textless{}", ">": r"\textgreater{}",
         "≠": r"$\neq$", "*": "{*}", "§": r"\S{}", "¶": r"\P{}",
     }  # fmt: skip
