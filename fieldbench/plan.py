@@ -145,7 +145,8 @@ class Plan:
                 tuner has nothing to choose.
         """
         for text in self.methods:
-            tuners = [refit for refit in self._registry.refits(text) if isinstance(refit, Tuner)]
+            refits = self._registry.refits(text)
+            tuners = [refit for refit in refits if isinstance(refit, Tuner) and refit.fits_again]
             if tuners and not self._registry.space(text).searches:
                 raise RequestError(f"{text}: its parameters are given, so that +{tuners[0].name} has nothing to choose")
         selects = next((text for text in self.selections if text.partition("[")[0] != "final"), None)

@@ -92,12 +92,15 @@ class Study:
 
     def as_dict(self, chosen: Mapping[str, Value]) -> dict[str, Any]:
         """What a record keeps: the point that was chosen, every point with its error, and the seconds of all."""
-        points = [
-            {"values": _texts(point), "error": _number(outcome.error), "seconds": outcome.seconds}
-            | ({"reason": outcome.reason} if outcome.reason else {})
-            for point, outcome in self.tried.values()
-        ]
+        points = [as_row(point, outcome) for point, outcome in self.tried.values()]
         return {"modifier": str(self._tuner), "chosen": _texts(chosen), "points": points, "seconds": self.seconds}
+
+
+def as_row(point: Mapping[str, Value], outcome: Outcome) -> dict[str, Any]:
+    """A point and what came of it, as JSON has them."""
+    error = outcome.error if math.isfinite(outcome.error) else None
+    reason = {"reason": outcome.reason} if outcome.reason else {}
+    return {"values": _texts(point), "error": error, "seconds": outcome.seconds, **reason}
 
 
 def in_words(point: Mapping[str, Value]) -> str:
@@ -110,7 +113,3 @@ def in_words(point: Mapping[str, Value]) -> str:
 
 def _texts(point: Mapping[str, Value]) -> dict[str, str]:
     return {key: format_value(value) for key, value in point.items()}
-
-
-def _number(error: float) -> float | None:
-    return error if math.isfinite(error) else None
