@@ -89,6 +89,9 @@ class _Shelf:
         found = [("modifier", part) for part in split(text, "+")[1:]]
         return [self.known[key] for key in found if key in self.known]
 
+    def space(self, text: str) -> Any:
+        return self.known["space", text]
+
 
 class _Judge:
     def __init__(self, metrics: Parcel, channel: Channel) -> None:

@@ -44,6 +44,7 @@ MEASURED = ("metric", "unit")
 #: Marks behind the head of a row or column, and what they stand for.
 ORACLE = "oracle: the estimate was chosen by looking at the truth, which no user can do; not ranked beside others"
 TRAINED = "trained on data beyond the observation"
+TUNED = "tuned in each trial by errors at observed entries that were withheld"
 
 
 @dataclass(frozen=True)
@@ -56,6 +57,7 @@ class Table:
         spread: which spread the cells hold.
         common: factors that are the same in the whole table.
         unfinished: what an unfinished run has and should have, in words; else an empty text.
+        budgets: what the tuned methods were allowed, in words.
     """
 
     blocks: tuple[Block, ...]
@@ -64,6 +66,7 @@ class Table:
     spread: Spread
     common: dict[str, object] = field(default_factory=dict)
     unfinished: str = ""
+    budgets: tuple[str, ...] = ()
 
     def to(self, format: str, *, styled: bool = False) -> str:
         """The table as ``text``, ``markdown``, ``csv``, ``latex`` or ``html``.
@@ -112,6 +115,7 @@ class Table:
                     **({"left_out": cell.left_out, "timing": cell.timing} if block.metric == SECONDS else {}),
                     "oracle": any(head.oracle for head in heads),
                     "trained": any(head.trained for head in heads),
+                    "tuned": any(head.tuned for head in heads),
                 }
 
     @property
@@ -145,6 +149,8 @@ class Table:
             notes.append(f"† {ORACLE}")
         if any(head.trained for head in heads):
             notes.append(f"‡ {TRAINED}")
+        if any(head.tuned for head in heads):
+            notes.append(f"◊ {TUNED}: {' or '.join(self.budgets)}")
         return notes
 
     def _of_seconds(self, cells: list[TableCell]) -> list[str]:
@@ -202,7 +208,9 @@ def make_table(
     used = (*row_factors, *column_factors)
     parameters = [factor for factor in used if factor not in FACTORS]
     comparable = {"method", "select", *(name for name in parameters if is_of_methods(name, frame, metadata))}
-    frame = _scored(frame, metric, metadata).assign(trained=frame["method"].isin(metadata.trained))
+    frame = _scored(frame, metric, metadata)
+    frame = frame.assign(trained=frame["method"].isin(metadata.trained), tuned=frame["method"].isin(metadata.tuned))
+    budgets = tuple(dict.fromkeys(metadata.tuned[text] for text in frame["method"].unique() if text in metadata.tuned))
     frame = with_parameters(frame, parameters, metadata)  # last, since the metadata are those of whole specs
     others = [name for name in (*FACTORS, *MEASURED) if name not in used and name not in ("device", "machine")]
     varying = [name for name in others if frame[name].nunique() > 1]
@@ -219,7 +227,8 @@ def make_table(
         fixed = dict(zip(varying, levels, strict=True))
         blocks.append((fixed, _block(part, fixed, metadata, arrangement)))
     blocks.sort(key=lambda item: _position(item[0], frame, metadata))
-    return Table(tuple(block for _, block in blocks), row_factors, column_factors, spread, common)  # type: ignore[arg-type]
+    made = tuple(block for _, block in blocks)
+    return Table(made, row_factors, column_factors, spread, common, budgets=budgets)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -365,22 +374,23 @@ def _spread(deviation: float, count: int, spread: Spread) -> float:
 
 
 def _heads(part: pd.DataFrame, factors: tuple[str, ...], metadata: RunMetadata) -> tuple[Head, ...]:
-    trained = part.groupby(list(factors), observed=True)["trained"].any()
+    marked = part.groupby(list(factors), observed=True)[["trained", "tuned"]].any()
     present = part[list(factors)].drop_duplicates()
     orders = {factor: ordered(list(present[factor]), factor, metadata) for factor in factors}
     levels = sorted(
         present.itertuples(index=False, name=None),
         key=lambda row: [orders[factor].index(value) for factor, value in zip(factors, row, strict=True)],
     )
-    return tuple(_head(row, factors, part, bool(trained[row if len(row) > 1 else row[0]])) for row in levels)
+    return tuple(_head(row, factors, part, marked.loc[row if len(row) > 1 else row[0]]) for row in levels)
 
 
-def _head(levels: tuple[object, ...], factors: tuple[str, ...], part: pd.DataFrame, trained: bool) -> Head:
+def _head(levels: tuple[object, ...], factors: tuple[str, ...], part: pd.DataFrame, marked: pd.Series) -> Head:
     named = dict(zip(factors, levels, strict=True))
     selection = str(named.get("select", part["select"].iloc[0]))
     oracle = selection.partition("[")[0] == "oracle" and ("select" in named or "method" in named)
     shown = [label(value, factor) for factor, value in named.items()]
-    return Head(levels, ", ".join(shown), oracle, trained and "method" in named)
+    trained, tuned = (bool(marked[name]) and "method" in named for name in ("trained", "tuned"))
+    return Head(levels, ", ".join(shown), oracle, trained, tuned)
 
 
 def _ranked(

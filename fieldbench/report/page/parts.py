@@ -147,7 +147,7 @@ def _results(table: Table) -> str:
     ]
     body = []
     for row, (decimals, place) in zip(rows, placed, strict=True):
-        method = str(row["method"]) + marks(row["oracle"], row["trained"])
+        method = str(row["method"]) + marks(row["oracle"], row["trained"], row["tuned"])
         levels = [_level(name, row[name]) for name in varying]
         counts = f"{row['count']}/{row['planned']}"
         unit = f" {row['unit']}" if row["unit"] and not math.isnan(row["mean"]) else ""
