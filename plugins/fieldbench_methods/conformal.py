@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fieldbench
-from fieldbench import LEVELS, Fit, Fold, Withhold, calibrate, calibrated
+from fieldbench import LEVELS, Fit, Fold, Withhold, calibrate, calibrated, is_fiber_mask
 
 
 class Conformal(fieldbench.Refit):
@@ -11,11 +11,12 @@ class Conformal(fieldbench.Refit):
 
     Observed entries are withheld as the sampler chooses them, the method is fitted to the rest, and its errors there,
     over its own deviation or over a power of the distance to the nearest observation, tell how wide intervals are.
-    The mean stays the method's own. Each fold is one more fit. (Lei et al. 2018; Tibshirani et al. 2019.)
+    The mean stays the method's own. Each fold is one more fit. (Lei et al. 2018; Tibshirani et al. 2019; Dunn et al.
+    2022.)
     """
 
     name = "conformal"
-    revision = "1"
+    revision = "2"
 
     level: float = fieldbench.parameter(0.9, "probability of the interval, besides 0.5, 0.9 and 0.95", gt=0, lt=1)
     folds: int = fieldbench.parameter(5, "times that entries are withheld and the method is fitted again", ge=1)
@@ -25,12 +26,13 @@ class Conformal(fieldbench.Refit):
         self, observation: fieldbench.Observation, fit: Fit, withhold: Withhold, seed: int
     ) -> fieldbench.Estimate:
         masks = [withhold(self.share, number) for number in range(self.folds)]
-        folds = [Fold(withheld, fit(observation.without(withheld), seed)) for withheld in masks]
+        folds = [Fold(held, fit(observation.without(held), seed).at(held)) for held in masks]
         estimate = fit(observation, seed)
         calibration = calibrate(estimate, observation, folds)
         if calibration.quantile(self.level) is None:
+            what = "fibers" if is_fiber_mask(observation.mask, observation.valid) else "entries"
             raise fieldbench.RequestError(
-                f"+conformal: {calibration.entries} withheld entries are too few for level="
-                f"{self.level:g}; raise folds or share"
+                f"+conformal: {calibration.units} withheld {what} are too few for level={self.level:g}; "
+                "raise folds or share"
             )
         return calibrated(estimate, observation, calibration, (self.level, *LEVELS))

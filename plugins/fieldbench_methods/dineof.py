@@ -73,7 +73,9 @@ class Dineof(fieldbench.Method):
         if withheld is None:
             found = next(islice(truncations(values, mask, axes[0], limits), (self.modes or 1) - 1, None))
             return scaling.estimate(found, None)
-        square, modes, axis = min((*best_modes(values, mask, withheld, axis, self.modes, limits), axis) for axis in axes)
+        square, modes, axis = min(
+            (*best_modes(values, mask, withheld, axis, self.modes, limits), axis) for axis in axes
+        )
         found = next(islice(truncations(values, mask, axis, limits), modes - 1, None))
         expected = error_variance(found, mask & ~withheld, axis, modes)[withheld].mean()
         size = square / expected if expected > 0 else 1.0

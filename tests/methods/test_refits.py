@@ -127,7 +127,7 @@ def test_too_few_withheld_entries_are_said():
     some.flat[np.flatnonzero(observation.mask)[:8]] = True
     with pytest.raises(RequestError, match=r"8 withheld entries .* too few for level=0\.9; raise folds or share"):
         Conformal().complete(observation, fit, lambda share, number: some, 0)
-    calibration = calibrate(fit(observation, 0), observation, [Fold(some, fit(observation, 0))])
+    calibration = calibrate(fit(observation, 0), observation, [Fold(some, fit(observation, 0).at(some))])
     assert set(calibrated(fit(observation, 0), observation, calibration).quantiles) == {0.25, 0.75}
 
 
@@ -228,3 +228,36 @@ def test_a_trial_whose_method_has_gone_is_over_for_its_modifier_too(tmp_path):
     for key, row in found.items():
         if row["status"] == "ok":
             assert row["metrics"] == undisturbed[key]["metrics"]
+
+
+def test_fibers_are_the_units_of_a_sample():
+    """Entries of a fiber are one draw: 9 fibers promise no 0.95, however many entries they have."""
+    rng = np.random.default_rng(3)
+    mask = np.zeros((12, 12, 30), dtype=bool)
+    mask[rng.random((12, 12)) < 0.4] = True
+    observation = Observation(rng.normal(size=mask.shape), mask)
+    held = np.zeros(mask.shape, dtype=bool)
+    held[tuple(np.argwhere(mask[..., 0])[:9].T)] = True
+    zero = Estimate(np.zeros(mask.shape), np.ones(mask.shape))
+    calibration = calibrate(zero, observation, [Fold(held, zero.at(held))], [np.ones(270)])
+    assert calibration.units == 9
+    assert calibration.quantile(0.95) is None
+    # The order statistic of share .5 (9 + 1) / 9 among all 270 errors.
+    errors = np.sort(np.abs(observation.values[held]))
+    assert calibration.quantile(0.5) == errors[int(np.ceil(0.5 * 10 / 9 * 270)) - 1]
+
+
+def test_fibers_that_are_one_value_each_cover_as_promised():
+    """Where a fiber says one thing, ten withheld fibers make the interval that ten numbers would make."""
+    rng, found = np.random.default_rng(4), []
+    for _ in range(400):
+        mask = np.zeros((6, 7, 5), dtype=bool)
+        mask.reshape(42, 5)[rng.permutation(42)[:21]] = True
+        observation = Observation(np.broadcast_to(rng.normal(size=(6, 7, 1)), mask.shape).copy(), mask)
+        zero, held = Estimate(np.zeros(mask.shape)), np.zeros(mask.shape, dtype=bool)
+        held[tuple(np.argwhere(mask[..., 0])[:10].T)] = True
+        made = calibrated(zero, observation, calibrate(zero, observation, [Fold(held, zero.at(held))]))
+        low, high = made.interval(0.5)
+        truth = rng.normal(size=1000)  # exchangeable with what was withheld
+        found.append(np.mean((low[0, 0, 0] <= truth) & (truth <= high[0, 0, 0])))
+    assert np.mean(found) == pytest.approx(6 / 11, abs=0.03)  # the sixth of ten in order: at least one half
