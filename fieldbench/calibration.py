@@ -3,8 +3,8 @@
 Errors are taken over a scale (the method's own deviation, or a power of the distance to the nearest observations), and
 the finite-sample quantile of these ratios makes the half width of intervals (Lei et al. 2018). Where gaps are deeper
 than what was withheld, errors count by how much more often their distance occurs among the gaps (Tibshirani et al.
-2019). Where whole fibers are withheld, the finite sample is one of fibers, as errors along one are alike (Dunn,
-Wasserman and Ramdas 2022).
+2019). Where whole fibers are withheld, errors along one are alike, and the finite sample is as large as its design
+effect says (Kish 1965): between one of fibers and one of entries.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Calibration:
         ratios: errors over their scale, sorted, shape (n,).
         shares: how much each counts, up to and including it; the last is 1.
         units: how many different entries were withheld, or fibers where whole fibers are observed.
-        size: to how many that count alike these amount.
+        size: to how many independent errors that count alike these amount.
         exponent: of the distance in the scale; None where the scale is the method's own deviation.
         smallest: least scale, for a deviation of 0.
     """
@@ -142,9 +142,8 @@ def calibrate(
         counts = _like_gaps(observation, distance)
     order = np.argsort(error / scale, kind="stable")
     shares = np.cumsum(counts[order]) / counts.sum()
-    withheld: Mask = np.any([fold.withheld for fold in folds], axis=0)
-    units = int((withheld.any(axis=-1) if _of_fibers(observation) else withheld).sum())
-    size = units * counts.sum() ** 2 / (len(counts) * (counts**2).sum())
+    units, worth = _sample(observation, folds, error / scale)
+    size = units * worth * counts.sum() ** 2 / (len(counts) * (counts**2).sum())
     return Calibration((error / scale)[order], shares, units, float(size), exponent, smallest)
 
 
@@ -204,6 +203,23 @@ def _distance(observation: Observation, observed: Mask, at: Places) -> FloatArra
     # An observed entry is no neighbour of its own.
     nearest = np.where(distances[:, :1] == 0, distances[:, -_NEIGHBOURS:], distances[:, :_NEIGHBOURS])
     return np.asarray(np.maximum(nearest.mean(axis=1), 1.0)[entry])
+
+
+def _sample(observation: Observation, folds: Sequence[Fold], ratios: FloatArray) -> tuple[int, float]:
+    """How many different entries or fibers were withheld, and how many independent errors each is worth.
+
+    A fiber is worth one where all its errors are large or none, and as many as it has entries where they are
+    independent. How often large ones occur along it, fiber by fiber, tells that.
+    """
+    withheld: Mask = np.any([fold.withheld for fold in folds], axis=0)
+    if not _of_fibers(observation):
+        return int(withheld.sum()), 1.0
+    places = [np.ravel_multi_index(fold.places[:-1], observation.shape[:-1]) for fold in folds]
+    _, fiber, entries = np.unique(np.concatenate(places), return_inverse=True, return_counts=True)
+    large = ratios > np.quantile(ratios, 0.9)
+    between = float(np.var(np.bincount(fiber, large) / entries, ddof=1)) if len(entries) > 1 else 0.0
+    worth = large.mean() * (1 - large.mean()) / between if between else 1.0
+    return int(withheld.any(axis=-1).sum()), float(np.clip(worth, 1.0, entries.mean()))
 
 
 def _growth(error: FloatArray, distance: FloatArray) -> float:

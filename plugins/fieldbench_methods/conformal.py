@@ -11,8 +11,7 @@ class Conformal(fieldbench.Refit):
 
     Observed entries are withheld as the sampler chooses them, the method is fitted to the rest, and its errors there,
     over its own deviation or over a power of the distance to the nearest observation, tell how wide intervals are.
-    The mean stays the method's own. Each fold is one more fit. (Lei et al. 2018; Tibshirani et al. 2019; Dunn et al.
-    2022.)
+    The mean stays the method's own. Each fold is one more fit. (Lei et al. 2018; Tibshirani et al. 2019.)
     """
 
     name = "conformal"

@@ -160,6 +160,8 @@ def test_trials_are_scored_with_the_intervals_and_count_every_fit():
         assert conformal.metrics["crps"] != plain.metrics["crps"]
         assert "coverage90" in conformal.metrics
         assert "coverage90" not in plain.metrics
+        assert sum(conformal.diagnostics["pit"]) == pytest.approx(1.0, abs=1e-5)
+        assert "pit" not in plain.diagnostics
         assert conformal.diagnostics["fits"] == 6
 
 
@@ -230,21 +232,18 @@ def test_a_trial_whose_method_has_gone_is_over_for_its_modifier_too(tmp_path):
             assert row["metrics"] == undisturbed[key]["metrics"]
 
 
-def test_fibers_are_the_units_of_a_sample():
-    """Entries of a fiber are one draw: 9 fibers promise no 0.95, however many entries they have."""
+@pytest.mark.parametrize("alike", [True, False])
+def test_a_fiber_is_worth_as_many_errors_as_are_independent(alike):
     rng = np.random.default_rng(3)
-    mask = np.zeros((12, 12, 30), dtype=bool)
-    mask[rng.random((12, 12)) < 0.4] = True
-    observation = Observation(rng.normal(size=mask.shape), mask)
-    held = np.zeros(mask.shape, dtype=bool)
-    held[tuple(np.argwhere(mask[..., 0])[:9].T)] = True
-    zero = Estimate(np.zeros(mask.shape), np.ones(mask.shape))
-    calibration = calibrate(zero, observation, [Fold(held, zero.at(held))], [np.ones(270)])
-    assert calibration.units == 9
-    assert calibration.quantile(0.95) is None
-    # The order statistic of share .5 (9 + 1) / 9 among all 270 errors.
-    errors = np.sort(np.abs(observation.values[held]))
-    assert calibration.quantile(0.5) == errors[int(np.ceil(0.5 * 10 / 9 * 270)) - 1]
+    mask = np.zeros((30, 30, 40), dtype=bool)
+    mask[rng.random((30, 30)) < 0.4] = True
+    values = np.broadcast_to(rng.normal(size=(30, 30, 1)), mask.shape) if alike else rng.normal(size=mask.shape)
+    observation, held = Observation(values.copy(), mask), np.zeros(mask.shape, dtype=bool)
+    held[tuple(np.argwhere(mask[..., 0])[:200].T)] = True
+    known = Estimate(np.zeros(mask.shape), np.ones(mask.shape))
+    calibration = calibrate(known, observation, [Fold(held, known.at(held))], [np.ones(8000)])
+    assert calibration.units == 200
+    assert calibration.size == pytest.approx(200 if alike else 8000, rel=0.25)  # the variance of 200 is known to a tenth
 
 
 def test_fibers_that_are_one_value_each_cover_as_promised():
