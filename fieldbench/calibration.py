@@ -194,7 +194,7 @@ def _distance(observation: Observation, observed: Mask, at: Places) -> FloatArra
     from scipy.spatial import cKDTree
 
     if _of_fibers(observation):
-        observed, at = observed.any(axis=-1), at[:-1]
+        observed, at = np.asarray(observed.any(axis=-1)), at[:-1]
     # Entries of a fiber share their place.
     places, entry = np.unique(np.ravel_multi_index(at, observed.shape), return_inverse=True)
     tree = cKDTree(np.argwhere(observed))

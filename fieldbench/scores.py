@@ -58,8 +58,8 @@ def surprise(mean: FloatArray, deviation: FloatArray, truth: FloatArray) -> Floa
 def probability_transform(estimate: Estimate, truth: FloatArray) -> FloatArray | None:
     """The probability that an estimate gave to values below the truth: even on [0, 1] where it is right.
 
-    Of a deviation that of the normal distribution; else of members the share below the truth, equal ones half. (Gneiting
-    and Raftery 2007, section 1; PIT.)
+    Of a deviation that of the normal distribution; else of members the share below the truth, equal ones half. Known
+    as PIT. (Dawid 1984.)
 
     Args:
         estimate: vectors of n entries, whose distribution is ``normal``.
@@ -72,7 +72,8 @@ def probability_transform(estimate: Estimate, truth: FloatArray) -> FloatArray |
         from scipy.special import ndtr
 
         error, sure = truth - estimate.mean, estimate.deviation == 0
-        return np.where(sure, (1 + np.sign(error)) / 2, ndtr(error / np.where(sure, 1.0, estimate.deviation)))
+        below = ndtr(error / np.where(sure, 1.0, estimate.deviation))
+        return np.asarray(np.where(sure, (1 + np.sign(error)) / 2, below))
     if estimate.members is not None:
         return np.asarray(((estimate.members < truth) + 0.5 * (estimate.members == truth)).mean(axis=0))
     return None

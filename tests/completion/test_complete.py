@@ -201,7 +201,8 @@ def test_a_deviation_is_calibrated_at_withheld_entries(observation: Observation)
     assert made.deviation is not None
     assert np.isnan(made.deviation[observation.mask]).all()
     hidden = ~observation.mask
-    shares = {level: np.mean(np.abs(TRUTH / made.deviation)[hidden] <= width) for level, width in made.intervals.items()}
+    ratios = np.abs(TRUTH / made.deviation)[hidden]
+    shares = {level: np.mean(ratios <= width) for level, width in made.intervals.items()}
     assert shares[0.5] < shares[0.9]
     own = complete(observation, "plane", budget=60, sources=SOURCES, device="cpu")
     assert own.deviation is not None

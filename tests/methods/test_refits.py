@@ -243,7 +243,8 @@ def test_a_fiber_is_worth_as_many_errors_as_are_independent(alike):
     known = Estimate(np.zeros(mask.shape), np.ones(mask.shape))
     calibration = calibrate(known, observation, [Fold(held, known.at(held))], [np.ones(8000)])
     assert calibration.units == 200
-    assert calibration.size == pytest.approx(200 if alike else 8000, rel=0.25)  # the variance of 200 is known to a tenth
+    # The variance of 200 numbers is known to a tenth.
+    assert calibration.size == pytest.approx(200 if alike else 8000, rel=0.25)
 
 
 def test_fibers_that_are_one_value_each_cover_as_promised():
