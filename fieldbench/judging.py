@@ -17,13 +17,14 @@ import numpy as np
 
 from fieldbench.dataset import Dataset
 from fieldbench.errors import DataUnavailable, as_reason
-from fieldbench.estimate import Estimate
+from fieldbench.estimate import Estimate, in_domain
 from fieldbench.field import Axis, Field, FloatArray, Mask, Observation, unchangeable
 from fieldbench.method import Fit, OfFits, Refit, Tuner
 from fieldbench.metric import Metric, doubled, for_field, score_all, score_one
 from fieldbench.noise import Noise
 from fieldbench.records import FAILED, NOT_APPLICABLE, OK, OUT_OF_MEMORY, Cell, Record, Trial, canonical
 from fieldbench.sampler import Sampler, observe
+from fieldbench.scores import PIT_BINS, probability_transform
 from fieldbench.search import Space
 from fieldbench.selection import Recorder, Selection
 from fieldbench.spec import Value
@@ -307,11 +308,26 @@ def _judged(trials: Sequence[Trial], shelf: Shelf, complete: Complete, note: Not
             raise ValueError(f"metric {headline.name}: {errors[headline.name]}")
         diagnostics |= {"observed": int(item.mask.sum()), "shape": list(item.field.shape), "batch": len(trials)}
         diagnostics |= answer.diagnostics
+        if (shares := _pit(chosen, item)) is not None:
+            diagnostics["pit"] = shares
         if errors:
             diagnostics["not_scored"] = errors
         seconds = answer.seconds / len(trials)
         found.append(Judged(Record(trial, OK, "", scores, seconds, diagnostics=diagnostics), item, chosen))
     return found
+
+
+def _pit(estimate: Estimate, item: Draw) -> list[float] | None:
+    """Shares of unobserved entries by the probability that lay below them, in bins of equal width; None if unknown."""
+    unobserved, floor = item.field.valid & ~item.mask, item.field.log_floor
+    if not unobserved.any():
+        return None
+    truth = in_domain(item.field.values[unobserved].astype(float), floor)
+    found = probability_transform(estimate.entries(unobserved, floor), truth)
+    if found is None:
+        return None
+    counts, _ = np.histogram(found, PIT_BINS, (0.0, 1.0))
+    return [round(float(count) / len(found), 6) for count in counts]
 
 
 def _withhold(trial: Trial, rule: Selection, shelf: Shelf, item: Draw, note: Note) -> Mask | None:
