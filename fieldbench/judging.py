@@ -149,6 +149,33 @@ def draw(trial: Trial, shelf: Shelf, note: Note = unnoted) -> Draw:
     return Draw(truth, mask, observation, np.asarray(observation.values, dtype=float))
 
 
+def floor_scores(trial: Trial, shelf: Shelf, note: Note = unnoted) -> dict[str, float]:
+    """Scores, by the dataset's own metric, of the best estimate that its generator allows for the draw of a trial.
+
+    Returns:
+        The scores by name; none where the dataset or the noise allows no floor.
+
+    Raises:
+        RequestError, ValueError: as :func:`draw`, or if the floor is no estimate or cannot be scored.
+    """
+    cell = trial.cell
+    if not shelf.noise(cell.noise).normal:
+        return {}
+    item = draw(trial, shelf, note)
+    note(f"dataset {cell.dataset}")
+    dataset = shelf.dataset(cell.dataset)
+    made = dataset.floor(item.field, item.observation)
+    if made is None:
+        return {}
+    if not isinstance(made, Estimate):
+        raise ValueError(f"floor() returned {type(made).__name__}; it should return an Estimate or None")
+    headline = shelf.metric(dataset.metric)
+    scores, errors = score_all([headline], made.checked(item.field.valid), item.field, item.mask, note)
+    if errors:
+        raise ValueError(f"metric {headline.name}: {errors[headline.name]}")
+    return scores
+
+
 def drawn(cell: Cell) -> str:
     """What takes part in the draw of a cell, in words."""
     return f"dataset {cell.dataset} by sampler {cell.sampler} with noise {cell.noise}"
@@ -180,7 +207,7 @@ def draw_field(shelf: Shelf, text: str, rng: np.random.Generator, note: Note = u
         if type(axis) is not Axis:
             raise ValueError(f"draw() returned a field with the axis {type(axis).__name__}; it should be an Axis")
     # Made anew, it is checked again: its dataset may have changed it since.
-    about = (found.axes, found.unit, found.quantity, found.valid, found.log_floor, found.metadata)
+    about = (found.axes, found.unit, found.quantity, found.valid, found.log_floor, found.metadata, found.latent)
     return Field(found.values, *about)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fieldbench.report.numbers import with_unit
 from fieldbench.report.settings import named
@@ -86,6 +86,7 @@ class Block:
         metric, unit: what the cells hold.
         rows, columns: heads.
         cells: the cell of each (row, column) index.
+        floor: by column the floor of its draws; empty where not every column has one.
         decimals: digits behind the point that fit all its cells; -1 asks for powers of ten.
     """
 
@@ -98,6 +99,14 @@ class Block:
     columns: tuple[Head, ...]
     cells: dict[tuple[int, int], TableCell]
     decimals: int
+    floor: dict[int, TableCell] = field(default_factory=dict)
+
+    def above(self, row: int, column: int) -> float:
+        """How far a cell is above the floor, in percent of it; NaN where there is no floor, or trials are missing."""
+        cell, floor = self.cells[row, column], self.floor.get(column)
+        if floor is None or floor.value <= 0 or not (cell.complete and math.isfinite(cell.value)):
+            return math.nan
+        return 100 * (cell.value / floor.value - 1)
 
     @property
     def average(self) -> str:

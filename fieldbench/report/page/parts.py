@@ -46,7 +46,7 @@ def sections(run: StoredRun, figures: Sequence[Drawing], album: Album | None = N
     status = run_status(run.path)
     if run.frame.empty:
         return f"<h1>{_text(_name(run))}</h1>\n<p class='lead'>No trial has ended yet.</p>\n{_state(status)}"
-    table = make_table(run.frame, run.metadata, spread="interval")
+    table = make_table(run.frame, run.metadata, spread="interval", floors=run.floors)
     comparison = _comparison(run)
     parts = [
         ("results", "Results", _results(table)),
