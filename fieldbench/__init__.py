@@ -29,6 +29,8 @@ if TYPE_CHECKING:
         Refit,
         Report,
         TrainingProgress,
+        Try,
+        Tuner,
         Withhold,
     )
     from fieldbench.metric import Metric
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
     from fieldbench.registry import make
     from fieldbench.results import Results
     from fieldbench.sampler import Fibers, RandomEntries, Sampler, is_fiber_mask, observe
-    from fieldbench.search import Log
+    from fieldbench.search import Choice, Log, Range, Space
     from fieldbench.session import run
     from fieldbench.spec import Value
     from fieldbench.wrapper import MethodParameter, Wrapper
@@ -50,6 +52,7 @@ __all__ = [
     "MOST_ARRAYS",
     "SUFFIXES",
     "Axis",
+    "Choice",
     "CompletedData",
     "DataPath",
     "DataUnavailable",
@@ -73,13 +76,17 @@ __all__ = [
     "Plugin",
     "PriorTraining",
     "RandomEntries",
+    "Range",
     "Refit",
     "Report",
     "RequestError",
     "Results",
     "Sampler",
     "Selector",
+    "Space",
     "TrainingProgress",
+    "Try",
+    "Tuner",
     "Value",
     "Withhold",
     "Wrapper",
@@ -123,6 +130,8 @@ _HOMES = {
         "Refit",
         "Report",
         "TrainingProgress",
+        "Try",
+        "Tuner",
         "Withhold",
     ],
     "metric": ["Metric"],
@@ -131,7 +140,7 @@ _HOMES = {
     "registry": ["make"],
     "sampler": ["Fibers", "RandomEntries", "Sampler", "is_fiber_mask", "observe"],
     "results": ["Results"],
-    "search": ["Log"],
+    "search": ["Choice", "Log", "Range", "Space"],
     "session": ["run"],
     "spec": ["Value"],
     "wrapper": ["MethodParameter", "Wrapper"],

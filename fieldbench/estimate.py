@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fieldbench.field import FloatArray, Mask, unchangeable
 
@@ -160,13 +160,13 @@ class Estimate:
             None if self.quantiles is None else {level: there(part) for level, part in self.quantiles.items()},
         )
 
-    def at(self, where: Mask | tuple[slice, ...]) -> Estimate:
-        """The same at some entries only: as vectors for a boolean array, as blocks for slices."""
+    def at(self, where: Mask | tuple[slice, ...] | tuple[NDArray[np.intp], ...]) -> Estimate:
+        """The same at some entries only: as vectors for a boolean array or index arrays, as blocks for slices."""
         members = self.members
         if members is not None:
-            block = isinstance(where, tuple)
-            each = members[(slice(None), *where)] if block else members.reshape(len(members), -1)
-            members = each if block else each.take(np.flatnonzero(np.asarray(where)), axis=1)
+            indexed = isinstance(where, tuple)
+            each = members[(slice(None), *where)] if indexed else members.reshape(len(members), -1)
+            members = each if indexed else each.take(np.flatnonzero(np.asarray(where)), axis=1)
         return replace(
             self,
             mean=self.mean[where],

@@ -94,6 +94,7 @@ class Field:
         log_floor: for a positive quantity that varies over decades (radio power), the value added before
             taking logarithms; None for a quantity that is compared on its linear scale.
         metadata: numbers about the field that its dataset gives to methods, such as the number of emitters.
+        latent: what the generator knows of the field beyond its values, for its own floor; no method sees it.
 
     Raises:
         ValueError: if shapes disagree, the field exists nowhere, or a valid entry is NaN or infinite.
@@ -106,6 +107,7 @@ class Field:
     valid: Mask = None  # type: ignore[assignment]  # a boolean array of the field's shape once it is made
     log_floor: float | None = None
     metadata: Mapping[str, float] = field(default_factory=dict)
+    latent: Any = None
 
     def __post_init__(self) -> None:
         values = _frozen_floats(self.values)

@@ -115,7 +115,8 @@ class Record:
         session: id of the session of the run in which it was computed.
         timed: how its seconds were taken, see :data:`Timed`.
         diagnostics: anything else worth keeping: curves over steps, the selected step, GPU memory, the most CPU
-            threads that the method learned it may use, the metrics that failed to score.
+            threads that the method learned it may use, the metrics that failed to score, the histogram of
+            probability transforms (``pit``).
     """
 
     trial: Trial

@@ -100,12 +100,41 @@ def spatial_losses(
     Returns:
         Array of shape (count, *grid), positive.
     """
+    losses, _ = losses_and_paths(
+        count, rng, grid=grid, eta=eta, decorrelation=decorrelation, exponent=exponent, flat_radius=flat_radius
+    )
+    return losses
+
+
+def losses_and_paths(
+    count: int,
+    rng: np.random.Generator,
+    *,
+    grid: tuple[int, int],
+    eta: ArrayLike,
+    decorrelation: float,
+    exponent: tuple[float, float],
+    flat_radius: float,
+) -> tuple[Array, Array]:
+    """What :func:`spatial_losses` returns, and the same without the shadowing, by the same norms.
+
+    Args:
+        count: of emitters.
+        rng: draws.
+        grid: shape of the area.
+        eta: standard deviation of the shadowing, in dB; one number or one an emitter.
+        decorrelation: distance in grid steps at which the shadowing's correlation is 1 / e.
+        exponent: lowest and highest path loss exponent.
+        flat_radius: distance in grid steps within which there is no path loss.
+    """
     emitters = rng.uniform(0.0, 1.0, (count, 2)) * (np.asarray(grid) - 1)
     exponents = rng.uniform(*exponent, count)
     decibels = np.broadcast_to(np.asarray(eta, dtype=float), (count,))[:, np.newaxis, np.newaxis]
     decibels = decibels * shadowing(count, grid, decorrelation, rng)
-    losses = path_loss(emitters, exponents, grid, flat_radius) * 10 ** (decibels / 10)
-    return losses / np.linalg.norm(losses, axis=(1, 2), keepdims=True)
+    paths = path_loss(emitters, exponents, grid, flat_radius)
+    losses = paths * 10 ** (decibels / 10)
+    norms = np.linalg.norm(losses, axis=(1, 2), keepdims=True)
+    return losses / norms, paths / norms
 
 
 def lobe(bins: int, centres: ArrayLike, widths: ArrayLike) -> Array:

@@ -248,6 +248,7 @@ def perform(
 
     from fieldbench.cli.display import display
     from fieldbench.execution import Stop
+    from fieldbench.results import Results
     from fieldbench.session import interruptible
 
     stop = Stop()
@@ -266,10 +267,12 @@ def perform(
         return 130
     print(f"\nRun:  {folder}", file=said)
     print(f"Show: fieldbench table {folder}", file=said)
+    leaks = Results(session.path).leaks
+    for leak in leaks:
+        print(leak, file=sys.stderr)
     if progress.failed:
         print(f"{progress.failed} of {progress.total} trials failed: fieldbench status {folder}", file=sys.stderr)
-        return 1
-    return 0
+    return 1 if progress.failed or leaks else 0
 
 
 def _table(session: Session, suite: Suite | None, format: str) -> str:

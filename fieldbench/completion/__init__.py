@@ -8,12 +8,13 @@ what is left, and the errors at the withheld entries, weighted to be as hard to 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fieldbench.calibration import LEVELS, ONE_DEVIATION, calibrated
 from fieldbench.completion.bench import Bench, FitResult
 from fieldbench.completion.comparison import Candidate, CandidateComparison, rank
 from fieldbench.completion.nearby import AtDistance, by_distance
@@ -46,7 +47,9 @@ class Completed:
     Attributes:
         method: spec of the method that made it.
         values: array, in the observation's unit; NaN where the field does not exist.
-        deviation: standard deviation of each entry, or None if the method reports none.
+        deviation: standard deviation of each entry, in the observation's unit: calibrated at the withheld entries, or
+            without these as the method reports it; None if it reports none. NaN at observed entries if it reports
+            none, as withheld entries say nothing of these.
         comparison: the candidates, best first.
         metric: name of the metric of their errors.
         withheld: how many observed entries were withheld in the first fold; 0 without a comparison.
@@ -55,6 +58,9 @@ class Completed:
             are harder to predict than anything that could be withheld (:attr:`beyond`).
         beyond: whether the error at the gaps is beyond what can be checked.
         by_distance: the chosen method's errors at withheld entries by distance to the nearest observation.
+        intervals: by probability, the half width of the interval around a value that should hold the truth so often,
+            in deviations (of the logarithm, for a field with a floor). Empty where the deviation is not calibrated,
+            or where the error is :attr:`beyond` what can be checked.
     """
 
     method: str
@@ -67,6 +73,7 @@ class Completed:
     promise: Promise | None = None
     beyond: bool = False
     by_distance: tuple[AtDistance, ...] = ()
+    intervals: Mapping[float, float] = field(default_factory=dict)
 
     @property
     def expected_error(self) -> float:
@@ -140,11 +147,13 @@ def complete(
         if method == AUTO and not compared:
             compared = _last_resort(ranked, budget, watch)
         chosen, fit = _final(bench, observation, compared if method == AUTO else specs, seed, watch, busy)
+        deviation, intervals = fit.deviation, dict[float, float]()
         if comparison is not None and chosen in comparison.squares:
             promise = comparison.promise(chosen)
             distances = by_distance(observation, validation, comparison.squares[chosen])
+            deviation, intervals = _calibrated(comparison, chosen, fit, observation)
     values = np.array(fit.estimate)
-    deviation = None if fit.deviation is None else np.array(fit.deviation)
+    deviation = None if deviation is None else np.array(deviation)
     for array in (values, deviation):
         if array is not None:
             array[~observation.valid] = np.nan
@@ -160,7 +169,26 @@ def complete(
         None if beyond else promise,
         beyond,
         distances,
+        {} if beyond else intervals,
     )
+
+
+def _calibrated(
+    comparison: CandidateComparison, method: str, fit: FitResult, observation: Observation
+) -> tuple[FloatArray | None, dict[float, float]]:
+    """A deviation as large as errors at withheld entries, and intervals in parts of it; the method's own of too few."""
+    assert fit.made is not None
+    calibration = comparison.calibration(method, fit.made)
+    one = calibration.quantile(ONE_DEVIATION)
+    if not one:
+        return fit.deviation, {}
+    widths = {level: calibration.quantile(level) for level in (*LEVELS, ONE_DEVIATION)}
+    spread = np.array(calibrated(fit.made, observation, calibration, levels=()).spread())
+    if fit.deviation is None:  # errors at withheld entries say nothing of those at observed ones
+        spread[observation.mask] = np.nan
+    else:
+        spread[fit.deviation == 0] = 0.0
+    return spread, {level: width / one for level, width in sorted(widths.items()) if width is not None}
 
 
 def _last_resort(ranked: Sequence[Candidate], budget: float, watch: Callable[[str], None]) -> list[str]:

@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fieldbench.calibration import Calibration, calibrate
+from fieldbench.calibration import Fold as Held
 from fieldbench.completion.bench import Bench
 from fieldbench.completion.periodic import fitted
 from fieldbench.completion.validation import Promise, Validation
+from fieldbench.estimate import Estimate
 from fieldbench.field import FloatArray, Observation
 from fieldbench.judging import keyed_seed
 
@@ -77,6 +80,7 @@ class CandidateComparison:
         self._watch, self._busy, self._budget, self._left = watch, busy, budget, budget
         self._folds = len(validation.folds)
         self.squares: dict[str, list[FloatArray]] = {}
+        self._held: dict[str, list[Held]] = {}
         self._errors: dict[str, list[float]] = {}
         self._times: dict[str, list[tuple[float, float]]] = {}
         self._notes: dict[str, str] = {}
@@ -108,6 +112,11 @@ class CandidateComparison:
     def promise(self, method: str) -> Promise:
         """The error of a method to expect at the gaps."""
         return self._validation.promise(self.squares[method])
+
+    def calibration(self, method: str, estimate: Estimate) -> Calibration:
+        """What a method's errors at withheld entries say of its estimate from all that was observed."""
+        held = self._held[method]
+        return calibrate(estimate, self._observation, held, self._validation.weights()[0][: len(held)])
 
     def _worth_more(self, method: str) -> bool:
         """Whether another fold of a method should end in time, and may matter."""
@@ -152,7 +161,7 @@ class CandidateComparison:
         own = keyed_seed(self._seed, "complete", method)
         fit = fitted(lambda part: self._bench.fit(method, part, own, limit=limit), seen)
         self._left -= fit.charged
-        if fit.estimate is None:
+        if fit.made is None:
             if fit.late:
                 self._longest[method] = max(limit, self._longest.get(method, 0.0))
                 self._watch(f"{method}: not done in {limit:.2g} s")
@@ -160,8 +169,9 @@ class CandidateComparison:
                 self._notes[method] = fit.error
                 self._watch(f"{method}: {fit.error}")
             return False
-        squares = self._validation.squares(fit.estimate, fold)
+        squares, at = self._validation.squares(fit.made.mean, fold), tuple(fold.at.T)
         self.squares.setdefault(method, []).append(squares)
+        self._held.setdefault(method, []).append(Held(fold.withheld, fit.made.at(at), at))
         error = self._validation.error(squares, number)
         self._errors.setdefault(method, []).append(error)
         self._times.setdefault(method, []).append((fit.seconds, fit.wall))

@@ -29,6 +29,7 @@ from fieldbench.judging import (
     draw_field,
     draw_mask,
     draw_noise,
+    floor_scores,
     judge,
     stream,
 )
@@ -88,6 +89,9 @@ class _Shelf:
     def refits(self, text: str) -> Any:
         found = [("modifier", part) for part in split(text, "+")[1:]]
         return [self.known[key] for key in found if key in self.known]
+
+    def space(self, text: str) -> Any:
+        return self.known["space", text]
 
 
 class _Judge:
@@ -190,6 +194,13 @@ class _Judge:
         trial = Trial(Cell(*asked["cell"]), asked["seed"], asked["trial"], "")
         header, arrays = pack(draw(trial, self._shelf, note).observation)
         return {"observation": header}, arrays
+
+    def _floor(self, frame: Frame) -> Reply:
+        """The scores of the floor of a draw."""
+        asked = frame.header
+        return {
+            "scores": floor_scores(Trial(Cell(*asked["cell"]), asked["seed"], asked["trial"], ""), self._shelf, note)
+        }, []
 
     def _run(self, frame: Frame) -> Reply:
         """Run trials of one cell."""

@@ -102,7 +102,7 @@ class Pool:
 
     def is_foreign(self, kind: str, text: str) -> bool:
         """Whether a plugin does not come with fieldbench."""
-        if kind == "selection":
+        if kind in ("selection", "space"):
             return False
         name = getattr(self.registry, kind)(text).name
         return not self.registry.is_own("method" if kind == "modifier" else kind, name)

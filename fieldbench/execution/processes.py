@@ -20,6 +20,7 @@ from fieldbench.execution.frames import NO_ANSWER, BadFrame, Frame, encode
 from fieldbench.execution.machine import resident_memory
 from fieldbench.execution.thread_budget import Lender
 from fieldbench.execution.worker import Reply
+from fieldbench.field import Mask
 from fieldbench.records import CRASHED, FAILED, OUT_OF_MEMORY, TIMEOUT
 
 if TYPE_CHECKING:
@@ -197,6 +198,8 @@ class MethodProcess(Process):
         self._lender, self._allowed = lender, 0
         #: Datasets that it has had a trial of.
         self.met: set[str] = set()
+        #: What it was handed of one field, where entries are withheld from a method that is fitted several times.
+        self.seen: Mask | None = None
 
     def wait_until_ready(self) -> None:
         """Wait until it has loaded its plugin, which it says unasked; that does not count towards a trial's time.

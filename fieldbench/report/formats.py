@@ -118,7 +118,7 @@ class Latex(Text):
         "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
         "_": r"\_", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "†": r"$\dagger$", "‡": r"$\ddagger$",
         "±": r"$\pm$", "[": "{[}", "]": "{]}", "·": r"$\cdot$", "<": r"\textless{}", ">": r"\textgreater{}",
-        "≠": r"$\neq$", "*": "{*}", "§": r"\S{}", "¶": r"\P{}",
+        "≠": r"$\neq$", "◊": r"$\diamond$", "*": "{*}", "§": r"\S{}", "¶": r"\P{}",
     }  # fmt: skip
 
     def text(self, text: str) -> str:
@@ -159,11 +159,19 @@ FORMATS = (*STYLES, "csv")
 def block_table(block: Block, style: Text) -> str:
     """One block of a table."""
     heads = [style.text(text) for text in (block.corner, *map(str, block.columns))]
+    places = range(len(block.columns))
     rows = [
-        [style.text(str(row)), *(cell_text(block.cells[i, j], block.decimals, style) for j in range(len(heads) - 1))]
-        for i, row in enumerate(block.rows)
+        [style.text(str(row)), *(_cell_above(block, i, j, style) for j in places)] for i, row in enumerate(block.rows)
     ]
+    if block.floor:
+        rows.append(["floor", *(cell_text(block.floor[j], block.decimals, style) for j in places)])
     return style.table(style.text(block.title), heads, rows)
+
+
+def _cell_above(block: Block, row: int, column: int, style: Text) -> str:
+    """One cell, and how far it is above the floor."""
+    shown, above = cell_text(block.cells[row, column], block.decimals, style), block.above(row, column)
+    return shown if math.isnan(above) else f"{shown} {style.text(f'{round(above) + 0:+d} %')}"
 
 
 def cell_text(cell: TableCell, decimals: int, style: Text) -> str:

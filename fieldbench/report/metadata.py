@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from fieldbench.errors import RequestError, first_complaint
+from fieldbench.method import Tuner
 from fieldbench.plan import Plan
 from fieldbench.plugin import Plugin
 from fieldbench.registry import Registry
@@ -40,6 +41,7 @@ class RunMetadata:
         with_unit: names of the metrics that are in the field's unit.
         logarithmic: names of the metrics that are of logarithms where the field has a ``log_floor``.
         trained: methods that rest on training data beyond the observation.
+        tuned: methods whose parameters are chosen in each trial, with what that is allowed in words.
         parameters: for each spec its parameters, defaults included, as text: ``{"tap.epochs": "1000"}``.
     """
 
@@ -53,6 +55,7 @@ class RunMetadata:
     with_unit: tuple[str, ...] = ("rmse", "mae")
     logarithmic: tuple[str, ...] = ()
     trained: tuple[str, ...] = ()
+    tuned: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -142,6 +145,12 @@ def collect(plan: Plan, registry: Registry, units: Mapping[str, str] | None = No
         with_unit=tuple(metric.name for metric in metrics if metric.has_unit),
         logarithmic=tuple(metric.name for metric in metrics if metric.logarithmic),
         trained=tuple(text for text in plan.methods if registry.method(text).trained),
+        tuned={
+            text: modifier.allowance
+            for text in plan.methods
+            for modifier in registry.refits(text)
+            if isinstance(modifier, Tuner)
+        },
         parameters=specs,
     )
 

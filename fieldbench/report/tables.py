@@ -22,6 +22,7 @@ from fieldbench.report.factors import (
     ordered,
     with_parameters,
 )
+from fieldbench.report.floors import DRAW, MEANING, floors_of, has_floor
 from fieldbench.report.formats import FORMATS, STYLES, Terminal, block_table, csv_text
 from fieldbench.report.metadata import MEASURES, RunMetadata
 from fieldbench.report.numbers import decimals
@@ -44,6 +45,7 @@ MEASURED = ("metric", "unit")
 #: Marks behind the head of a row or column, and what they stand for.
 ORACLE = "oracle: the estimate was chosen by looking at the truth, which no user can do; not ranked beside others"
 TRAINED = "trained on data beyond the observation"
+TUNED = "tuned in each trial by errors at observed entries that were withheld"
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,7 @@ class Table:
         spread: which spread the cells hold.
         common: factors that are the same in the whole table.
         unfinished: what an unfinished run has and should have, in words; else an empty text.
+        budgets: what the tuned methods were allowed, in words.
     """
 
     blocks: tuple[Block, ...]
@@ -64,6 +67,7 @@ class Table:
     spread: Spread
     common: dict[str, object] = field(default_factory=dict)
     unfinished: str = ""
+    budgets: tuple[str, ...] = ()
 
     def to(self, format: str, *, styled: bool = False) -> str:
         """The table as ``text``, ``markdown``, ``csv``, ``latex`` or ``html``.
@@ -110,8 +114,11 @@ class Table:
                     "not_applicable": cell.not_applicable,
                     "unscored": cell.unscored,
                     **({"left_out": cell.left_out, "timing": cell.timing} if block.metric == SECONDS else {}),
+                    **({"floor": block.floor[column].value} if block.floor else {}),
+                    **({"above_floor": block.above(row, column)} if block.floor else {}),
                     "oracle": any(head.oracle for head in heads),
                     "trained": any(head.trained for head in heads),
+                    "tuned": any(head.tuned for head in heads),
                 }
 
     @property
@@ -139,12 +146,16 @@ class Table:
             notes.append(f"(k/n): only k of n trials are in the {averages} ({counts}); such cells are not ranked")
         if any(cell.not_applicable for cell in cells):
             notes.append("n/a: the method does not work on such a field")
+        if any(block.floor for block in self.blocks):
+            notes.append(MEANING)
         notes += self._of_seconds(cells)
         heads = [head for block in self.blocks for head in (*block.rows, *block.columns)]
         if any(head.oracle for head in heads):
             notes.append(f"† {ORACLE}")
         if any(head.trained for head in heads):
             notes.append(f"‡ {TRAINED}")
+        if any(head.tuned for head in heads):
+            notes.append(f"◊ {TUNED}: {' or '.join(self.budgets)}")
         return notes
 
     def _of_seconds(self, cells: list[TableCell]) -> list[str]:
@@ -175,6 +186,7 @@ def make_table(
     columns: Sequence[str] = ("rate",),
     metric: str | None = None,
     spread: str = "std",
+    floors: pd.DataFrame | None = None,
 ) -> Table:
     """Tabulate records.
 
@@ -185,6 +197,7 @@ def make_table(
         metric: a metric, ``seconds`` or ``peak_memory``; by default the headline metric of each dataset.
         spread: ``std``, ``stderr``, ``interval`` (95 %, Student's t) or ``none``; for seconds, which are shown by
             their median, the first or the last.
+        floors: of the draws, as :func:`fieldbench.report.floors.read_floor_frame` gives them.
 
     Returns:
         A table of one block for each combination of the other factors that vary, and for each metric and unit.
@@ -202,7 +215,9 @@ def make_table(
     used = (*row_factors, *column_factors)
     parameters = [factor for factor in used if factor not in FACTORS]
     comparable = {"method", "select", *(name for name in parameters if is_of_methods(name, frame, metadata))}
-    frame = _scored(frame, metric, metadata).assign(trained=frame["method"].isin(metadata.trained))
+    frame = _scored(frame, metric, metadata, floors)
+    frame = frame.assign(trained=frame["method"].isin(metadata.trained), tuned=frame["method"].isin(metadata.tuned))
+    budgets = tuple(dict.fromkeys(metadata.tuned[text] for text in frame["method"].unique() if text in metadata.tuned))
     frame = with_parameters(frame, parameters, metadata)  # last, since the metadata are those of whole specs
     others = [name for name in (*FACTORS, *MEASURED) if name not in used and name not in ("device", "machine")]
     varying = [name for name in others if frame[name].nunique() > 1]
@@ -219,7 +234,8 @@ def make_table(
         fixed = dict(zip(varying, levels, strict=True))
         blocks.append((fixed, _block(part, fixed, metadata, arrangement)))
     blocks.sort(key=lambda item: _position(item[0], frame, metadata))
-    return Table(tuple(block for _, block in blocks), row_factors, column_factors, spread, common)  # type: ignore[arg-type]
+    made = tuple(block for _, block in blocks)
+    return Table(made, row_factors, column_factors, spread, common, budgets=budgets)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -248,13 +264,15 @@ def _arrangement(
     return row_factors, column_factors
 
 
-def _scored(frame: pd.DataFrame, metric: str | None, metadata: RunMetadata) -> pd.DataFrame:
-    """The frame with columns ``metric``, ``unit`` and ``score``: one metric for all, or each dataset's own."""
+def _scored(
+    frame: pd.DataFrame, metric: str | None, metadata: RunMetadata, floors: pd.DataFrame | None
+) -> pd.DataFrame:
+    """The frame with ``metric``, ``unit``, ``score`` and ``floor``: one metric for all, or each dataset's own."""
     if metric is not None:
         must_be_measured(metric, frame)
     scores = [name for name in measures(frame) if name not in MEASURES]
     frame = frame.copy()
-    frame["metric"], frame["unit"], frame["score"] = "", "", math.nan
+    frame["metric"], frame["unit"], frame["score"], frame["floor"] = "", "", math.nan, math.nan
     for dataset in map(str, frame["dataset"].unique()):
         chosen = metric or metadata.headline.get(dataset) or (["rmse"] if "rmse" in scores else [*scores, "rmse"])[0]
         here = frame["dataset"] == dataset
@@ -262,6 +280,8 @@ def _scored(frame: pd.DataFrame, metric: str | None, metadata: RunMetadata) -> p
         frame.loc[here, "unit"] = metadata.unit(chosen, dataset)
         if chosen in frame:
             frame.loc[here, "score"] = frame.loc[here, chosen].astype(float)
+        if floors is not None and has_floor(chosen, metadata):
+            frame.loc[here, "floor"] = floors_of(frame[here], chosen, floors)
     return frame
 
 
@@ -291,6 +311,7 @@ def _block(
                 cells[i, j] = _cell(values, planned[seed], arrangement.spread)
             else:  # a method without the parameter that columns differ in has no trials there, and none are missing
                 cells[i, j] = TableCell(planned=planned[seed] if set(by) <= set(FACTORS) else 0)
+    floor = _floor(part, arrangement, columns)
     cells = _ranked(cells, rows, columns, arrangement, partial(metadata.rank, metric))
     return Block(
         levels={key: value for key, value in fixed.items() if key not in MEASURED},
@@ -301,8 +322,29 @@ def _block(
         rows=rows,
         columns=columns,
         cells=cells,
-        decimals=_decimals([cell.value for cell in cells.values()]),
+        decimals=_decimals([cell.value for cell in (*cells.values(), *floor.values())]),
+        floor=floor,
     )
+
+
+def _floor(part: pd.DataFrame, arrangement: _Arrangement, columns: tuple[Head, ...]) -> dict[int, TableCell]:
+    """The floor of each column, over the draws that its cells are of; nothing where one lacks its floor."""
+    if not arrangement.comparable.issuperset(arrangement.rows):
+        return {}
+    draws = part.drop_duplicates([*DRAW, *arrangement.columns]).groupby(list(arrangement.columns), observed=True)
+    groups = {key if isinstance(key, tuple) else (key,): group for key, group in draws["floor"]}
+    found = [groups[column.levels] for column in columns]
+    if any(group.isna().any() for group in found):
+        return {}
+    return {
+        place: TableCell(
+            value=float(group.mean()),
+            spread=_spread(float(group.std()), len(group), arrangement.spread),
+            count=len(group),
+            planned=len(group),
+        )
+        for place, group in enumerate(found)
+    }
 
 
 def _summary(part: pd.DataFrame, by: list[str], metric: str) -> pd.DataFrame:
@@ -365,22 +407,23 @@ def _spread(deviation: float, count: int, spread: Spread) -> float:
 
 
 def _heads(part: pd.DataFrame, factors: tuple[str, ...], metadata: RunMetadata) -> tuple[Head, ...]:
-    trained = part.groupby(list(factors), observed=True)["trained"].any()
+    marked = part.groupby(list(factors), observed=True)[["trained", "tuned"]].any()
     present = part[list(factors)].drop_duplicates()
     orders = {factor: ordered(list(present[factor]), factor, metadata) for factor in factors}
     levels = sorted(
         present.itertuples(index=False, name=None),
         key=lambda row: [orders[factor].index(value) for factor, value in zip(factors, row, strict=True)],
     )
-    return tuple(_head(row, factors, part, bool(trained[row if len(row) > 1 else row[0]])) for row in levels)
+    return tuple(_head(row, factors, part, marked.loc[row if len(row) > 1 else row[0]]) for row in levels)
 
 
-def _head(levels: tuple[object, ...], factors: tuple[str, ...], part: pd.DataFrame, trained: bool) -> Head:
+def _head(levels: tuple[object, ...], factors: tuple[str, ...], part: pd.DataFrame, marked: pd.Series) -> Head:
     named = dict(zip(factors, levels, strict=True))
     selection = str(named.get("select", part["select"].iloc[0]))
     oracle = selection.partition("[")[0] == "oracle" and ("select" in named or "method" in named)
     shown = [label(value, factor) for factor, value in named.items()]
-    return Head(levels, ", ".join(shown), oracle, trained and "method" in named)
+    trained, tuned = (bool(marked[name]) and "method" in named for name in ("trained", "tuned"))
+    return Head(levels, ", ".join(shown), oracle, trained, tuned)
 
 
 def _ranked(

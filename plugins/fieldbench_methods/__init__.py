@@ -26,6 +26,7 @@ def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbe
     from fieldbench_methods.tnn import TNN
     from fieldbench_methods.transforms import Anomaly, Logarithm, Standardised
     from fieldbench_methods.tucker_als import TuckerALS
+    from fieldbench_methods.tuned import Tuned
     from fieldbench_methods.tv import TotalVariation
 
     return [
@@ -53,4 +54,5 @@ def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbe
         DowJons,
         Conformal,
         Ensemble,
+        Tuned,
     ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fieldbench
-from fieldbench import LEVELS, Fit, Fold, Withhold, calibrate, calibrated
+from fieldbench import LEVELS, Fit, Fold, Withhold, calibrate, calibrated, is_fiber_mask
 
 
 class Conformal(fieldbench.Refit):
@@ -15,7 +15,7 @@ class Conformal(fieldbench.Refit):
     """
 
     name = "conformal"
-    revision = "1"
+    revision = "2"
 
     level: float = fieldbench.parameter(0.9, "probability of the interval, besides 0.5, 0.9 and 0.95", gt=0, lt=1)
     folds: int = fieldbench.parameter(5, "times that entries are withheld and the method is fitted again", ge=1)
@@ -25,12 +25,13 @@ class Conformal(fieldbench.Refit):
         self, observation: fieldbench.Observation, fit: Fit, withhold: Withhold, seed: int
     ) -> fieldbench.Estimate:
         masks = [withhold(self.share, number) for number in range(self.folds)]
-        folds = [Fold(withheld, fit(observation.without(withheld), seed)) for withheld in masks]
+        folds = [Fold(held, fit(observation.without(held), seed).at(held)) for held in masks]
         estimate = fit(observation, seed)
         calibration = calibrate(estimate, observation, folds)
         if calibration.quantile(self.level) is None:
+            what = "fibers" if is_fiber_mask(observation.mask, observation.valid) else "entries"
             raise fieldbench.RequestError(
-                f"+conformal: {calibration.entries} withheld entries are too few for level="
-                f"{self.level:g}; raise folds or share"
+                f"+conformal: {calibration.units} withheld {what} are too few for level={self.level:g}; "
+                "raise folds or share"
             )
         return calibrated(estimate, observation, calibration, (self.level, *LEVELS))

@@ -371,7 +371,7 @@ def test_calibration_shows_mean_coverage_and_its_spread_over_trials(write_run: C
     ]
     stored = write_run(*rows, {"method": "mute", "trial": 0, "metrics": {"rmse": 1.0}})
     (figure,) = draw(stored, "calibration").values()
-    (ax,) = figure.axes
+    (ax,) = figure.axes  # nothing was kept of where the truth lies
     lines = {line.get_label(): line for line in ax.lines}
     assert set(lines) == {"sure", "as promised"}
     np.testing.assert_allclose(lines["sure"].get_xdata(), [0.5, 0.9, 0.95])
@@ -385,3 +385,27 @@ def test_calibration_asks_for_a_method_that_says_how_sure_it_is(write_run: Calla
     stored = write_run({"method": "mute", "trial": 0, "metrics": {"rmse": 1.0}})
     with pytest.raises(RequestError, match="no method of this run says how sure it is; add"):
         draw(stored, "calibration")
+
+
+def test_calibration_shows_where_the_truth_lies_in_what_was_predicted(write_run: Callable[..., StoredRun]) -> None:
+    histograms = ([0.1] * 10, [0.2, *[0.075] * 8, 0.2], [0.3, *[0.05] * 8, 0.3])
+    rows = [
+        {
+            "method": "sure",
+            "trial": trial,
+            "metrics": {"rmse": 1.0, "coverage90": 0.9},
+            "diagnostics": {"pit": histogram},
+        }
+        for trial, histogram in enumerate(histograms)
+    ]
+    odd = {"method": "sure", "trial": 3, "metrics": {"rmse": 1.0, "coverage90": 0.9}, "diagnostics": {"pit": ["a"]}}
+    (figure,) = draw(write_run(*rows, odd), "calibration").values()
+    _, ax = figure.axes
+    (steps,) = ax.patches
+    np.testing.assert_allclose(steps.get_data().values, 10 * np.mean(histograms, axis=0))  # a density
+    np.testing.assert_allclose(steps.get_data().edges, np.linspace(0, 1, 11))
+    band = ax.collections[0].get_paths()[0].vertices
+    ends = band[np.isclose(band[:, 0], 0.05, atol=0.06) & (band[:, 0] > 0), 1]
+    low, high = interval([1.0, 2.0, 3.0])
+    assert np.isclose(ends, high).any()
+    assert np.isclose(band[:, 1], max(low, 0)).any()

@@ -46,7 +46,7 @@ def sections(run: StoredRun, figures: Sequence[Drawing], album: Album | None = N
     status = run_status(run.path)
     if run.frame.empty:
         return f"<h1>{_text(_name(run))}</h1>\n<p class='lead'>No trial has ended yet.</p>\n{_state(status)}"
-    table = make_table(run.frame, run.metadata, spread="interval")
+    table = make_table(run.frame, run.metadata, spread="interval", floors=run.floors)
     comparison = _comparison(run)
     parts = [
         ("results", "Results", _results(table)),
@@ -147,7 +147,7 @@ def _results(table: Table) -> str:
     ]
     body = []
     for row, (decimals, rank) in zip(rows, placed, strict=True):
-        method = str(row["method"]) + marks(row["oracle"], row["trained"])
+        method = str(row["method"]) + marks(row["oracle"], row["trained"], row["tuned"])
         levels = [_level(name, row[name]) for name in varying]
         counts = f"{row['count']}/{row['planned']}"
         unit = f" {row['unit']}" if row["unit"] and not math.isnan(row["mean"]) else ""
