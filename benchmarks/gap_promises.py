@@ -32,6 +32,7 @@ from fieldbench import NullReport, Observation
 from fieldbench.completion.bench import Fit
 from fieldbench.completion.comparison import Comparison, rank
 from fieldbench.completion.validation import Validation
+from fieldbench.estimate import as_estimate
 from fieldbench.field import FloatArray, Mask
 from fieldbench.registry import Registry
 from fieldbench.spec import split
@@ -209,8 +210,8 @@ class Here:
         try:
             made = self._registry.method(method).complete(seen, seed=seed, device="cpu", report=NullReport())
         except Exception as error:  # as a process of its own would
-            return Fit(None, None, time.process_time() - start, 0.0, repr(error))
-        return Fit(np.asarray(made), None, time.process_time() - start, 0.0)
+            return Fit(None, time.process_time() - start, 0.0, repr(error))
+        return Fit(as_estimate(made), time.process_time() - start, 0.0)
 
 
 def measure(name: str, draw: int, methods: list[str], budget: float) -> dict[str, Any]:

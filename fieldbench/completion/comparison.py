@@ -21,8 +21,10 @@ _MORE = 4.0
 #: A candidate that is slower than this part of the budget, and has an error so much larger than the best one's, is
 #: given no more folds.
 _SLOW, _BEATEN = 0.02, 1.5
-#: Folds of the chosen method, so that its promised error does not hang on a few pieces.
+#: Folds of the best candidates, so that neither the choice nor the promised error hangs on a few pieces.
 _FOLDS = 8
+#: Candidates whose error is at most so many times the best one's may still turn out to be the best.
+_CLOSE = 2.0
 
 
 @dataclass(frozen=True)
@@ -33,7 +35,7 @@ class Candidate:
         method: its spec.
         errors: its error in each fold that it completed, in the metric.
         expected: the error to compare by, as if it had completed all folds: where some are missing, scaled by the
-            ratio of the best complete candidate's error in all folds and in the same folds.
+            ratio of the leading candidate's error in all folds and in the same folds.
         seconds: processor time of one fit, on average.
         wall: wall-clock time of one fit, on average.
         note: why it is not (fully) compared: not applicable, failed, out of time.
@@ -83,7 +85,7 @@ class Comparison:
         self._longest: dict[str, float] = {}
 
     def run(self, methods: Sequence[str]) -> list[Candidate]:
-        """Compare methods, and measure the best one more often."""
+        """Compare methods, and measure those that may be the best more often."""
         self._notes = dict.fromkeys(methods, "")
         # A method that predicts single entries only has far less to do here.
         waiting = sorted(methods, key=lambda method: not self._bench.pointwise(method))
@@ -101,9 +103,9 @@ class Comparison:
         for method in methods:
             if self._notes[method] == "":
                 self._notes[method] = self._lacking(method)
-        made = self._candidates(methods)
-        self._more_folds(min(made, key=rank))
-        return made
+        while self._another_round(methods):
+            pass
+        return self._candidates(methods)
 
     def promise(self, method: str) -> Promise:
         """The error of a method to expect at the gaps."""
@@ -117,21 +119,26 @@ class Comparison:
         best = min(errors[0] for errors in self._errors.values())
         return slowest < _SLOW * self._budget or self._errors[method][0] <= _BEATEN * best
 
-    def _more_folds(self, best: Candidate) -> None:
-        """Withhold other entries for the best candidate, as long as that is quick."""
-        if not best.errors or len(best.errors) < self._folds:
-            return
-        while len(self.squares[best.method]) < _FOLDS and best.seconds < self._left:
-            number = len(self.squares[best.method])
-            if number == len(self._validation.folds):
-                self._validation.add()
-            if not self._fold(best.method, number, self._left):
-                return
+    def _another_round(self, methods: Sequence[str]) -> bool:
+        """Withhold other entries for all that may be the best, as long as that is quick; whether there may be more."""
+        complete = [made for made in self._candidates(methods) if len(made.errors) >= self._folds and not made.note]
+        if not complete:
+            return False
+        best = min(complete, key=rank)
+        number = len(best.errors)
+        close = [made for made in complete if made.expected <= _CLOSE * best.expected and len(made.errors) == number]
+        if sum(made.seconds for made in close) * (_FOLDS - number) > self._left:
+            close = [best]
+        if number >= _FOLDS or best.seconds > self._left:
+            return False
+        if number == len(self._validation.folds):
+            self._validation.add()
+        return all([self._fold(made.method, number, self._left) for made in close])
 
     def _lacking(self, method: str) -> str:
         """What a candidate lacks that is not at fault."""
         done = len(self._errors.get(method, ()))
-        if done == self._folds:
+        if done >= self._folds:
             return ""
         if done:
             return f"{done} of {self._folds} folds, error scaled to all"
@@ -169,17 +176,16 @@ class Comparison:
         return True
 
     def _candidates(self, methods: Sequence[str]) -> list[Candidate]:
-        whole = [method for method in methods if len(self._errors.get(method, ())) == self._folds]
         promised = {method: self.promise(method).expected for method in methods if method in self.squares}
-        best = min(whole, key=lambda method: promised[method], default=None)
+        leader = min(promised, key=lambda method: (-len(self.squares[method]), promised[method]), default="")
         made = []
         for method in methods:
             errors = tuple(self._errors.get(method, ()))
             expected = promised.get(method, math.nan)
-            if errors and best is not None and method not in whole:
-                same = self._validation.promise(self.squares[best][: len(errors)]).expected
+            if errors and len(errors) < len(self.squares[leader]):
+                same = self._validation.promise(self.squares[leader][: len(errors)]).expected
                 if same > 0:
-                    expected *= promised[best] / same
+                    expected *= promised[leader] / same
             seconds, wall = (
                 (float(np.mean(part)) for part in zip(*self._times[method], strict=True))
                 if errors
