@@ -128,6 +128,12 @@ def calibrated(
     [0.25, 0.75]
 
     Intervals lie around the mean; those of power around its logarithm.
+
+    Args:
+        estimate: of a fit on all observed entries.
+        observation: that it was made from.
+        calibration: what was learned at withheld entries.
+        levels: probabilities of the intervals, each in (0, 1).
     """
     floor, scale = observation.log_floor, calibration.scale(estimate, observation)
     centre = in_domain(np.asarray(estimate.mean, dtype=float), floor)

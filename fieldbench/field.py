@@ -44,7 +44,15 @@ class Axis:
 
     @classmethod
     def regular(cls, name: str, size: int, spacing: float = 1.0, unit: str = "", origin: float = 0.0) -> Axis:
-        """An axis of ``size`` equally spaced points, ``spacing`` apart in ``unit``."""
+        """An axis of ``size`` equally spaced points, ``spacing`` apart in ``unit``.
+
+        Args:
+            name: of the axis, such as ``depth``.
+            size: number of points.
+            spacing: distance of neighbouring points, in ``unit``.
+            unit: of the coordinates.
+            origin: the first coordinate, in ``unit``.
+        """
         return cls(name, origin + spacing * np.arange(size), unit)
 
     @property

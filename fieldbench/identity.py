@@ -54,6 +54,11 @@ def cell_identity(registry: Registry, cell: Cell, fingerprint: Callable[[Any], s
 def identified(registry: Registry, cell: Cell, fingerprint: Callable[[Any], str] = asked_here) -> str:
     """What :func:`cell_identity` gives.
 
+    Args:
+        registry: knows the plugins.
+        cell: whose specs are identified.
+        fingerprint: gives the identity of a plugin's data; called for each.
+
     Raises:
         RequestError: if a spec is wrong.
         Unidentified: if the identity cannot be had; the text names the plugin and says why.

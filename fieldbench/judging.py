@@ -118,6 +118,11 @@ def draw(trial: Trial, shelf: Shelf, note: Note = unnoted) -> Draw:
     trial number, the mask also on sampler and rate, the noise on all of these and itself. So all methods
     meet the same observations, all rates the same fields, all noise levels the same masks.
 
+    Args:
+        trial: what is drawn.
+        shelf: makes the plugins.
+        note: told which plugin is called next.
+
     Raises:
         RequestError: if the sampler observes nothing.
         ValueError: if a plugin returns something else than it should.
@@ -142,7 +147,14 @@ def drawn(cell: Cell) -> str:
 
 
 def draw_field(shelf: Shelf, text: str, rng: np.random.Generator, note: Note = unnoted) -> Field:
-    """A dataset's field."""
+    """A dataset's field.
+
+    Args:
+        shelf: makes the dataset.
+        text: its spec.
+        rng: the field's stream.
+        note: told which plugin is called next.
+    """
     note(f"dataset {text}")
     found = shelf.dataset(text).draw(rng)
     if type(found) is not Field:  # a class of the dataset's own could say another thing each time it is asked
@@ -167,14 +179,31 @@ def draw_field(shelf: Shelf, text: str, rng: np.random.Generator, note: Note = u
 def draw_mask(
     shelf: Shelf, text: str, truth: Field, rate: float, rng: np.random.Generator, note: Note = unnoted
 ) -> Mask:
-    """A sampler's mask, as far as the field exists."""
+    """A sampler's mask, as far as the field exists.
+
+    Args:
+        shelf: makes the sampler.
+        text: its spec.
+        truth: the field that is observed.
+        rate: share of the entries.
+        rng: the mask's stream.
+        note: told which plugin is called next.
+    """
     note(f"sampler {text}")
     mask = _mask_of(shelf.sampler(text).draw(truth.valid, truth.axes, rate, rng), truth.shape, text)
     return unchangeable(mask & truth.valid)
 
 
 def draw_noise(shelf: Shelf, text: str, truth: Field, rng: np.random.Generator, note: Note = unnoted) -> FloatArray:
-    """Noise for a whole field."""
+    """Noise for a whole field.
+
+    Args:
+        shelf: makes the noise.
+        text: its spec.
+        truth: the field that is observed.
+        rng: the noise's stream.
+        note: told which plugin is called next.
+    """
     note(f"noise {text}")
     found = _plain(shelf.noise(text).draw(truth.shape, rng), f"noise {text}")
     if found.dtype.kind not in "fiu" or found.shape != truth.shape:

@@ -339,6 +339,13 @@ def score_all(
 def score_one(metric: Metric, estimate: Estimate, truth: Field, where: Mask, mask: Mask) -> float:
     """The score by which estimates are chosen.
 
+    Args:
+        metric: scores.
+        estimate: of the field.
+        truth: the field.
+        where: entries that are scored, True = scored.
+        mask: entries that were observed, True = observed.
+
     Raises:
         ValueError: if the metric gives no single number.
     """

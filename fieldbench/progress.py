@@ -68,11 +68,25 @@ class Progress:
         self._worked = 0.0
 
     def remember(self, cell: Cell, status: str, metrics: Mapping[str, float], seconds: float | None) -> None:
-        """Count a trial that ended in an earlier run."""
+        """Count a trial that ended in an earlier run.
+
+        Args:
+            cell: of the trial.
+            status: how it ended, such as ``ok``.
+            metrics: its scores by name.
+            seconds: that it took, where known.
+        """
         self._count(cell, status, metrics, seconds)
 
     def add(self, cell: Cell, status: str, metrics: Mapping[str, float], seconds: float | None) -> None:
-        """Count a trial that has just ended."""
+        """Count a trial that has just ended.
+
+        Args:
+            cell: of the trial.
+            status: how it ended, such as ``ok``.
+            metrics: its scores by name.
+            seconds: that it took, where known.
+        """
         self._count(cell, status, metrics, seconds)
         self.new += 1
         self._worked += seconds or 0.0

@@ -55,6 +55,11 @@ class Reconstruction:
 def save(folder: Path, key: str, reconstruction: Reconstruction) -> Path:
     """Write one file as a whole or not at all.
 
+    Args:
+        folder: ``fields`` of a run; made if it does not exist.
+        key: of the trial.
+        reconstruction: its fields.
+
     Raises:
         OSError: if there is no room.
     """

@@ -41,6 +41,7 @@ from fieldbench.sources import (
     Sources,
     file_version,
     is_editable,
+    spec_of_file,
 )
 from fieldbench.spec import Part, is_name, parse
 
@@ -461,6 +462,12 @@ def validated(cls: type[P], part: Part, text: str, registry: Registry | None = N
 
     Parameters that are plugins themselves are looked up in ``registry``.
 
+    Args:
+        cls: the plugin class.
+        part: name and parameters, as parsed.
+        text: the whole spec, which errors quote.
+        registry: where parameters that are plugins themselves are looked up.
+
     Raises:
         RequestError: if a parameter is unknown or its value not allowed, or the class cannot be made.
     """
@@ -529,9 +536,8 @@ def _is_subclass(cls: Any, bases: tuple[type[Plugin], ...]) -> bool:
 
 
 def _import_file(name: str, file: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{file.name} is no Python file")
+    spec = spec_of_file(name, file)
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

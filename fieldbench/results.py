@@ -66,6 +66,12 @@ class Results:
     ) -> Table:
         """A table of means, as :func:`fieldbench.report.tables.make_table` describes it.
 
+        Args:
+            rows: factor or factors; methods where None.
+            columns: factor or factors.
+            metric: name; the datasets' own where None.
+            spread: what follows the mean: ``std``, ``stderr``, ``interval`` or ``none``.
+
         Raises:
             RequestError: for an unknown factor, metric or spread.
         """

@@ -46,6 +46,11 @@ class Sampler(Plugin, ABC):
     def withhold(self, mask: Mask, share: float, rng: np.random.Generator) -> Mask:
         """Choose about ``share`` of the observed entries to withhold, as this sampler's pattern demands.
 
+        Args:
+            mask: True = observed.
+            share: of the observed entries, in (0, 1).
+            rng: chooses.
+
         Returns:
             A boolean array, True = withheld: a part of ``mask``, never all of it.
 
@@ -58,6 +63,11 @@ class Sampler(Plugin, ABC):
         """As :meth:`withhold`, for a pattern that shows only beside the axes, or beside where the field exists.
 
         This is what is asked; by default it hands the mask on.
+
+        Args:
+            observation: with mask, axes and where the field exists.
+            share: of the observed entries, in (0, 1).
+            rng: chooses.
         """
         return self.withhold(observation.mask, share, rng)
 
@@ -141,6 +151,11 @@ def observe(field: Field, mask: Mask, noise: FloatArray) -> Observation:
     >>> field = Field(np.array([1.0, 2.0, 3.0]))
     >>> observe(field, np.array([True, False, True]), np.array([0.5, 0.5, -0.5])).values.tolist()
     [1.5, nan, 2.5]
+
+    Args:
+        field: the truth.
+        mask: boolean array of the field's shape, True = observed.
+        noise: array of the field's shape, in the field's unit.
 
     Raises:
         RequestError: if the mask observes nothing.

@@ -124,5 +124,11 @@ def as_search(given: Any) -> Search:
 
 
 def drawn(spaces: dict[str, Search], count: int, rng: np.random.Generator) -> Sequence[dict[str, Value]]:
-    """Points drawn from a space, each a value for every parameter."""
+    """Points drawn from a space, each a value for every parameter.
+
+    Args:
+        spaces: what tuning may try, by parameter.
+        count: of points.
+        rng: draws.
+    """
     return [{key: space.draw(rng) for key, space in spaces.items()} for _ in range(count)]

@@ -99,6 +99,12 @@ def stationary(
 ) -> FloatArray:
     """A field of unit variance whose correlation is the kernel of the distance in length scales.
 
+    Args:
+        shape: of the field.
+        lengths: length scales in grid steps, one an axis.
+        kernel: correlation at a distance in length scales.
+        rng: draws.
+
     Raises:
         ValueError: if the length scales are too long for this grid.
     """
@@ -110,6 +116,11 @@ def stationary(
 
 def spectrum(shape: Sequence[int], lengths: FloatArray, kernel: Callable[[FloatArray], FloatArray]) -> FloatArray:
     """The eigenvalues of the correlation on a torus that holds the grid, so large that none is negative.
+
+    Args:
+        shape: of the field.
+        lengths: length scales in grid steps, one an axis.
+        kernel: correlation at a distance in length scales.
 
     Raises:
         ValueError: if no torus of a size that can be drawn on is large enough.

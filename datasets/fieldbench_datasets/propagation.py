@@ -55,7 +55,14 @@ def shadowing_factor(grid: tuple[int, int], decorrelation: float) -> Array:
 
 
 def shadowing(count: int, grid: tuple[int, int], decorrelation: float, rng: np.random.Generator) -> Array:
-    """Correlated Gaussian shadowing of mean 0 and variance 1, shape (count, *grid)."""
+    """Correlated Gaussian shadowing of mean 0 and variance 1, shape (count, *grid).
+
+    Args:
+        count: of fields.
+        grid: shape of each.
+        decorrelation: distance of correlation 1/e, in grid steps.
+        rng: draws.
+    """
     from scipy.linalg.blas import dtrmm
 
     factor = shadowing_factor(grid, decorrelation)
@@ -103,6 +110,10 @@ def spatial_losses(
 
 def lobe(bins: int, centres: ArrayLike, widths: ArrayLike) -> Array:
     """Main lobe of sinc((k - centre) / width) ** 2 over bins k = 1 .. bins; zero beyond one width.
+
+    Args:
+        bins: their number.
+        centres, widths: in bins; arrays that broadcast to one shape.
 
     Returns:
         Array of shape (*broadcast shape of centres and widths, bins).

@@ -24,12 +24,18 @@ def info(
 
     from fieldbench.datafile import expanded
     from fieldbench.execution import Options, slots
-    from fieldbench.execution.provenance import provenance
+    from fieldbench.execution.provenance import distribution_version, provenance
     from fieldbench.registry import Registry
 
     facts = provenance(slots(Options(device=device)))
     libraries = ", ".join(f"{name} {version}" for name, version in facts["libraries"].items())
     _line("fieldbench", facts["fieldbench"], _git(facts["git"]["fieldbench"]))
+    if other := distribution_version("fieldbench"):
+        _line(
+            "clash",
+            f"another project, the distribution fieldbench {other}, is installed into the same folder;",
+            "uninstall it, then reinstall fieldbench-completion",
+        )
     _line("python", facts["python"], "on", facts["system"])
     _line("libraries", libraries)
     _line("cpu", facts["cpu"], f"({facts['cores']} cores usable)")

@@ -111,7 +111,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> None:
-    """Run a command line called ``name`` and exit as :func:`main` does."""
+    """Run a command line called ``name`` and exit as :func:`main` does.
+
+    Args:
+        app: the commands.
+        name: what the command line is called, for messages.
+        arguments: the words after that name; those of this process where None.
+    """
     _make_streams_usable()
     out, err = Output(sys.stdout), Output(sys.stderr)
     with contextlib.redirect_stdout(cast(TextIO, out)), contextlib.redirect_stderr(cast(TextIO, err)):

@@ -273,7 +273,13 @@ def run(
 
 
 def read_suite(name: str, methods: str | None, trials: int | None) -> Suite:
-    """A suite by name or file, narrowed to some methods and another number of trials where these are given."""
+    """A suite by name or file, narrowed to some methods and another number of trials where these are given.
+
+    Args:
+        name: of a suite that comes along, or the path of a suite file.
+        methods: specs with commas between them; all of the suite where None.
+        trials: repetitions; the suite's own number where None.
+    """
     import pydantic
 
     from fieldbench import suite as suites
@@ -299,7 +305,15 @@ def perform(
     fresh: bool = False,
     retry_failed: bool = False,
 ) -> int:
-    """Run what is missing, print the table (a suite's beside the published numbers); the exit code."""
+    """Run what is missing, print the table (a suite's beside the published numbers); the exit code.
+
+    Args:
+        session: the run.
+        suite: whose published numbers the table is to stand beside.
+        format: of the table.
+        fresh: do not go on with the trials that are there.
+        retry_failed: run failed trials again.
+    """
     import shlex
     import sys
 

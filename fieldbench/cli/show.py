@@ -94,7 +94,13 @@ def _needs_parameters(cls: type[Plugin]) -> bool:
 
 
 def pages(kind: str, item: Plugin | type[Plugin], source: str) -> list[RenderableType]:
-    """Title, description, facts and parameters of a plugin, to be printed one below the other."""
+    """Title, description, facts and parameters of a plugin, to be printed one below the other.
+
+    Args:
+        kind: of plugin, such as ``method``.
+        item: an object with parameters of its own, or a class.
+        source: where the plugin comes from, for the title.
+    """
     import inspect
 
     from rich.padding import Padding

@@ -86,6 +86,12 @@ class Bench:
         """Fit a method, for at most ``limit`` seconds of processor time, and a few times as much of wall-clock time.
 
         Starting its process does not count.
+
+        Args:
+            method: a spec.
+            observation: what the method gets.
+            seed: of the method.
+            limit: seconds of processor time; no limit where None.
         """
         plugin = self._registry.method(method)
         task = fit_request("complete", [Task(observation, seed, 0)])

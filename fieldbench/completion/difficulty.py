@@ -101,7 +101,13 @@ def fit(observation: Observation, rng: np.random.Generator) -> Covariance:
 
 
 def sample(entries: Mask, number: int, rng: np.random.Generator) -> list[Sample]:
-    """At most about so many of some entries; of a large field, from boxes around a few of them."""
+    """At most about so many of some entries; of a large field, from boxes around a few of them.
+
+    Args:
+        entries: those to choose from, True = may be chosen.
+        number: how many are wanted.
+        rng: chooses.
+    """
     if entries.size <= _BOX:
         everything = tuple(slice(0, size) for size in entries.shape)
         at = np.argwhere(entries)
@@ -119,7 +125,15 @@ def sample(entries: Mask, number: int, rng: np.random.Generator) -> list[Sample]
 def extrapolated(
     covariance: Covariance, axes: Sequence[Axis], observed: Mask, samples: Sequence[Sample], rng: np.random.Generator
 ) -> Mask:
-    """For each entry whether it is far outside of what is observed, on one side of all observations nearby."""
+    """For each entry whether it is far outside of what is observed, on one side of all observations nearby.
+
+    Args:
+        covariance: tells which entries are far away.
+        axes: of the field.
+        observed: mask of the field's shape, True = observed.
+        samples: the entries to be judged.
+        rng: chooses among many observations in a box.
+    """
     found = []
     for part in samples:
         around = np.argwhere(observed[part.box])
@@ -139,7 +153,14 @@ def extrapolated(
 
 
 def variances(covariance: Covariance, axes: Sequence[Axis], observed: Mask, samples: Sequence[Sample]) -> FloatArray:
-    """Kriging variance of entries from the nearest observed ones, in parts of the field's variance, as a vector."""
+    """Kriging variance of entries from the nearest observed ones, in parts of the field's variance, as a vector.
+
+    Args:
+        covariance: of the field.
+        axes: of the field.
+        observed: mask of the field's shape, True = observed.
+        samples: the entries to be predicted.
+    """
     from scipy.spatial import cKDTree
 
     found: list[FloatArray] = []

@@ -21,7 +21,13 @@ class NotChecked(unittest.SkipTest):
 
 
 def fail(done: str, found: str, right: str) -> NoReturn:
-    """Raise a failure in the three parts that every failure has."""
+    """Raise a failure in the three parts that every failure has.
+
+    Args:
+        done: what the check did.
+        found: what came of it.
+        right: what a right plugin does, as in "returns a field".
+    """
     raise ConformanceFailure(f"{done}: {found}. A right plugin {right}.")
 
 

@@ -125,13 +125,27 @@ class MethodUnderCheck:
     def complete(
         self, example: Example, *, seed: int = SEED, device: str = "cpu", report: Report | None = None
     ) -> FloatArray:
-        """Complete a copy of one observation and see that the result is a field."""
+        """Complete a copy of one observation and see that the result is a field.
+
+        Args:
+            example: the observation, and its description for failures.
+            seed: of the method.
+            device: as :meth:`fieldbench.Method.complete` gets it.
+            report: listener; one that hears nothing where None.
+        """
         return self.inspected(self.made(example, seed=seed, device=device, report=report), example)
 
     def made(
         self, example: Example, *, seed: int = SEED, device: str = "cpu", report: Report | None = None
     ) -> ArrayLike | Estimate:
-        """What the method returns for a copy of one observation."""
+        """What the method returns for a copy of one observation.
+
+        Args:
+            example: the observation, and its description for failures.
+            seed: of the method.
+            device: as :meth:`fieldbench.Method.complete` gets it.
+            report: listener; one that hears nothing where None.
+        """
         copy = copied(example.observation)
         try:
             return self.method.complete(copy, seed=seed, device=device, report=report or NullReport())

@@ -29,7 +29,13 @@ _AGAIN = (
 
 
 def of_modifier(modifier: Modifier, methods: list[Method], observation: Observation | None = None) -> Iterator[Named]:
-    """The checks of a modifier, with the methods that it can be tried on."""
+    """The checks of a modifier, with the methods that it can be tried on.
+
+    Args:
+        modifier: that is checked.
+        methods: on which it may be tried.
+        observation: for tuning's values; a small one of the suite's own where None.
+    """
     takers = [method for method in methods if takes(method, modifier)]
     if isinstance(modifier, Refit):
         yield from _of_refit(modifier, takers)

@@ -150,7 +150,13 @@ class Pool:
             return Lost(FAILED, f"{doing}: {error}")
 
     def doom(self, kind: str, what: str | Setting, lost: Lost) -> None:
-        """No trial of this method, dataset or setting is worth trying: its processes end before one begins."""
+        """No trial of this method, dataset or setting is worth trying: its processes end before one begins.
+
+        Args:
+            kind: ``method``, ``dataset`` or ``setting``.
+            what: its spec, or the setting.
+            lost: how its process ended.
+        """
         self._hopeless[kind, what] = lost.status, lost.message
 
     def hopeless(self, trial: Trial) -> tuple[str, str] | None:

@@ -111,6 +111,11 @@ class Process:
     def answer(self, limit: Limit, doing: str, first: Limit | None = None) -> Frame:
         """Wait for what is still to come to the last question.
 
+        Args:
+            limit: of all of the wait.
+            doing: what was asked, for messages.
+            first: of the small questions before the work begins.
+
         Raises:
             Lost, GivenUp: as :meth:`ask`.
         """

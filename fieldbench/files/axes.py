@@ -25,6 +25,12 @@ _DEGREES = {"", "deg", "degree", "degrees", "°"}
 def axis(name: str, size: int, coordinates: np.ndarray, unit: str = "") -> Axis:
     """An axis with these coordinates, in the order that the file has them.
 
+    Args:
+        name: of the axis.
+        size: number of points.
+        coordinates: as the file has them.
+        unit: of the coordinates.
+
     Raises:
         RequestError: if they are no vector of ``size`` different numbers.
     """
@@ -47,7 +53,15 @@ def axis(name: str, size: int, coordinates: np.ndarray, unit: str = "") -> Axis:
 
 
 def axis_if_usable(name: str, size: int, coordinates: np.ndarray | None, unit: str, remarks: list[str]) -> Axis:
-    """An axis with the coordinates that a file gives it, or with indices where they cannot be used, and a remark."""
+    """An axis with the coordinates that a file gives it, or with indices where they cannot be used, and a remark.
+
+    Args:
+        name: of the axis.
+        size: number of points.
+        coordinates: as the file has them; None where it has none.
+        unit: of the coordinates.
+        remarks: where a remark is appended.
+    """
     if coordinates is not None:
         try:
             return axis(name, size, coordinates, unit)

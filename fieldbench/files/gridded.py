@@ -280,6 +280,11 @@ def candidates(shapes: Mapping[str, tuple[int, ...]], selector: Selector) -> dic
 def matched(mask: np.ndarray, shape: Sequence[int], name: str) -> np.ndarray:
     """A mask made to broadcast to ``shape``: it has that shape, or 1 in places, or that of first or last dimensions.
 
+    Args:
+        mask: zero where the field is hidden.
+        shape: of the variable.
+        name: of the mask, for messages.
+
     Raises:
         RequestError: if it holds no numbers, or fits nowhere, or in two ways.
     """

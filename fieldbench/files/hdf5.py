@@ -32,7 +32,7 @@ _OF_A_TYPE = (5, 6)
 _DIMENSION_ONLY = "This is a netCDF dimension but not a netCDF variable"
 
 
-class HDF5:
+class HDF5(Format):
     """Datasets by their path in the file; dimension scales are coordinates, attributes give units.
 
     Args:

@@ -28,7 +28,7 @@ _ROWS_A_COORDINATE, _STEPS_TAKEN = 2, 0.5
 _LARGEST = 4_000_000
 
 
-class TextTable:
+class TextTable(Format):
     """One row a measurement: coordinates (numbers or dates) in some columns, the value in another.
 
     Rows on a grid, or with a wanted one, are completed everywhere on it; those at one grid point are averaged. What is
@@ -99,6 +99,12 @@ def variable_of(frame: pd.DataFrame, selector: Selector, file: str, points: pd.D
 
 def mask_of(frame: pd.DataFrame, name: str, variable: Variable, file: str) -> np.ndarray:
     """A column of flags on the grid of a variable of the same table.
+
+    Args:
+        frame: the table.
+        name: of the column.
+        variable: whose grid is meant.
+        file: its name, for messages.
 
     Raises:
         RequestError: if there is no such column, or it holds no numbers.

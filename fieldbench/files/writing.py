@@ -21,6 +21,11 @@ from fieldbench.files.numpy_files import as_notes, filled_in, spread_out
 def check_target(source: Path, target: Path, *, overwrite: bool) -> None:
     """Check that a target can be written, before anything is computed.
 
+    Args:
+        source: the file that was read.
+        target: the file to be written.
+        overwrite: whether the target may exist.
+
     Raises:
         RequestError: if it exists and is not to be overwritten, its folder does not, or it has another format.
     """

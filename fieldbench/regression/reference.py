@@ -204,6 +204,11 @@ def must_name_methods(exact: Iterable[str], methods: Iterable[str]) -> None:
 def must_fit(known: Scores, methods: Sequence[str], exact: Mapping[str, float]) -> None:
     """Check that a reference answers for a run, before the time for that is spent.
 
+    Args:
+        known: the reference.
+        methods: specs that are to be run.
+        exact: tolerances by method, as ``--exact`` gives them.
+
     Raises:
         RequestError: if it has none of the methods (specs), or was frozen with other tolerances than ``--exact`` asks.
     """

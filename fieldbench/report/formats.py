@@ -167,7 +167,13 @@ def block_table(block: Block, style: Text) -> str:
 
 
 def cell_text(cell: Entry, decimals: int, style: Text) -> str:
-    """One cell: average and spread with their marks, or why there is no number."""
+    """One cell: average and spread with their marks, or why there is no number.
+
+    Args:
+        cell: what is shown.
+        decimals: of the average and the spread.
+        style: of the format.
+    """
     if cell.count == 0:
         if cell.failed:
             return style.text("failed")

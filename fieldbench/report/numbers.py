@@ -30,6 +30,11 @@ def significant(value: float, figures: int = 4, absent: str = "-") -> str:
 
     >>> significant(0.123456), significant(float("nan"))
     ('0.1235', '-')
+
+    Args:
+        value: the number.
+        figures: significant ones.
+        absent: shown for NaN.
     """
     return absent if math.isnan(value) else f"{value:.{figures}g}"
 

@@ -174,6 +174,11 @@ def written(suite: Suite, cells: list[SuiteCell], format: str) -> str:
     Each row has lines of its own for ours, by oracle stopping, the published and the ratio.
     All formats but CSV mark ratios further off than the joint uncertainty, and close with how many published
     numbers are met and a list of those cells. CSV has one line a cell instead.
+
+    Args:
+        suite: with the published numbers.
+        cells: ours, row by row.
+        format: one of those formats.
     """
     if format == "csv":
         return csv_text(_flat(suite, cells))

@@ -44,6 +44,12 @@ def kinds() -> list[str]:
 def write_package(name: str, kind: str, into: Path, registry: Registry) -> list[Path]:
     """Write a ready package for a plugin called ``name`` into a new folder ``into/fieldbench-NAME``.
 
+    Args:
+        name: of the plugin.
+        kind: of plugin, such as ``method``.
+        into: folder in which the package's folder is made.
+        registry: knows which names are taken.
+
     Returns:
         The files written.
 

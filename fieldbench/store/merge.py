@@ -131,7 +131,13 @@ def reuse(store: RunStore, folders: Iterable[str | os.PathLike[str]], wanted: Co
 
 
 def copy_fields(run: Path, key: str, target: Path) -> None:
-    """Copy what was kept of a trial into another run's folder, if it is a file of its own."""
+    """Copy what was kept of a trial into another run's folder, if it is a file of its own.
+
+    Args:
+        run: folder of the run that has them.
+        key: of the trial.
+        target: folder of the other run.
+    """
     try:
         source = os.open(run / FIELDS / f"{key}.npz", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:  # nothing was kept, or it is a link

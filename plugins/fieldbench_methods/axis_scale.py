@@ -83,7 +83,11 @@ def geometries(observation: Observation, scale: AxisScale) -> list[Scattered]:
 def arranged(observation: Observation, scale: AxisScale, predict: Predict, seed: int) -> tuple[Scattered, Geometry]:
     """The observation as scattered points, scaled as given or as makes ``predict`` best at withheld positions.
 
-    The seed chooses the positions that are withheld.
+    Args:
+        observation: to be arranged.
+        scale: of the axes as given; learned where None.
+        predict: what the scale should suit.
+        seed: chooses the positions that are withheld.
     """
     choices = geometries(observation, scale)
     if scale is not None:
@@ -127,6 +131,12 @@ def search(
 
     Starts from equal scales and multiplies or divides one at a time by 2, then by its root, for as long as that
     lowers the error by more than the share ``worth``.
+
+    Args:
+        error: of scales, one for each axis.
+        axes: number of axes.
+        octaves: largest ratio of two scales, as a power of 2.
+        worth: share of the error that a step must save.
     """
     known: dict[tuple[int, ...], float] = {}
 

@@ -126,6 +126,14 @@ def best_modes(
 
     Numbers are tried from 1 upwards, or only ``modes``; the search ends when three more modes than the best
     have not helped.
+
+    Args:
+        values: of the field, at least 2-D; only entries of ``mask`` are read.
+        mask: True = observed.
+        withheld: the observed entries that judge, True = withheld.
+        axis: the one that makes the columns.
+        modes: the only number to be tried, or None.
+        limits: of each number's iteration.
     """
     best = (np.inf, 1)
     for count, field in enumerate(truncations(values, mask & ~withheld, axis, limits), start=1):

@@ -75,6 +75,13 @@ def choose(
 ) -> tuple[Covariance, float, float]:
     """The proposal of least error at withheld positions, with the variances that its errors there have.
 
+    Args:
+        proposals: covariances to choose from.
+        trials: positions that are withheld together, with their weights.
+        points: shape (n, d).
+        values: shape (n, c).
+        neighbours: of each target.
+
     Returns:
         The covariance, its error, and the mean variance of its predictions in the first trial, over the field's.
     """
@@ -107,6 +114,14 @@ def predict(
     spread: bool = True,
 ) -> tuple[FloatArray, FloatArray]:
     """Ordinary kriging of each target from its nearest points in length scales.
+
+    Args:
+        covariance: of the field.
+        points: shape (n, d).
+        values: shape (n, c).
+        targets: shape (m, d).
+        neighbours: of each target.
+        spread: whether variances are wanted.
 
     Returns:
         Predictions at the targets, shape (m, c), and their variances over the field's, shape (m,); the

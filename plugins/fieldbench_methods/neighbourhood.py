@@ -84,6 +84,11 @@ def nearest_points(tree: Any, targets: FloatArray, count: int) -> Indices:
     """Indices of the ``count`` points of a k-d tree nearest to each target, shape (m, count), nearest first.
 
     Of a tree of fewer points, all of them.
+
+    Args:
+        tree: scipy's.
+        targets: shape (m, d).
+        count: of points for each target.
     """
     _, found = tree.query(targets, k=np.arange(1, min(count, tree.n) + 1))
     return np.asarray(found)

@@ -46,6 +46,14 @@ def leave_one_out(
 ) -> FloatArray:
     """Mean squared errors of predicting each judge (an index into ``points``) from its nearest other points.
 
+    Args:
+        points: shape (n, d).
+        values: shape (n, c).
+        validation: indices of the points that are predicted.
+        kernel: name of the spline.
+        smoothings: those to be tried.
+        neighbours: from which a point is predicted.
+
     Returns:
         One error for each smoothing.
     """
@@ -66,7 +74,16 @@ def choose(
     neighbours: int,
     rng: np.random.Generator,
 ) -> tuple[str, float]:
-    """The kernel and smoothing of the smallest leave-one-out error; the first of each if nothing can be left out."""
+    """The kernel and smoothing of the smallest leave-one-out error; the first of each if nothing can be left out.
+
+    Args:
+        points: shape (n, d).
+        values: shape (n, c).
+        kernels: those to be tried.
+        smoothings: those to be tried.
+        neighbours: from which a point is predicted.
+        rng: chooses the points that are predicted.
+    """
     if len(points) < 3:
         return kernels[0], smoothings[0]
     validation = np.sort(rng.permutation(len(points))[:VALIDATION_POINTS])
@@ -95,6 +112,15 @@ def predict(
     Up to ``exact`` points one system holds all of them (scipy's RBFInterpolator); beyond, each target is
     predicted from its ``neighbours`` nearest points. Points that lie on a line or plane make a field that
     is constant across it.
+
+    Args:
+        points: shape (n, d).
+        values: shape (n, c).
+        targets: shape (m, d).
+        kernel: name of the spline.
+        smoothing: 0 passes through the values.
+        exact: largest number of points that one system holds.
+        neighbours: of a target, beyond that.
     """
     points, targets = within_hull(points, targets)
     if points.shape[1] == 0 or len(targets) == 0:
@@ -111,7 +137,15 @@ def predict(
 
 
 def complete(data: Scattered, kernel: str, smoothing: float, exact: int, neighbours: int) -> FloatArray:
-    """Complete a field with one spline; with smoothing, the observed entries are smoothed too."""
+    """Complete a field with one spline; with smoothing, the observed entries are smoothed too.
+
+    Args:
+        data: the observation as points.
+        kernel: name of the spline.
+        smoothing: 0 keeps the observed entries.
+        exact: largest number of points that one system holds.
+        neighbours: of a target, beyond that.
+    """
 
     def surface(targets: FloatArray) -> FloatArray:
         return predict(
@@ -124,7 +158,15 @@ def complete(data: Scattered, kernel: str, smoothing: float, exact: int, neighbo
 
 
 def arrange(observation: Observation, axis_scale: AxisScale, kernel: str, smoothing: float, seed: int) -> Scattered:
-    """The observation in the metric that was given, or that a spline of near neighbours learns."""
+    """The observation in the metric that was given, or that a spline of near neighbours learns.
+
+    Args:
+        observation: to be completed.
+        axis_scale: of the axes as given; learned where None.
+        kernel: name of the spline.
+        smoothing: of the spline.
+        seed: chooses the positions that are withheld.
+    """
 
     def local(points: FloatArray, values: FloatArray, targets: FloatArray) -> FloatArray:
         return predict(
@@ -137,7 +179,15 @@ def arrange(observation: Observation, axis_scale: AxisScale, kernel: str, smooth
 def chosen(
     data: Scattered, kernel: str | None, smoothing: float | None, neighbours: int, seed: int
 ) -> tuple[str, float]:
-    """Kernel and smoothing as given, or chosen where they are None; the seed picks the positions that judge."""
+    """Kernel and smoothing as given, or chosen where they are None; the seed picks the positions that judge.
+
+    Args:
+        data: the observation as points.
+        kernel: name of the spline, or None.
+        smoothing: of the spline, or None.
+        neighbours: from which a point is predicted.
+        seed: chooses the points that are predicted.
+    """
     kernels = list(DEGREES) if kernel is None else [kernel]
     smoothings = SMOOTHINGS if smoothing is None else [smoothing]
     return choose(data.points, data.values, kernels, smoothings, neighbours, np.random.default_rng(seed))

@@ -32,6 +32,12 @@ def withhold(mask: Mask, share: float, rng: np.random.Generator, valid: Mask | N
     Whole fibers along the last axis where whole fibers are observed (as far as they exist, which ``valid``
     says), single entries elsewhere: what is withheld must be as hard to predict as what is unobserved.
 
+    Args:
+        mask: True = observed.
+        share: of the observed entries.
+        rng: chooses.
+        valid: where the field exists; everywhere where None.
+
     Returns:
         A boolean array, True = withheld, or None where only one entry or fiber is observed.
     """
@@ -46,6 +52,11 @@ def withhold_lines(observation: Observation, share: float, seed: int) -> Mask:
 
     Where everything that exists is observed along some axes or nothing, whole fibers along them are withheld:
     what predicts the rest of a fiber that was measured may not predict places where none was.
+
+    Args:
+        observation: from which entries are withheld.
+        share: of the observed entries.
+        seed: chooses.
 
     Raises:
         ValueError: if fewer than two entries (or fibers) are observed.
@@ -140,7 +151,14 @@ def imitations(
 
 
 def error(trials: Sequence[Imitation], points: FloatArray, values: FloatArray, predict: Predict) -> float:
-    """The root mean square error of predicting the validation, averaged geometrically so that small gaps count too."""
+    """The root mean square error of predicting the validation, averaged geometrically so that small gaps count too.
+
+    Args:
+        trials: positions that are withheld together, with their weights.
+        points: shape (n, d).
+        values: shape (n, c).
+        predict: what is judged.
+    """
     logarithm = 0.0
     for trial in trials:
         estimate = predict(points[trial.kept], values[trial.kept], points[trial.validation])
@@ -150,7 +168,13 @@ def error(trials: Sequence[Imitation], points: FloatArray, values: FloatArray, p
 
 
 def box(observed: Mask, missing: Mask, part: float, rng: np.random.Generator) -> tuple[slice, ...]:
-    """A box with about this part of the field's entries; of several, that with the likeliest share of either kind."""
+    """A box with about this part of the field's entries; of several, that with the likeliest share of either kind.
+
+    Args:
+        observed, missing: positions of either kind, boolean arrays of one shape.
+        part: of the field's entries, above 0.
+        rng: places the box.
+    """
     if part >= 1:
         return (slice(None),) * observed.ndim
     edges = np.maximum(1, np.round(part ** (1 / observed.ndim) * np.array(observed.shape)).astype(int))

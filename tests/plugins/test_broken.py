@@ -256,7 +256,18 @@ def test_a_plugin_leaves_folder_streams_and_ctrl_c_as_they_were(write, working) 
 
 def test_a_ctrl_c_while_a_plugin_is_loaded_is_the_users(write) -> None:
     with pytest.raises(KeyboardInterrupt):
-        Registry(Sources(files=(write("slow.py", "import os, signal\nos.kill(os.getpid(), signal.SIGINT)"),)))
+        Registry(Sources(files=(write("slow.py", "import signal\nsignal.raise_signal(signal.SIGINT)"),)))
+
+
+def test_a_file_edited_within_a_second_is_read_anew(write, working, monkeypatch) -> None:
+    """Bytecode is cached by whole seconds and length, so both texts of this file look the same to the cache."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    for number in (1, 2):
+        file = write("mine.py", working("mine") + f"\nNUMBER = {number}\n")
+        os.utime(file, (1_700_000_000, 1_700_000_000))
+        entry = Registry(Sources(files=(file,))).entries("method")["mine"]
+        loaded = sys.modules[entry.cls.__module__].NUMBER
+        assert loaded == number
 
 
 def test_only_files_of_a_folder_are_loaded(tmp_path, write, working) -> None:

@@ -133,7 +133,13 @@ def of_settings(
 
 
 def file_name(kind: str, title: str, taken: Container[str]) -> str:
-    """A file name for a figure that no other has: ``rate-ssf-noise-gaussian-sigma-0.3``."""
+    """A file name for a figure that no other has: ``rate-ssf-noise-gaussian-sigma-0.3``.
+
+    Args:
+        kind: of figure.
+        title: of the figure.
+        taken: names that are in use.
+    """
     slug = re.sub(r"[^a-z0-9.]+", "-", f"{kind}-{title}".lower()).strip("-.")
     numbered = (f"{slug}-{number}" for number in count(2))
     return next(name for name in chain([slug], numbered) if name not in taken)

@@ -100,7 +100,13 @@ def cut_positions(size: int, wanted: tuple[int, ...]) -> list[int]:
 
 
 def plane(values: NDArray[Any], axis: int, index: int) -> NDArray[Any]:
-    """The 2-D picture of one slice, first remaining axis across and second up; further axes at their middle."""
+    """The 2-D picture of one slice, first remaining axis across and second up; further axes at their middle.
+
+    Args:
+        values: of a field of at least two dimensions.
+        axis: that is cut.
+        index: where it is cut.
+    """
     if values.ndim == 2:
         return values.T
     cut = np.take(values, index, axis=axis)

@@ -78,7 +78,14 @@ def short_names(methods: Sequence[str]) -> dict[str, str]:
 
 
 def grid(count: int, width: float = 2.6, height: float = 2.2, columns: int = 3) -> tuple[Figure, list[Axes]]:
-    """A figure of ``count`` panels, in rows of at most ``columns``."""
+    """A figure of ``count`` panels, in rows of at most ``columns``.
+
+    Args:
+        count: of panels.
+        width: of a panel, in inches.
+        height: of a panel, in inches.
+        columns: panels beside one another, at most.
+    """
     across = min(count, columns)
     down = -(-count // across)
     figure = Figure(figsize=(max(COLUMN, width * across), height * down), layout="constrained")
@@ -105,6 +112,13 @@ def mean_band(
 
     A sample with a value that is not finite has no mean to be shown and leaves a gap. Where no value is
     negative, as with an error, the band ends at zero.
+
+    Args:
+        axes: drawn on.
+        positions: of the samples along the horizontal axis.
+        samples: values of each sample, shape (n,).
+        look: colour and name of the line.
+        marker: matplotlib's, at each mean.
 
     Returns:
         The values that the axis has to show.

@@ -36,7 +36,14 @@ def write_page(run: StoredRun, path: Path, *, recompute: bool = False) -> Path:
 
 
 def page(run: StoredRun, figures: list[Drawing], album: Album | None = None, *, live: bool = False) -> str:
-    """The whole page as text; a ``live`` one asks its server for news."""
+    """The whole page as text; a ``live`` one asks its server for news.
+
+    Args:
+        run: what is shown.
+        figures: on the page.
+        album: slices of reconstructions.
+        live: whether the page asks its server for news.
+    """
     here = files(__name__)
     title = html.escape(f"{run.path.resolve().name} · fieldbench")
     return Template((here / "template.html").read_text(encoding="utf-8")).substitute(

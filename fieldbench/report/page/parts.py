@@ -36,7 +36,13 @@ MOST_TRIALS = 2000
 
 
 def sections(run: StoredRun, figures: Sequence[Drawing], album: Album | None = None) -> str:
-    """Everything between a page's head and foot."""
+    """Everything between a page's head and foot.
+
+    Args:
+        run: what is shown.
+        figures: on the page.
+        album: slices of reconstructions.
+    """
     status = run_status(run.path)
     if run.frame.empty:
         return f"<h1>{_text(_name(run))}</h1>\n<p class='lead'>No trial has ended yet.</p>\n{_state(status)}"

@@ -44,7 +44,13 @@ class Round:
 
 
 def rounds(network: Autoencoder, separated: Separated, search: Search) -> Iterator[Round]:
-    """The search, round by round, until a round improves the residual by less than the tolerance."""
+    """The search, round by round, until a round improves the residual by less than the tolerance.
+
+    Args:
+        network: the trained prior.
+        separated: what the sensors say of each emitter.
+        search: number of rounds, and how long each is.
+    """
     measured = torch.from_numpy(separated.power.astype(np.float32))
     sensors = torch.from_numpy(separated.sensors)
     with torch.no_grad():

@@ -35,6 +35,7 @@ def variation(fields: torch.Tensor, form: str, axes: Sequence[int]) -> torch.Ten
     """The penalty of each field of a batch: (B, I_1, .., I_L) to (B,).
 
     Args:
+        fields: shape (B, I_1, .., I_L).
         form: ``second-order``, appendix K of the paper: at every entry that has both neighbours along all
             ``axes``, the root of the sum of the squared second differences along them and twice the
             squared mixed ones (the Frobenius norm of the Hessian within the slice). The appendix prints
@@ -57,7 +58,13 @@ def variation(fields: torch.Tensor, form: str, axes: Sequence[int]) -> torch.Ten
 
 
 def variation_gradient(field: Floats, form: str, axes: Sequence[int]) -> Floats:
-    """The gradient of :func:`variation` of one field, of the field's shape and dtype."""
+    """The gradient of :func:`variation` of one field, of the field's shape and dtype.
+
+    Args:
+        field: of any shape.
+        form: of the penalty, as in :func:`variation`.
+        axes: of the field, counted from 0.
+    """
     gradient = np.zeros_like(field)
     size = field.size
     if form == "first-order":
