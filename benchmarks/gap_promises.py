@@ -199,6 +199,8 @@ def _without_block(shape: tuple[int, int], edge: int, rng: np.random.Generator) 
 class Here:
     """Fits methods in this process, with the questions that a comparison asks."""
 
+    width = 1
+
     def __init__(self) -> None:
         self._registry = Registry()
 

@@ -143,7 +143,7 @@ def complete(
             "method named, 0 skips the estimate of its error.",
             rich_help_panel=HOW,
         ),
-    ] = 300.0,
+    ] = 120.0,
     folds: Annotated[int, typer.Option(help="How many times entries are withheld.", rich_help_panel=HOW)] = 3,
     share: Annotated[
         float, typer.Option(help="Share of the observed entries withheld each time.", rich_help_panel=HOW)
