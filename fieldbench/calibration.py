@@ -86,8 +86,8 @@ class Calibration:
         share = level * (1 + 1 / self.size)
         if share > 1 + 1e-12:
             return None
-        place = int(np.searchsorted(self.shares, share - 1e-12))
-        return float(self.ratios[min(place, len(self.ratios) - 1)])
+        index = int(np.searchsorted(self.shares, share - 1e-12))
+        return float(self.ratios[min(index, len(self.ratios) - 1)])
 
     def scale(self, estimate: Estimate, observation: Observation) -> FloatArray:
         """The scale of the error of every entry, of the field's shape."""

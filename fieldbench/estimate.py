@@ -213,10 +213,10 @@ def in_domain(values: FloatArray, floor: float | None) -> FloatArray:
 
 def _between(ranked: FloatArray, level: float) -> FloatArray:
     """The quantile of sorted members (M, ...); the k-th is that of level (k - 1/2) / M."""
-    place = min(max(level * len(ranked) - 0.5, 0.0), len(ranked) - 1.0)
-    below = int(place)
+    position = min(max(level * len(ranked) - 0.5, 0.0), len(ranked) - 1.0)
+    below = int(position)
     above = min(below + 1, len(ranked) - 1)
-    return np.asarray(ranked[below] + (place - below) * (ranked[above] - ranked[below]))
+    return np.asarray(ranked[below] + (position - below) * (ranked[above] - ranked[below]))
 
 
 def as_estimate(made: ArrayLike | Estimate) -> Estimate:

@@ -136,10 +136,10 @@ def draw(trial: Trial, shelf: Shelf, note: Note = unnoted) -> Draw:
         ValueError: if a plugin returns something else than it should.
     """
     cell = trial.cell
-    place = (trial.seed, trial.number, cell.dataset)
-    pattern = (*place, cell.sampler, cell.rate)
+    which_field = (trial.seed, trial.number, cell.dataset)
+    pattern = (*which_field, cell.sampler, cell.rate)
     note(drawn(cell))
-    field_rng, mask_rng = stream("field", *place), stream("mask", *pattern)
+    field_rng, mask_rng = stream("field", *which_field), stream("mask", *pattern)
     noise_rng = stream("noise", *pattern, cell.noise)
     truth = draw_field(shelf, cell.dataset, field_rng, note)
     mask = draw_mask(shelf, cell.sampler, truth, cell.rate, mask_rng, note)
@@ -259,10 +259,10 @@ def method_seed(trial: Trial) -> int:
     return keyed_seed(trial.seed, name, trial.number, cell.dataset, cell.sampler, cell.rate, cell.noise)
 
 
-def keyed_seed(seed: int, *place: object) -> int:
-    """32 bits from a base seed and a place, by a hash under the base seed as its key."""
+def keyed_seed(seed: int, *what: object) -> int:
+    """32 bits from a base seed and what it is for, by a hash under the base seed as its key."""
     key = hashlib.sha256(b"%d" % seed).digest()
-    return int.from_bytes(hashlib.blake2b(canonical(place).encode(), key=key, digest_size=4).digest())
+    return int.from_bytes(hashlib.blake2b(canonical(what).encode(), key=key, digest_size=4).digest())
 
 
 def judge(

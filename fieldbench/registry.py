@@ -488,8 +488,8 @@ def validated(cls: type[P], part: Part, text: str, registry: Registry | None = N
     except (RequestError, CtrlC):
         raise
     except pydantic.ValidationError as error:
-        place, _, message = complaint(error)
-        key = place[0] if place else "its parameters"
+        path, _, message = complaint(error)
+        key = path[0] if path else "its parameters"
         given = f" = {part.parameters[key]!r}" if key in part.parameters else ""
         raise RequestError(f"{text!r}: {key}{given} of {part.name}: {message}") from None
     except BaseException as error:  # what the class itself does when it is made

@@ -35,8 +35,8 @@ class FailureLines:
         if record.status not in FAILURES or kind in self._seen:
             return ""
         self._seen.add(kind)
-        place = f"{trial.cell.method} on {trial.cell.dataset}, rate {trial.cell.rate:g}, trial {trial.number}"
-        return f"{record.status}: {place}: {record.error}"
+        where = f"{trial.cell.method} on {trial.cell.dataset}, rate {trial.cell.rate:g}, trial {trial.number}"
+        return f"{record.status}: {where}: {record.error}"
 
 
 def display(console: Console, stop: Stop) -> Listener:

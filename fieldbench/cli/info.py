@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
+from fieldbench.cli.options import Device
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 
 
 def info(
-    device: Annotated[str, typer.Option(help="As in `fieldbench run`.")] = "auto",
+    device: Device = "auto",
     plugin: PluginFiles = [],  # noqa: B006 - typer reads the default and never changes it
     no_plugin: Blocked = [],  # noqa: B006
 ) -> None:

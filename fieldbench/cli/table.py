@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fieldbench.cli.options import RunFolder
+
 
 def table(
-    run: Annotated[Path, typer.Argument(help="The folder of a run, as `fieldbench run` names it.", show_default=False)],
+    run: RunFolder,
     rows: Annotated[
         str | None,
         typer.Option(

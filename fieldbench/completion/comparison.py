@@ -153,8 +153,8 @@ class CandidateComparison:
         if limit <= 0 or self._notes[method]:
             return False
         fold = self._validation.folds[number]
-        place = f"fold {number + 1} of {max(self._folds, number + 1)}"
-        self._busy(f"measuring {method}, {place}")
+        which = f"fold {number + 1} of {max(self._folds, number + 1)}"
+        self._busy(f"measuring {method}, {which}")
         seen = self._observation.without(fold.withheld)
         if self._bench.pointwise(method):
             seen = replace(seen, valid=self._observation.mask)  # nothing else is asked for but what is withheld
@@ -175,7 +175,7 @@ class CandidateComparison:
         error = self._validation.error(squares, number)
         self._errors.setdefault(method, []).append(error)
         self._times.setdefault(method, []).append((fit.seconds, fit.wall))
-        self._watch(f"{method}: {place}, {self._validation.metric} {error:.4g}, {fit.seconds:.1f} s")
+        self._watch(f"{method}: {which}, {self._validation.metric} {error:.4g}, {fit.seconds:.1f} s")
         return True
 
     def _candidates(self, methods: Sequence[str]) -> list[Candidate]:

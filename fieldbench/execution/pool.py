@@ -182,8 +182,8 @@ class Pool:
             return FAILED, one_line(error)
         # A class of the running program has no version that two machines could compare.
         if here != trial.identity and not (self._elsewhere and self.registry.sources.classes):
-            place = os.uname().nodename
-            return FAILED, f"plugins or data on {place} differ from those the run was planned with; start the run again"
+            host = os.uname().nodename
+            return FAILED, f"plugins or data on {host} differ from those the run was planned with; start the run again"
         return None
 
     # Trials.

@@ -49,7 +49,7 @@ class Text:
             rows: the cells.
             labels: how many columns at the left hold words.
         """
-        aligned = ["left" if place < labels else "right" for place in range(len(heads))]
+        aligned = ["left" if column < labels else "right" for column in range(len(heads))]
         grid = tabulate(rows, heads, tablefmt=self.kind, colalign=aligned, disable_numparse=True)
         return f"{title}{self.below_title}{grid}" if title else grid
 

@@ -453,8 +453,8 @@ def _ranked(
         if len(candidates) < 2 or len({cells[key].machine for key in candidates}) > 1:
             continue
         for key in candidates:
-            place = ranks.index(rank(cells[key].value)) + 1
-            ranked[key] = replace(cells[key], rank=place if place <= 2 else 0)
+            position = ranks.index(rank(cells[key].value)) + 1
+            ranked[key] = replace(cells[key], rank=position if position <= 2 else 0)
     return ranked
 
 

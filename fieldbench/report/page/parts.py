@@ -146,13 +146,13 @@ def _results(table: Table) -> str:
         TableColumn("trials", True),
     ]
     body = []
-    for row, (decimals, place) in zip(rows, placed, strict=True):
+    for row, (decimals, rank) in zip(rows, placed, strict=True):
         method = str(row["method"]) + marks(row["oracle"], row["trained"], row["tuned"])
         levels = [_level(name, row[name]) for name in varying]
         counts = f"{row['count']}/{row['planned']}"
         unit = f" {row['unit']}" if row["unit"] and not math.isnan(row["mean"]) else ""
         number = _text(fixed(row["mean"], decimals) + unit)
-        marked = {1: f"<strong>{number}</strong>", 2: f"<u>{number}</u>"}.get(place, number)
+        marked = {1: f"<strong>{number}</strong>", 2: f"<u>{number}</u>"}.get(rank, number)
         body.append(
             [
                 method,
