@@ -164,8 +164,9 @@ def observe(field: Field, mask: Mask, noise: FloatArray) -> Observation:
         raise RequestError("no entry is observed; raise the sampling rate")
     values = np.where(mask, field.values + noise, np.nan).astype(field.values.dtype)
     return Observation(
-        values, mask, field.axes, field.unit, field.quantity, field.valid, field.log_floor, field.metadata
-    )
+        values, mask, field.axes, field.unit, field.quantity, field.valid, field.log_floor, field.metadata,
+        field.covariates,
+    )  # fmt: skip
 
 
 def is_fiber_mask(mask: Mask, valid: Mask | None = None) -> bool:
