@@ -57,21 +57,22 @@ class Entry:
 
 @dataclass(frozen=True)
 class Head:
-    """The head of a row or column: its levels, and whether it is an oracle or trained."""
+    """The head of a row or column: its levels, and whether it is an oracle, trained, or fitted several times."""
 
     levels: tuple[object, ...]
     text: str
     oracle: bool = False
     trained: bool = False
+    refitted: bool = False
 
     def __str__(self) -> str:
         """The text with its marks."""
-        return self.text + marks(self.oracle, self.trained)
+        return self.text + marks(self.oracle, self.trained, self.refitted)
 
 
-def marks(oracle: bool, trained: bool) -> str:
-    """What stands behind the name of an oracle (†) and of what was trained (‡)."""
-    return " †" * oracle + " ‡" * trained
+def marks(oracle: bool, trained: bool, refitted: bool) -> str:
+    """What stands behind the name of an oracle (†), of what was trained (‡), and of what was fitted often (§)."""
+    return " †" * oracle + " ‡" * trained + " §" * refitted
 
 
 @dataclass(frozen=True)

@@ -40,6 +40,7 @@ class RunMetadata:
         with_unit: names of the metrics that are in the field's unit.
         logarithmic: names of the metrics that are of logarithms where the field has a ``log_floor``.
         trained: methods that rest on training data beyond the observation.
+        refitted: methods that are fitted several times in each trial, as a modifier asks.
         parameters: for each spec its parameters, defaults included, as text: ``{"tap.epochs": "1000"}``.
     """
 
@@ -53,6 +54,7 @@ class RunMetadata:
     with_unit: tuple[str, ...] = ("rmse", "mae")
     logarithmic: tuple[str, ...] = ()
     trained: tuple[str, ...] = ()
+    refitted: tuple[str, ...] = ()
     parameters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -142,6 +144,7 @@ def collect(plan: Plan, registry: Registry, units: Mapping[str, str] | None = No
         with_unit=tuple(metric.name for metric in metrics if metric.has_unit),
         logarithmic=tuple(metric.name for metric in metrics if metric.logarithmic),
         trained=tuple(text for text in plan.methods if registry.method(text).trained),
+        refitted=tuple(text for text in plan.methods if registry.refits(text)),
         parameters=specs,
     )
 

@@ -44,6 +44,7 @@ MEASURED = ("metric", "unit")
 #: Marks behind the head of a row or column, and what they stand for.
 ORACLE = "oracle: the estimate was chosen by looking at the truth, which no user can do; not ranked beside others"
 TRAINED = "trained on data beyond the observation"
+REFITTED = "fitted several times in each trial; its seconds are of all fits"
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,7 @@ class Table:
                     **({"left_out": cell.left_out, "timing": cell.timing} if block.metric == SECONDS else {}),
                     "oracle": any(head.oracle for head in heads),
                     "trained": any(head.trained for head in heads),
+                    "refitted": any(head.refitted for head in heads),
                 }
 
     @property
@@ -145,6 +147,8 @@ class Table:
             notes.append(f"† {ORACLE}")
         if any(head.trained for head in heads):
             notes.append(f"‡ {TRAINED}")
+        if any(head.refitted for head in heads):
+            notes.append(f"§ {REFITTED}")
         return notes
 
     def _of_seconds(self, cells: list[Entry]) -> list[str]:
@@ -173,7 +177,7 @@ def make_table(
     *,
     rows: Sequence[str] | None = None,
     columns: Sequence[str] = ("rate",),
-    metric: str | None = None,
+    metric: str | Sequence[str] | None = None,
     spread: str = "std",
 ) -> Table:
     """Tabulate records.
@@ -182,7 +186,8 @@ def make_table(
         frame: records as :func:`fieldbench.report.frame.read_frame` gives them.
         metadata: what is known of its specs and metrics.
         rows, columns: factors; rows are methods by default, with their selection where that varies.
-        metric: a metric, ``seconds`` or ``peak_memory``; by default the headline metric of each dataset.
+        metric: a metric, ``seconds`` or ``peak_memory``, or several of them, each of which has blocks of its own; by
+            default the headline metric of each dataset.
         spread: ``std``, ``stderr``, ``interval`` (95 %, Student's t) or ``none``; for seconds, which are shown by
             their median, the first or the last.
 
@@ -192,6 +197,12 @@ def make_table(
     Raises:
         RequestError: for an unknown factor, metric or spread, or a frame without any record.
     """
+    if metric is not None and not isinstance(metric, str):
+        tables = [
+            make_table(frame, metadata, rows=rows, columns=columns, metric=one, spread=spread)
+            for one in dict.fromkeys(metric)
+        ]
+        return replace(tables[0], blocks=tuple(block for table in tables for block in table.blocks))
     if spread not in get_args(Spread):
         raise RequestError(f"unknown spread {spread!r}{nearest(spread, get_args(Spread))}")
     if metric == SECONDS and spread not in ("std", "none"):
@@ -202,7 +213,9 @@ def make_table(
     used = (*row_factors, *column_factors)
     parameters = [factor for factor in used if factor not in FACTORS]
     rivals = {"method", "select", *(name for name in parameters if is_of_methods(name, frame, metadata))}
-    frame = _scored(frame, metric, metadata).assign(trained=frame["method"].isin(metadata.trained))
+    frame = _scored(frame, metric, metadata).assign(
+        trained=frame["method"].isin(metadata.trained), refitted=frame["method"].isin(metadata.refitted)
+    )
     frame = with_parameters(frame, parameters, metadata)  # last, since the metadata are those of whole specs
     others = [name for name in (*FACTORS, *MEASURED) if name not in used and name not in ("device", "machine")]
     varying = [name for name in others if frame[name].nunique() > 1]
@@ -365,22 +378,27 @@ def _spread(deviation: float, count: int, spread: Spread) -> float:
 
 
 def _heads(part: pd.DataFrame, factors: tuple[str, ...], metadata: RunMetadata) -> tuple[Head, ...]:
-    trained = part.groupby(list(factors), observed=True)["trained"].any()
+    marked = part.groupby(list(factors), observed=True)[["trained", "refitted"]].any()
     present = part[list(factors)].drop_duplicates()
     orders = {factor: ordered(list(present[factor]), factor, metadata) for factor in factors}
     levels = sorted(
         present.itertuples(index=False, name=None),
         key=lambda row: [orders[factor].index(value) for factor, value in zip(factors, row, strict=True)],
     )
-    return tuple(_head(row, factors, part, bool(trained[row if len(row) > 1 else row[0]])) for row in levels)
+    return tuple(
+        _head(row, factors, part, *map(bool, marked.loc[row if len(row) > 1 else row[0]].to_numpy())) for row in levels
+    )
 
 
-def _head(levels: tuple[object, ...], factors: tuple[str, ...], part: pd.DataFrame, trained: bool) -> Head:
+def _head(
+    levels: tuple[object, ...], factors: tuple[str, ...], part: pd.DataFrame, trained: bool, refitted: bool
+) -> Head:
     named = dict(zip(factors, levels, strict=True))
     selection = str(named.get("select", part["select"].iloc[0]))
     oracle = selection.partition("[")[0] == "oracle" and ("select" in named or "method" in named)
     shown = [label(value, factor) for factor, value in named.items()]
-    return Head(levels, ", ".join(shown), oracle, trained and "method" in named)
+    of_methods = "method" in named
+    return Head(levels, ", ".join(shown), oracle, trained and of_methods, refitted and of_methods)
 
 
 def _ranked(

@@ -141,7 +141,7 @@ def _results(table: Table) -> str:
     ]
     body = []
     for row, (decimals, place) in zip(rows, placed, strict=True):
-        method = str(row["method"]) + marks(row["oracle"], row["trained"])
+        method = str(row["method"]) + marks(row["oracle"], row["trained"], row["refitted"])
         levels = [_level(name, row[name]) for name in varying]
         counts = f"{row['count']}/{row['planned']}"
         unit = f" {row['unit']}" if row["unit"] and not math.isnan(row["mean"]) else ""
@@ -256,6 +256,7 @@ def _slices(album: Album | None) -> str:
             ("observed", "observation"),
             ("estimate", '<span data-part="caption"></span> <span data-part="score"></span>'),
             ("error", "error: estimate minus truth"),
+            ("deviation", "standard deviation, on the scale of the error"),
         )
     )
     scales = "".join(
