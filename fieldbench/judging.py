@@ -335,7 +335,7 @@ def _judged(trials: Sequence[Trial], shelf: Shelf, complete: Complete, note: Not
             raise ValueError(f"metric {headline.name}: {errors[headline.name]}")
         diagnostics |= {"observed": int(item.mask.sum()), "shape": list(item.field.shape), "batch": len(trials)}
         diagnostics |= answer.diagnostics
-        if (shares := _pit(chosen, item)) is not None:
+        if (shares := probability_histogram(chosen, item.field, item.mask)) is not None:
             diagnostics["pit"] = shares
         if errors:
             diagnostics["not_scored"] = errors
@@ -344,13 +344,13 @@ def _judged(trials: Sequence[Trial], shelf: Shelf, complete: Complete, note: Not
     return found
 
 
-def _pit(estimate: Estimate, item: Draw) -> list[float] | None:
+def probability_histogram(estimate: Estimate, truth: Field, mask: Mask) -> list[float] | None:
     """Shares of unobserved entries by the probability that lay below them, in bins of equal width; None if unknown."""
-    unobserved, floor = item.field.valid & ~item.mask, item.field.log_floor
+    unobserved, floor = truth.valid & ~mask, truth.log_floor
     if not unobserved.any():
         return None
-    truth = in_domain(item.field.values[unobserved].astype(float), floor)
-    found = probability_transform(estimate.entries(unobserved, floor), truth)
+    values = in_domain(truth.values[unobserved].astype(float), floor)
+    found = probability_transform(estimate.entries(unobserved, floor), values)
     if found is None:
         return None
     counts, _ = np.histogram(found, PIT_BINS, (0.0, 1.0))
