@@ -148,6 +148,7 @@ def _facts(cls: type[Plugin], item: Plugin | type[Plugin]) -> dict[str, str]:
         facts["Rates"] = ", ".join(f"{rate:g}" for rate in cls.default_rates)
         metric = getattr(item, "metric", None)
         facts["Metric"] = metric if isinstance(metric, str) else "depends on its parameters"
+        facts |= {name: text for name, text in (("Licence", cls.licence), ("Cite", cls.citation)) if text}
     if issubclass(cls, Metric):
         facts["Better"] = "less" if cls.lower_is_better else "more"
         if cls.target is not None:
