@@ -1,7 +1,7 @@
 """fieldbench: an honest, repeatable benchmark for field-completion methods.
 
 All that a plugin author or a notebook needs is here. Each name is imported when it is first used, so that
-``fieldbench --help`` need not wait for numpy, and nobody waits for torch or pandas in vain.
+``fieldbench --help`` does not wait for numpy, nor anything for torch or pandas that it does not use.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
         Refit,
         Report,
         TrainingProgress,
+        Try,
+        Tuner,
         Withhold,
     )
     from fieldbench.metric import Metric
@@ -37,7 +39,8 @@ if TYPE_CHECKING:
     from fieldbench.registry import make
     from fieldbench.results import Results
     from fieldbench.sampler import Fibers, RandomEntries, Sampler, is_fiber_mask, observe
-    from fieldbench.search import Log
+    from fieldbench.search import Choice, Log, Range, Space
+    from fieldbench.seeding import seeded
     from fieldbench.session import run
     from fieldbench.spec import Value
     from fieldbench.wrapper import MethodParameter, Wrapper
@@ -50,6 +53,7 @@ __all__ = [
     "MOST_ARRAYS",
     "SUFFIXES",
     "Axis",
+    "Choice",
     "CompletedData",
     "DataPath",
     "DataUnavailable",
@@ -73,13 +77,17 @@ __all__ = [
     "Plugin",
     "PriorTraining",
     "RandomEntries",
+    "Range",
     "Refit",
     "Report",
     "RequestError",
     "Results",
     "Sampler",
     "Selector",
+    "Space",
     "TrainingProgress",
+    "Try",
+    "Tuner",
     "Value",
     "Withhold",
     "Wrapper",
@@ -100,6 +108,7 @@ __all__ = [
     "parameter",
     "read",
     "run",
+    "seeded",
     "withhold_like_gaps",
 ]
 
@@ -123,6 +132,8 @@ _HOMES = {
         "Refit",
         "Report",
         "TrainingProgress",
+        "Try",
+        "Tuner",
         "Withhold",
     ],
     "metric": ["Metric"],
@@ -131,7 +142,8 @@ _HOMES = {
     "registry": ["make"],
     "sampler": ["Fibers", "RandomEntries", "Sampler", "is_fiber_mask", "observe"],
     "results": ["Results"],
-    "search": ["Log"],
+    "search": ["Choice", "Log", "Range", "Space"],
+    "seeding": ["seeded"],
     "session": ["run"],
     "spec": ["Value"],
     "wrapper": ["MethodParameter", "Wrapper"],

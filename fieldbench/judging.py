@@ -7,23 +7,28 @@ was observed.
 from __future__ import annotations
 
 import hashlib
+import math
 import traceback
-from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 
 from fieldbench.dataset import Dataset
 from fieldbench.errors import DataUnavailable, as_reason
-from fieldbench.estimate import Estimate
+from fieldbench.estimate import Estimate, in_domain
 from fieldbench.field import Axis, Field, FloatArray, Mask, Observation, unchangeable
-from fieldbench.method import Fit, Refit
-from fieldbench.metric import Metric, score_all
+from fieldbench.method import Fit, OfFits, Refit, Tuner
+from fieldbench.metric import Metric, doubled, for_field, score_all, score_one
 from fieldbench.noise import Noise
-from fieldbench.records import FAILED, OK, OUT_OF_MEMORY, Cell, Record, Trial, canonical
+from fieldbench.records import FAILED, NOT_APPLICABLE, OK, OUT_OF_MEMORY, Cell, Record, Trial, canonical
 from fieldbench.sampler import Sampler, observe
+from fieldbench.scores import PIT_BINS, probability_transform
+from fieldbench.search import Space
 from fieldbench.selection import Recorder, Selection
+from fieldbench.spec import Value
+from fieldbench.tuning import Outcome, Study, in_words
 
 #: Characters of a traceback that are kept: its end, which says where and why.
 LONGEST_TRACEBACK = 20_000
@@ -44,7 +49,8 @@ class Shelf(Protocol):
     def selection(self, text: str) -> Selection: ...
     def metric(self, text: str) -> Metric: ...
     def metrics(self) -> list[Metric]: ...
-    def refits(self, text: str) -> list[Refit]: ...
+    def refits(self, text: str) -> list[OfFits]: ...
+    def space(self, text: str) -> Space: ...
 
 
 @dataclass(frozen=True)
@@ -65,11 +71,13 @@ class Task:
         observation: what the method may see; entries that were withheld are hidden in it.
         seed: 32 bits for the method's own randomness.
         every: steps between the estimates that it is asked to report.
+        values: of parameters, in place of those that the method has.
     """
 
     observation: Observation
     seed: int
     every: int
+    values: Mapping[str, Value] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -128,10 +136,10 @@ def draw(trial: Trial, shelf: Shelf, note: Note = unnoted) -> Draw:
         ValueError: if a plugin returns something else than it should.
     """
     cell = trial.cell
-    place = (trial.seed, trial.number, cell.dataset)
-    pattern = (*place, cell.sampler, cell.rate)
+    which_field = (trial.seed, trial.number, cell.dataset)
+    pattern = (*which_field, cell.sampler, cell.rate)
     note(drawn(cell))
-    field_rng, mask_rng = stream("field", *place), stream("mask", *pattern)
+    field_rng, mask_rng = stream("field", *which_field), stream("mask", *pattern)
     noise_rng = stream("noise", *pattern, cell.noise)
     truth = draw_field(shelf, cell.dataset, field_rng, note)
     mask = draw_mask(shelf, cell.sampler, truth, cell.rate, mask_rng, note)
@@ -139,6 +147,33 @@ def draw(trial: Trial, shelf: Shelf, note: Note = unnoted) -> Draw:
     note(drawn(cell))
     observation = observe(truth, mask, noise)
     return Draw(truth, mask, observation, np.asarray(observation.values, dtype=float))
+
+
+def floor_scores(trial: Trial, shelf: Shelf, note: Note = unnoted) -> dict[str, float]:
+    """Scores, by the dataset's own metric, of the best estimate that its generator allows for the draw of a trial.
+
+    Returns:
+        The scores by name; none where the dataset or the noise allows no floor.
+
+    Raises:
+        RequestError, ValueError: as :func:`draw`, or if the floor is no estimate or cannot be scored.
+    """
+    cell = trial.cell
+    if not shelf.noise(cell.noise).normal:
+        return {}
+    item = draw(trial, shelf, note)
+    note(f"dataset {cell.dataset}")
+    dataset = shelf.dataset(cell.dataset)
+    made = dataset.floor(item.field, item.observation)
+    if made is None:
+        return {}
+    if not isinstance(made, Estimate):
+        raise ValueError(f"floor() returned {type(made).__name__}; it should return an Estimate or None")
+    headline = shelf.metric(dataset.metric)
+    scores, errors = score_all([headline], made.checked(item.field.valid), item.field, item.mask, note)
+    if errors:
+        raise ValueError(f"metric {headline.name}: {errors[headline.name]}")
+    return scores
 
 
 def drawn(cell: Cell) -> str:
@@ -159,7 +194,8 @@ def draw_field(shelf: Shelf, text: str, rng: np.random.Generator, note: Note = u
     found = shelf.dataset(text).draw(rng)
     if type(found) is not Field:  # a class of the dataset's own could say another thing each time it is asked
         raise ValueError(f"draw() returned {type(found).__name__}; it should return a Field")
-    texts = [found.unit, found.quantity, *(text for axis in found.axes for text in (axis.name, axis.unit))]
+    names = [*found.covariates, *found.metadata]
+    texts = [found.unit, found.quantity, *(text for axis in found.axes for text in (axis.name, axis.unit)), *names]
     odd = next((text for text in texts if type(text) is not str), None)
     if odd is not None:
         raise ValueError(f"draw() returned a field with a {type(odd).__name__} where a name or unit should be a text")
@@ -172,8 +208,7 @@ def draw_field(shelf: Shelf, text: str, rng: np.random.Generator, note: Note = u
         if type(axis) is not Axis:
             raise ValueError(f"draw() returned a field with the axis {type(axis).__name__}; it should be an Axis")
     # Made anew, it is checked again: its dataset may have changed it since.
-    about = (found.axes, found.unit, found.quantity, found.valid, found.log_floor, found.metadata)
-    return Field(found.values, *about)
+    return replace(found)
 
 
 def draw_mask(
@@ -224,10 +259,10 @@ def method_seed(trial: Trial) -> int:
     return keyed_seed(trial.seed, name, trial.number, cell.dataset, cell.sampler, cell.rate, cell.noise)
 
 
-def keyed_seed(seed: int, *place: object) -> int:
-    """32 bits from a base seed and a place, by a hash under the base seed as its key."""
+def keyed_seed(seed: int, *what: object) -> int:
+    """32 bits from a base seed and what it is for, by a hash under the base seed as its key."""
     key = hashlib.sha256(b"%d" % seed).digest()
-    return int.from_bytes(hashlib.blake2b(canonical(place).encode(), key=key, digest_size=4).digest())
+    return int.from_bytes(hashlib.blake2b(canonical(what).encode(), key=key, digest_size=4).digest())
 
 
 def judge(
@@ -300,11 +335,26 @@ def _judged(trials: Sequence[Trial], shelf: Shelf, complete: Complete, note: Not
             raise ValueError(f"metric {headline.name}: {errors[headline.name]}")
         diagnostics |= {"observed": int(item.mask.sum()), "shape": list(item.field.shape), "batch": len(trials)}
         diagnostics |= answer.diagnostics
+        if (shares := probability_histogram(chosen, item.field, item.mask)) is not None:
+            diagnostics["pit"] = shares
         if errors:
             diagnostics["not_scored"] = errors
         seconds = answer.seconds / len(trials)
         found.append(Judged(Record(trial, OK, "", scores, seconds, diagnostics=diagnostics), item, chosen))
     return found
+
+
+def probability_histogram(estimate: Estimate, truth: Field, mask: Mask) -> list[float] | None:
+    """Shares of unobserved entries by the probability that lay below them, in bins of equal width; None if unknown."""
+    unobserved, floor = truth.valid & ~mask, truth.log_floor
+    if not unobserved.any():
+        return None
+    values = in_domain(truth.values[unobserved].astype(float), floor)
+    found = probability_transform(estimate.entries(unobserved, floor), values)
+    if found is None:
+        return None
+    counts, _ = np.histogram(found, PIT_BINS, (0.0, 1.0))
+    return [round(float(count) / len(found), 6) for count in counts]
 
 
 def _withhold(trial: Trial, rule: Selection, shelf: Shelf, item: Draw, note: Note) -> Mask | None:
@@ -335,52 +385,131 @@ class _Unfitted(Exception):
 
 
 def _refitted(
-    refits: Sequence[Refit], trial: Trial, task: Task, shelf: Shelf, complete: Complete, note: Note
+    refits: Sequence[OfFits], trial: Trial, task: Task, shelf: Shelf, complete: Complete, note: Note
 ) -> Answer:
     """One answer made of several fits; its seconds are those of all."""
-    answers: list[Answer] = []
-
-    def once(observation: Observation, seed: int) -> Estimate:
-        note("method")
-        answer = complete([Task(observation, seed, 0)], [])
-        if answer.status != OK:
-            raise _Unfitted(answer)
-        answers.append(answer)
-        return answer.estimates[0].checked(observation.valid)
-
-    fit: Fit = once
+    fits = _Fits(trial, shelf, complete, note)
+    fit: Fit = fits.once
     for refit in refits:
-        fit = _around(refit, fit, trial, shelf, note)
+        fit = fits.tuned(refit) if isinstance(refit, Tuner) else fits.around(cast(Refit, refit), fit)
     try:
         estimate = fit(task.observation, task.seed)
     except _Unfitted as unfitted:
         return unfitted.answer
-    seconds = sum(answer.seconds for answer in answers)
-    return Answer(OK, "", [estimate], seconds, {**answers[-1].diagnostics, "fits": len(answers)})
+    last = fits.answers[-1].diagnostics
+    said = {**last, "fits": len(fits.answers), **({"tuning": fits.tuning} if fits.tuning else {})}
+    return Answer(OK, "", [estimate], fits.seconds, said)
 
 
-def _around(refit: Refit, inner: Fit, trial: Trial, shelf: Shelf, note: Note) -> Fit:
-    """Fits by a modifier that has others fitted several times."""
-    own = f"modifier {refit}"
+class _Fits:
+    """The fits that the modifiers of one trial ask for."""
 
-    def fit(observation: Observation, seed: int) -> Estimate:
-        def fitted(seen: Observation, seed: int) -> Estimate:
-            found = inner(seen, seed)
-            note(own)
-            return found
+    def __init__(self, trial: Trial, shelf: Shelf, complete: Complete, note: Note) -> None:
+        self._trial, self._shelf, self._complete, self._note = trial, shelf, complete, note
+        self._metric = shelf.metric(shelf.dataset(trial.cell.dataset).metric)
+        self.answers: list[Answer] = []
+        #: What a record keeps of the last search.
+        self.tuning: dict[str, Any] = {}
 
-        def withhold(share: float, number: int) -> Mask:
-            fold = _drawn_fold(trial, shelf, observation, share, note, str(refit), number)
-            note(own)
-            return fold
+    @property
+    def seconds(self) -> float:
+        """Of all fits so far."""
+        return sum(answer.seconds for answer in self.answers)
 
-        note(own)
-        made = refit.complete(observation, fitted, withhold, seed)
-        if not isinstance(made, Estimate):
-            raise ValueError(f"+{refit.name} returned {type(made).__name__}; it should return an Estimate")
-        return made.checked(observation.valid)
+    def once(self, observation: Observation, seed: int, values: Mapping[str, Value] | None = None) -> Estimate:
+        """A fit of the method itself.
 
-    return fit
+        Raises:
+            _Unfitted: if it does not end well.
+        """
+        self._note("method")
+        answer = self._complete([Task(observation, seed, 0, values or {})], [])
+        self.answers.append(answer)
+        if answer.status != OK:
+            raise _Unfitted(answer)
+        return answer.estimates[0].checked(observation.valid)
+
+    def around(self, refit: Refit, inner: Fit) -> Fit:
+        """Fits by a modifier that makes one of several."""
+        own = f"modifier {refit}"
+
+        def fit(observation: Observation, seed: int) -> Estimate:
+            def fitted(seen: Observation, seed: int) -> Estimate:
+                found = inner(seen, seed)
+                self._note(own)
+                return found
+
+            def withhold(share: float, number: int) -> Mask:
+                fold = self._fold(observation, share, str(refit), number)
+                self._note(own)
+                return fold
+
+            self._note(own)
+            made = refit.complete(observation, fitted, withhold, seed)
+            if not isinstance(made, Estimate):
+                raise ValueError(f"+{refit.name} returned {type(made).__name__}; it should return an Estimate")
+            return made.checked(observation.valid)
+
+        return fit
+
+    def tuned(self, tuner: Tuner) -> Fit:
+        """Fits with the parameters that a tuner finds; those of one observation are sought once."""
+        space = self._shelf.space(self._trial.cell.method)
+        known: dict[bytes, Mapping[str, Value]] = {}
+
+        def fit(observation: Observation, seed: int) -> Estimate:
+            place = observation.mask.tobytes()
+            if place not in known:
+                known[place], estimate = self._search(tuner, space, observation, seed)
+                if not tuner.fits_again:
+                    return estimate
+            return self.once(observation, seed, known[place])
+
+        return fit
+
+    def _search(
+        self, tuner: Tuner, space: Space, observation: Observation, seed: int
+    ) -> tuple[Mapping[str, Value], Estimate]:
+        """The point with the least error, and what was last fitted with it."""
+        # The folds are those of every method and budget.
+        folds = [self._fold(observation, tuner.share, tuner.name, number) for number in range(tuner.folds)]
+        fitted = dict[int, Estimate]()
+        failures = list[_Unfitted]()
+
+        def evaluate(values: Mapping[str, Value]) -> Outcome:
+            before, errors = self.seconds, []
+            try:
+                for fold in folds:
+                    estimate = self.once(observation.without(fold), seed, values)
+                    errors.append(self._error(estimate, observation, fold))
+            except _Unfitted as unfitted:
+                if unfitted.answer.status == NOT_APPLICABLE:
+                    raise
+                failures.append(unfitted)
+                return Outcome(math.inf, self.seconds - before, unfitted.answer.error)
+            finally:
+                self._note(f"modifier {tuner}")
+            fitted[len(study.tried)] = estimate
+            return Outcome(float(np.mean(errors)), self.seconds - before)
+
+        study = Study(tuner, space, evaluate)
+        self._note(f"modifier {tuner}")
+        chosen = study.run(seed)
+        if not fitted:
+            raise failures[0]
+        self.tuning = {**study.as_dict(chosen), "metric": self._metric.name}
+        return chosen, fitted[list(study.tried).index(in_words(chosen))]
+
+    def _error(self, estimate: Estimate, observation: Observation, fold: Mask) -> float:
+        """The error at withheld entries by the headline metric, the smaller the better."""
+        about = (observation.axes, observation.unit, observation.quantity, fold, observation.log_floor)
+        target = doubled(Field(observation.filled(), *about, observation.metadata, observation.covariates))
+        self._note(f"metric {self._metric.name}")
+        error = score_one(for_field(self._metric, target), estimate, target, fold, observation.mask & ~fold)
+        return self._metric.rank(error)
+
+    def _fold(self, observation: Observation, share: float, *what: object) -> Mask:
+        return _drawn_fold(self._trial, self._shelf, observation, share, self._note, *what)
 
 
 def _mask_of(mask: Any, shape: tuple[int, ...], sampler: str) -> Mask:
@@ -393,7 +522,7 @@ def _mask_of(mask: Any, shape: tuple[int, ...], sampler: str) -> Mask:
 
 def _plain(found: Any, plugin: str) -> np.ndarray[Any, Any]:
     """What a plugin returned, as an array."""
-    if isinstance(found, np.ma.MaskedArray):  # what lies under a mask is no value
+    if isinstance(found, np.ma.MaskedArray):  # what lies under a mask is not a value
         raise ValueError(f"{plugin} returned a masked array; it should return a plain one")
     return np.asarray(found)
 

@@ -15,8 +15,8 @@ from pydantic import SerializeAsAny
 from fieldbench.errors import RequestError
 from fieldbench.estimate import Estimate
 from fieldbench.field import Mask, Observation
-from fieldbench.plugin import Plugin
-from fieldbench.search import Search
+from fieldbench.plugin import Plugin, parameter, same_value
+from fieldbench.search import Search, Space, plain
 from fieldbench.spec import Value
 
 
@@ -68,6 +68,9 @@ class NullReport:
     def __call__(self, step: int, estimate: ArrayLike | Estimate, **diagnostics: float) -> None:
         return None
 
+
+#: Points that a tuner tries where nothing is said.
+BUDGET = 30
 
 #: What :meth:`Method.complete` is called with where nothing is said.
 _DEFAULTS = {"seed": 0, "device": "cpu", "report": NullReport()}
@@ -161,7 +164,7 @@ class Method(Plugin, ABC):
     libraries: ClassVar[tuple[str, ...]] = ()
     pointwise: ClassVar[bool] = False
 
-    modifiers: tuple[SerializeAsAny[Modifier], ...] = _PydanticField((), repr=False)
+    modifiers: tuple[SerializeAsAny[Modifier], ...] = _PydanticField(default=(), repr=False)
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Let :meth:`complete` be called with an observation alone, whoever wrote it."""
@@ -241,6 +244,16 @@ class Method(Plugin, ABC):
             found |= {f"{modifier.name}.{key}": search for key, search in modifier.search_space().items()}
         return found
 
+    def space(self) -> Space:
+        """What is left to tune: all that is :meth:`tunable` and has its default."""
+        own = {"": self.bare(), **{f"{modifier.name}.": modifier for modifier in self.modifiers}}
+        start, defaults = dict[str, Any](), dict[str, Any]()
+        for prefix, plugin in own.items():
+            start |= {prefix + key: value for key, value in plugin.parameters().items()}
+            defaults |= {prefix + key: field.default for key, field in type(plugin).model_fields.items()}
+        free = {key: search for key, search in self.tunable().items() if same_value(start[key], defaults[key])}
+        return Space(free, {key: plain(start[key]) for key in free})
+
     def with_values(self, values: Mapping[str, Value]) -> Method:
         """The same method with other values of some parameters, named as in :meth:`tunable`.
 
@@ -295,11 +308,24 @@ Withhold: TypeAlias = Callable[[float, int], Mask]
 """Draws fold number k of a share of the observed entries, as the sampler chooses them (True = withheld)."""
 
 
-class Refit(Modifier, ABC):
-    """A modifier that has a method fitted several times and makes one estimate of the fits: ``nearest+conformal``.
+class OfFits(Modifier, ABC):
+    """A modifier that has a method fitted several times.
 
     It works where trials are judged and never in the method's process, so that what it withholds is not known there.
     It stands behind all other modifiers.
+    """
+
+    def modify(self, method: Method) -> Method:
+        if method.modifier(self.name) is not None:
+            raise RequestError(f"{method.name}: +{self.name} is given twice; give it once")
+        modified = method.model_copy(update={"modifiers": (*method.modifiers, self)})
+        if not str(modified).endswith(f"+{self}"):
+            raise RequestError(f"{method.name} does not take +{self.name}: its text form leaves modifiers out")
+        return modified
+
+
+class Refit(OfFits):
+    """A modifier that makes one estimate of several fits: ``nearest+conformal``.
 
     >>> class Twice(Refit):
     ...     '''The mean of two fits with different seeds.'''
@@ -327,13 +353,73 @@ class Refit(Modifier, ABC):
             RequestError: if too little is observed, or the method cannot be refitted so.
         """
 
+
+Try: TypeAlias = Callable[[Mapping[str, Value]], float]
+"""Tries values of parameters: the error at withheld entries of a fit with them, infinite where there is none."""
+
+
+class Tuner(OfFits):
+    """A modifier that chooses a method's parameters: ``tap+tuned[budget=30]``.
+
+    In each trial, a share of the observed entries is withheld as the sampler withholds, the method is fitted to the
+    rest with every point that is tried, and the point with the least error at the withheld entries is fitted to all
+    that was observed. The harness withholds, fits, scores and chooses; a tuner says which point to try next, and
+    learns of each its error alone. The method's own values are tried first.
+
+    >>> class Corners(Tuner):
+    ...     '''The ends of every range, one parameter at a time.'''
+    ...
+    ...     name = "corners"
+    ...
+    ...     def search(self, space, attempt, seed):
+    ...         for key, search in space.searches.items():
+    ...             for value in search.corners:
+    ...                 attempt({key: value})
+    >>> import fieldbench
+    >>> str(fieldbench.make("lrtc") + Corners(budget=10))
+    'lrtc+corners[budget=10]'
+    """
+
+    budget: int | None = parameter(
+        None, "points that are tried, the method's own first; none: 30, or as many as the seconds allow", ge=1
+    )
+    seconds: float | None = parameter(None, "seconds of fits after which no other point is tried", unit="s", gt=0)
+    share: float = parameter(0.2, "share of the observed entries (or fibers) withheld each time", gt=0, lt=1)
+    folds: int = parameter(1, "times that entries are withheld; each is one more fit of every point", ge=1)
+
+    #: Whether the chosen point is fitted to all that was observed. Otherwise its last fit without a fold is kept.
+    fits_again: ClassVar[bool] = True
+
+    @property
+    def allowance(self) -> str:
+        """What a search is allowed, in words: ``30 points``."""
+        points = [] if self.points is None else [f"{self.points} points"]
+        seconds = [] if self.seconds is None else [f"{self.seconds:g} s of fits"]
+        return " and at most ".join([*points, *seconds])
+
+    @property
+    def points(self) -> int | None:
+        """How many points it may try; None for as many as its seconds allow."""
+        return BUDGET if self.budget is None and self.seconds is None else self.budget
+
+    @abstractmethod
+    def search(self, space: Space, attempt: Try, seed: int) -> None:
+        """Try points until nothing more is worth trying, or the budget is spent, which ends this call.
+
+        Args:
+            space: what may be tuned, and the values that the method has.
+            attempt: tries a point; what it does not name is as in ``space.start``. A point that was tried before is
+                not fitted again, and counts again.
+            seed: the only source of randomness.
+        """
+
     def modify(self, method: Method) -> Method:
-        if method.modifier(self.name) is not None:
-            raise RequestError(f"{method.name}: +{self.name} is given twice; give it once")
-        modified = method.model_copy(update={"modifiers": (*method.modifiers, self)})
-        if not str(modified).endswith(f"+{self}"):
-            raise RequestError(f"{method.name} does not take +{self.name}: its text form leaves modifiers out")
-        return modified
+        refits = [modifier.name for modifier in method.modifiers if isinstance(modifier, OfFits)]
+        if refits:
+            raise RequestError(f"{method.name}: +{self.name} stands before +{refits[0]}")
+        if not method.tunable():
+            raise RequestError(f"{method.name} has nothing for +{self.name} to choose: no parameter declares a search")
+        return super().modify(method)
 
 
 P = TypeVar("P", bound=Plugin)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -364,17 +365,16 @@ def _scopes(metric: Metric, valid: Mask, unobserved: Mask) -> dict[str, Mask]:
 
 def doubled(field: Field) -> Field:
     """The field with values in double precision."""
-    about = (field.axes, field.unit, field.quantity, field.valid, field.log_floor, field.metadata)
-    return field if field.values.dtype == float else Field(field.values.astype(float), *about)
+    return field if field.values.dtype == float else replace(field, values=field.values.astype(float))
 
 
 def applies(metric: Metric, field: Field) -> bool:
-    """Whether a metric's score means anything for a field, of which it is shown a copy."""
+    """Whether a metric's score means anything for a field; the metric gets a copy."""
     return type(metric).applies_to is Metric.applies_to or bool(metric.applies_to(copy.deepcopy(field)))
 
 
 def for_field(metric: Metric, field: Field) -> Metric:
-    """The metric as it scores a field, of which it is shown a copy."""
+    """The metric as it scores a field; it gets a copy."""
     return metric if type(metric).for_field is Metric.for_field else metric.for_field(copy.deepcopy(field))
 
 

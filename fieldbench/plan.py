@@ -13,6 +13,7 @@ from pydantic import Field as Limited
 
 from fieldbench.errors import RequestError, as_reason
 from fieldbench.identity import cell_identity
+from fieldbench.method import Tuner
 from fieldbench.metric import Metric
 from fieldbench.plugin import Plugin
 from fieldbench.plugin_code import CtrlC, plugin_code
@@ -82,7 +83,7 @@ class Setting:
     rate: float
 
     def cell(self, method: str, select: str) -> Cell:
-        """The cell of a method, observed so, and the estimate of which this rule chooses."""
+        """The cell of a method, observed in this way, with the rule that chooses its estimate."""
         return Cell(method, self.dataset, self.sampler, self.noise, select, self.rate)
 
     @classmethod
@@ -140,8 +141,14 @@ class Plan:
     def _check_refits(self) -> None:
         """
         Raises:
-            RequestError: if an estimate is to be selected among those of a method that is fitted several times.
+            RequestError: if an estimate is to be selected among those of a method that is fitted several times, or a
+                tuner has nothing to choose.
         """
+        for text in self.methods:
+            refits = self._registry.refits(text)
+            tuners = [refit for refit in refits if isinstance(refit, Tuner) and refit.fits_again]
+            if tuners and not self._registry.space(text).searches:
+                raise RequestError(f"{text}: its parameters are given, so that +{tuners[0].name} has nothing to choose")
         selects = next((text for text in self.selections if text.partition("[")[0] != "final"), None)
         for text in self.methods if selects is not None else ():
             if refits := self._registry.refits(text):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, ClassVar, cast
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -67,6 +68,9 @@ class Plugin(BaseModel):
             none derived from it. Without it, the version of an installed distribution or else all code that
             the class reaches stands for it, so that an edit is never mistaken for results already computed.
         expected_failures: names of conformance checks that this plugin cannot pass, each with the reason.
+        requires: modules that it imports and fieldbench does not bring, each with what pip is to install for it:
+            ``{"skimage": "scikit-image"}``. Where one is missing, the plugin is listed, and whoever asks for it is told
+            the command.
         conformance_parameters: values that the conformance checks use in place of defaults, to be quick
             (``{"epochs": 3}``).
     """
@@ -78,6 +82,7 @@ class Plugin(BaseModel):
     name: ClassVar[str]
     revision: ClassVar[str | None] = None
     expected_failures: ClassVar[dict[str, str]] = {}
+    requires: ClassVar[Mapping[str, str]] = {}
     conformance_parameters: ClassVar[dict[str, Value]] = {}
 
     @classmethod

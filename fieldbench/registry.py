@@ -23,14 +23,16 @@ import pydantic
 
 from fieldbench import datafile, hookspecs
 from fieldbench.dataset import Dataset
-from fieldbench.errors import FieldbenchError, RequestError, as_reason, complaint, nearest, one_line
-from fieldbench.method import Method, Modifier, Refit
+from fieldbench.errors import FieldbenchError, RequestError, as_reason, complaint, how_to_install, nearest, one_line
+from fieldbench.hookspecs import DISTRIBUTION
+from fieldbench.method import Method, Modifier, OfFits
 from fieldbench.metric import Metric
 from fieldbench.noise import Noise
 from fieldbench.plugin import Plugin
 from fieldbench.plugin_code import CtrlC, plugin_code
 from fieldbench.records import NAMES as RESERVED
 from fieldbench.sampler import Sampler
+from fieldbench.search import Space
 from fieldbench.selection import RULES, Selection
 from fieldbench.sources import (
     ENTRY_POINT_GROUP,
@@ -202,9 +204,13 @@ class Registry:
             method = _modified(method, modifier, text)
         return method
 
-    def refits(self, text: str) -> list[Refit]:
+    def refits(self, text: str) -> list[OfFits]:
         """The modifiers of a method's spec that have it fitted several times, the innermost first."""
-        return [modifier for modifier in self.method(text).modifiers if isinstance(modifier, Refit)]
+        return [modifier for modifier in self.method(text).modifiers if isinstance(modifier, OfFits)]
+
+    def space(self, text: str) -> Space:
+        """What may be tuned of a method."""
+        return self.method(text).space()
 
     def modifier(self, text: str) -> Modifier:
         """The modifier that a spec such as ``tv[weight=0.1]`` describes, by itself."""
@@ -234,7 +240,7 @@ class Registry:
         return list(self._metrics)
 
     def selection(self, text: str) -> Selection:
-        """One of the three selection rules; these belong to the harness and are no plugins."""
+        """One of the three selection rules; these belong to the harness and are not plugins."""
         (part,) = _only_part(text)
         if part.name not in RULES:
             raise RequestError(f"unknown selection {part.name!r}{nearest(part.name, RULES)}")
@@ -391,7 +397,7 @@ class Registry:
         kind = next((kind for kind, bases in KINDS.items() if _is_subclass(cls, bases)), None)
         if kind is None or (expected is not None and kind != expected):
             base = KINDS[expected or "method"][0].__name__
-            self._break(plugin, source, f"{_shown(cls)} is no class derived from fieldbench.{base}")
+            self._break(plugin, source, f"{_shown(cls)} is not a class derived from fieldbench.{base}")
             return
         name = getattr(cls, "name", None)
         if not isinstance(name, str) or not is_name(name):
@@ -477,16 +483,38 @@ def validated(cls: type[P], part: Part, text: str, registry: Registry | None = N
             for key in part.parameters:
                 if key not in names and key not in {field.alias for field in cls.model_fields.values()}:
                     raise RequestError(f"{text!r}: {part.name} has no parameter {key!r}{nearest(key, names)}")
+            check_requirements(cls)
             return cls.model_validate(part.parameters, context=registry)
     except (RequestError, CtrlC):
         raise
     except pydantic.ValidationError as error:
-        place, _, message = complaint(error)
-        key = place[0] if place else "its parameters"
+        path, _, message = complaint(error)
+        key = path[0] if path else "its parameters"
         given = f" = {part.parameters[key]!r}" if key in part.parameters else ""
         raise RequestError(f"{text!r}: {key}{given} of {part.name}: {message}") from None
     except BaseException as error:  # what the class itself does when it is made
         raise RequestError(f"{text!r}: {part.name} cannot be made: {one_line(error)}") from error
+
+
+def check_requirements(cls: type[Plugin]) -> None:
+    """
+    Raises:
+        RequestError: if a module is missing that a plugin requires; it says how to install it.
+    """
+    missing = [module for module in cls.requires if not _is_installed(module)]
+    if missing:
+        wanted = [cls.requires[module] for module in missing]
+        own = [text[len(DISTRIBUTION) + 1 : -1] for text in wanted if text.startswith(f"{DISTRIBUTION}[")]
+        quoted = " ".join(f"'{text}'" for text in wanted)
+        command = how_to_install(own[0]) if own else f"run: pip install {quoted}"
+        raise RequestError(f"{cls.name} needs {', '.join(missing)}, not installed here; {command}")
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
 
 
 def text_of(plugin: Plugin, asked: str = "") -> str:
@@ -513,8 +541,8 @@ def text_of(plugin: Plugin, asked: str = "") -> str:
 
 
 def _modified(method: Method, modifier: Modifier, text: str) -> Method:
-    around = next((item for item in method.modifiers if isinstance(item, Refit)), None)
-    if around is not None and not isinstance(modifier, Refit):
+    around = next((item for item in method.modifiers if isinstance(item, OfFits)), None)
+    if around is not None and not isinstance(modifier, OfFits):
         raise RequestError(f"{text!r}: +{around.name} stands behind all others; write +{modifier.name} before it")
     try:
         with plugin_code():

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from fieldbench.spec import Value, format_value
+from fieldbench.spec import Value, format_value, parse_value
 
 if TYPE_CHECKING:
     import numpy as np
@@ -46,6 +46,11 @@ class Range:
         if self.is_whole:
             return int(rng.integers(int(self.low), int(self.high) + 1))
         return float(rng.uniform(self.low, self.high))
+
+    def __contains__(self, value: object) -> bool:
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        fits = whole or (isinstance(value, float) and not self.is_whole)
+        return fits and self.low <= value <= self.high  # type: ignore[operator]
 
     def __str__(self) -> str:
         return f"{self.low:g} to {self.high:g}"
@@ -97,6 +102,9 @@ class Choice:
         """A value by chance, all equally likely."""
         return self.values[int(rng.integers(len(self.values)))]
 
+    def __contains__(self, value: object) -> bool:
+        return any(value == known and isinstance(value, bool) == isinstance(known, bool) for known in self.values)
+
     def __str__(self) -> str:
         return ", ".join(map(format_value, self.values))
 
@@ -114,13 +122,39 @@ def as_search(given: Any) -> Search:
     Raises:
         ValueError: if it is something else.
     """
-    if isinstance(given, Range):
-        return given
+    if type(given) in (Range, Log):
+        return cast(Range, given)
     if isinstance(given, list) and given:
-        return Choice(tuple(given))
+        return Choice(tuple(map(plain, given)))
     if isinstance(given, tuple) and len(given) == 2:
         return Range(*given)
     raise ValueError(f"search={given!r}: give (low, high), Log(low, high) or a list of values")
+
+
+@dataclass(frozen=True)
+class Space:
+    """What may be tuned of a method, and where its values lie now.
+
+    Attributes:
+        searches: by the name of a parameter, of a modifier's as well (``window``, ``tv.weight``), the values that may
+            be tried.
+        start: the values that the method has.
+    """
+
+    searches: Mapping[str, Search]
+    start: Mapping[str, Value]
+
+
+def plain(value: Any) -> Value:
+    """A value as its text form is read back: nothing of whoever wrote its class is left.
+
+    Raises:
+        ValueError: if it has no text form.
+    """
+    read = parse_value(format_value(value))
+    if read != value:
+        raise ValueError(f"search: {value!r:.60} is no number, text, boolean or None, nor a tuple of these")
+    return read
 
 
 def drawn(spaces: dict[str, Search], count: int, rng: np.random.Generator) -> Sequence[dict[str, Value]]:

@@ -108,3 +108,23 @@ def test_an_explanation_names_parameters_one_by_one_or_together() -> None:
         "    Lost: never.",
     ]
     assert documented("\n".join(lines)) == ["first", "second", "rest"]
+
+
+def names(source: Source) -> Iterator[tuple[str, str]]:
+    """Public classes of a module, each with where it is, and its type aliases, each with what it stands for."""
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield node.name, f"{source.name}:{node.lineno}"
+    for item in source.tree.body:
+        if isinstance(item, ast.Assign | ast.AnnAssign) and item.value is not None:
+            target = ast.unparse(item.target if isinstance(item, ast.AnnAssign) else item.targets[0])
+            if re.fullmatch("[A-Z][a-z][A-Za-z]*", target):
+                yield target, ast.unparse(item.value)
+
+
+def test_a_public_class_or_type_shares_its_name_with_no_other() -> None:
+    meant: dict[str, set[str]] = {}
+    for source in SOURCES:
+        for name, what in names(source):
+            meant.setdefault(name, set()).add(what)
+    assert {name: kinds for name, kinds in meant.items() if len(kinds) > 1} == {}

@@ -21,6 +21,9 @@ KERNELS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "squared-exponential": lambda r: np.exp(-(r**2) / 2),
 }
 
+#: Numbers that the algebra of a floor may hold at once; a larger field has none.
+_LARGEST_FLOOR = 2**27
+
 #: Entries of the torus on which fields are drawn, and the share of its variance that may be lost there.
 _LARGEST_TORUS, _LOST = 2**25, 1e-6
 
@@ -61,6 +64,13 @@ class GaussianField(fieldbench.Dataset):
         if self.nugget:
             field = field + np.sqrt(self.variance * self.nugget) * rng.normal(size=self.shape)
         return fieldbench.Field(field, grid_axes(self.shape), "", "Gaussian field")
+
+    def floor(self, field: fieldbench.Field, observation: fieldbench.Observation) -> fieldbench.Estimate | None:
+        """The posterior, given the deviation of the noise as the observed values have it."""
+        noise = observation.observed - field.values[observation.mask]
+        if len(noise) * field.values.size > _LARGEST_FLOOR:
+            return None
+        return self.posterior(observation, float(np.sqrt(np.mean(noise**2))))
 
     def posterior(self, observation: fieldbench.Observation, noise: float = 0.0) -> fieldbench.Estimate:
         """What is known of a field of this dataset once it is observed; nobody can know more.

@@ -36,6 +36,7 @@ from fieldbench.cli.status import status
 from fieldbench.cli.table import table
 from fieldbench.cli.terminal import Output
 from fieldbench.cli.train_prior import train_prior
+from fieldbench.cli.tune import tune
 from fieldbench.cli.watch import watch
 from fieldbench.errors import FieldbenchError, RequestError
 
@@ -95,6 +96,7 @@ app.command("merge", rich_help_panel="Compare")(merge)
 app.command("repair", rich_help_panel="Compare")(repair)
 app.command("freeze", rich_help_panel="Compare")(freeze)
 app.command("check-results", rich_help_panel="Compare")(check_results)
+app.command("tune", rich_help_panel="Compare")(tune)
 app.command("train-prior", rich_help_panel="Compare")(train_prior)
 app.command("complete", rich_help_panel="Fill gaps")(complete)
 app.command("list", rich_help_panel="Look")(list_plugins)

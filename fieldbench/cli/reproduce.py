@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fieldbench.cli.options import Device, DryRun, Jobs, OutFolder, RetryFailed
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 
 
@@ -22,15 +22,12 @@ def reproduce(
     methods: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="Only the rows of these methods.", show_default="all")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Trials at once on the CPU.", show_default="one a core")] = None,
-    device: Annotated[str, typer.Option(help="auto (all GPUs, else the CPU), cpu, cuda, or cuda:0,cuda:2.")] = "auto",
+    jobs: Jobs = None,
+    device: Device = "auto",
     format: Annotated[str, typer.Option(help="text, markdown, csv, latex or html.")] = "text",
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Folder of the run.", show_default="runs/..."),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and what of it is done.")] = False,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run trials that failed again.")] = False,
+    out: OutFolder = None,
+    dry_run: DryRun = False,
+    retry_failed: RetryFailed = False,
     plugin: PluginFiles = [],  # noqa: B006 - typer reads the default and never changes it
     no_plugin: Blocked = [],  # noqa: B006
 ) -> int:

@@ -32,7 +32,7 @@ _PATIENCE = 4.0
 
 
 @dataclass(frozen=True)
-class Fit:
+class FitResult:
     """What came of a fit.
 
     Attributes:
@@ -91,7 +91,7 @@ class Bench:
         """End all processes; fits that run now come back without an estimate."""
         self._pool.close()
 
-    def fit(self, method: str, observation: Observation, seed: int, *, limit: float | None = None) -> Fit:
+    def fit(self, method: str, observation: Observation, seed: int, *, limit: float | None = None) -> FitResult:
         """Fit a method, for at most ``limit`` seconds of processor time, and a few times as much of wall-clock time.
 
         Starting its process does not count.
@@ -106,7 +106,7 @@ class Bench:
         with self._lent(plugin) as worker:
             return self._fitted(worker, plugin, Task(observation, seed, 0), limit)
 
-    def _fitted(self, worker: WorkerSlot, plugin: Method, task: Task, limit: float | None) -> Fit:
+    def _fitted(self, worker: WorkerSlot, plugin: Method, task: Task, limit: float | None) -> FitResult:
         patience = _FOREVER if limit is None else _PATIENCE * limit
         start, before = time.monotonic(), 0.0
         try:
@@ -117,8 +117,8 @@ class Bench:
         except Lost as lost:
             wall = time.monotonic() - start
             if lost.status == TIMEOUT or "SIGXCPU" in lost.message:
-                return Fit(None, limit or wall, wall, f"took longer than {limit:.0f} s", late=True)
-            return Fit(None, wall, wall, lost.message)
+                return FitResult(None, limit or wall, wall, f"took longer than {limit:.0f} s", late=True)
+            return FitResult(None, wall, wall, lost.message)
         return _fit(frame, task.observation, _processor_time(process) - before, time.monotonic() - start)
 
     def pointwise(self, method: str) -> bool:
@@ -165,7 +165,7 @@ def _processor_time(process: int) -> float:
 
 
 def _allow(process: int, seconds: float) -> None:
-    """Have the system end a process that has used so many seconds of processor time, where it can do that."""
+    """Have the system end a process when it has used these seconds of processor time, where it can do that."""
     import psutil
 
     limit = getattr(psutil, "RLIMIT_CPU", None)
@@ -175,11 +175,11 @@ def _allow(process: int, seconds: float) -> None:
             own.rlimit(limit, (math.ceil(min(seconds, _FOREVER)), own.rlimit(limit)[1]))
 
 
-def _fit(frame: Frame, observation: Observation, seconds: float, wall: float) -> Fit:
+def _fit(frame: Frame, observation: Observation, seconds: float, wall: float) -> FitResult:
     if frame.header.get("status") != OK:
-        return Fit(None, seconds, wall, str(frame.header.get("error")))
+        return FitResult(None, seconds, wall, str(frame.header.get("error")))
     try:
         (about,) = frame.header["estimates"]
-        return Fit(unpack_estimate(about, deque(frame.arrays)).checked(observation.valid), seconds, wall)
+        return FitResult(unpack_estimate(about, deque(frame.arrays)).checked(observation.valid), seconds, wall)
     except (ValueError, KeyError, IndexError) as error:
-        return Fit(None, seconds, wall, str(error))
+        return FitResult(None, seconds, wall, str(error))

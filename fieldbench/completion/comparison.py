@@ -12,11 +12,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from fieldbench.completion.bench import Bench, Fit
+from fieldbench.calibration import Calibration, calibrate
+from fieldbench.calibration import Fold as Held
+from fieldbench.completion.bench import Bench, FitResult
 from fieldbench.completion.periodic import fitted
 from fieldbench.completion.validation import Promise, Validation
 from fieldbench.completion.window import window
 from fieldbench.errors import RequestError
+from fieldbench.estimate import Estimate
 from fieldbench.field import FloatArray, Observation
 from fieldbench.judging import keyed_seed, stream
 
@@ -24,8 +27,8 @@ from fieldbench.judging import keyed_seed, stream
 _FIRST, _LEAST = 0.03, 2.0
 #: How much more a candidate is given that did not come to an end, at least.
 _MORE = 4.0
-#: A candidate that is slower than this part of the budget, and has an error so much larger than the best one's, is
-#: given no more folds.
+#: A candidate gets no more folds if it is slower than this part of the budget, and its error larger than the best one's
+#: by this factor.
 _SLOW, _BEATEN = 0.02, 1.5
 #: Folds of the best candidates, so that neither the choice nor the promised error hangs on a few pieces.
 _FOLDS = 8
@@ -74,7 +77,7 @@ def rank(candidate: Candidate) -> tuple[bool, float, float]:
     return False, candidate.expected, candidate.seconds
 
 
-class Comparison:
+class CandidateComparison:
     """Cross-validation within a budget: what is quick gets all folds, what is slow the time that is left.
 
     Every candidate first gets a small part of the budget for one fold. Those that make it do all folds. The others
@@ -96,6 +99,7 @@ class Comparison:
         self._watch, self._busy, self._budget, self._left = watch, busy, budget, budget
         self._folds = len(validation.folds)
         self.squares: dict[str, list[FloatArray]] = {}
+        self._held: dict[str, list[Held]] = {}
         self._errors: dict[str, list[float]] = {}
         self._times: dict[str, list[tuple[float, float]]] = {}
         self._notes: dict[str, str] = {}
@@ -145,7 +149,7 @@ class Comparison:
         fold, seen = validation.folds[0], part.without(validation.folds[0].withheld)
         errors, needed, slow = dict[str, float](), dict[str, float](), []
 
-        def tried(method: str) -> Fit:
+        def tried(method: str) -> FitResult:
             self._busy(f"trying {method} on a window of the field")
             return self._bench.fit(method, seen, self._seed_of(method), limit=_FOR_WINDOW * self._budget)
 
@@ -178,6 +182,11 @@ class Comparison:
     def promise(self, method: str) -> Promise:
         """The error of a method to expect at the gaps."""
         return self._validation.promise(self.squares[method])
+
+    def calibration(self, method: str, estimate: Estimate) -> Calibration:
+        """What a method's errors at withheld entries say of its estimate from all that was observed."""
+        held = self._held[method]
+        return calibrate(estimate, self._observation, held, self._validation.weights()[0][: len(held)])
 
     def _worth_more(self, method: str) -> bool:
         """Whether another fold of a method should end in time, and may matter."""
@@ -236,11 +245,11 @@ class Comparison:
         with self._lock:
             return self._told(method, number, limit, fit)
 
-    def _told(self, method: str, number: int, limit: float, fit: Fit) -> bool:
+    def _told(self, method: str, number: int, limit: float, fit: FitResult) -> bool:
         """Keep what came of a fold."""
         fold = self._validation.folds[number]
         self._left -= fit.charged
-        if fit.estimate is None:
+        if fit.made is None:
             if fit.late:
                 self._longest[method] = max(limit, self._longest.get(method, 0.0))
                 self._watch(f"{method}: not done in {limit:.2g} s")
@@ -248,8 +257,9 @@ class Comparison:
                 self._notes[method] = fit.error
                 self._watch(f"{method}: {fit.error}")
             return False
-        squares = self._validation.squares(fit.estimate, fold)
+        squares, at = self._validation.squares(fit.made.mean, fold), tuple(fold.at.T)
         self.squares.setdefault(method, []).append(squares)
+        self._held.setdefault(method, []).append(Held(fold.withheld, fit.made.at(at), at))
         error = self._validation.error(squares, number)
         self._errors.setdefault(method, []).append(error)
         self._times.setdefault(method, []).append((fit.seconds, fit.wall))

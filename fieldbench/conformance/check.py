@@ -9,7 +9,7 @@ from typing import Literal, NoReturn
 
 from fieldbench.errors import one_line
 
-Status = Literal["passed", "failed", "skipped", "expected"]
+Verdict = Literal["passed", "failed", "skipped", "expected"]
 
 
 class ConformanceFailure(AssertionError):
@@ -42,7 +42,7 @@ class CheckResult:
         cause: what was raised, with its traceback.
     """
 
-    status: Status
+    status: Verdict
     message: str = ""
     cause: BaseException | None = None
 
@@ -53,7 +53,7 @@ class Check:
 
     Attributes:
         subject: text form of the plugin.
-        name: what is checked, such as ``unobserved-entries-change-nothing``.
+        name: what is checked, such as ``shape-and-finiteness``.
         body: raises :class:`ConformanceFailure` or :class:`NotChecked`.
         expected: why this plugin cannot pass, or None.
     """

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial
+from typing import cast
 
 import numpy as np
 
-from fieldbench.conformance import examples
+from fieldbench.conformance import examples, tuners
 from fieldbench.conformance.check import NotChecked, fail
-from fieldbench.conformance.general import Named
+from fieldbench.conformance.general import NamedCheck
 from fieldbench.conformance.methods import SEED, MethodUnderCheck, of_method, search_space
 from fieldbench.errors import RequestError, one_line
 from fieldbench.estimate import Estimate
 from fieldbench.field import FloatArray, Mask, Observation
-from fieldbench.method import Method, Modifier, Refit
+from fieldbench.method import Method, Modifier, OfFits, Refit, Tuner
 from fieldbench.sampler import RandomEntries
 from fieldbench.spec import parse
 
@@ -23,12 +24,14 @@ _SHAPE = (12, 15)
 
 #: What a modified method is checked for again; a modifier changes neither its parameters nor its orders.
 _AGAIN = (
-    "shape-and-finiteness", "deterministic", "global-random-state", "unobserved-entries-change-nothing",
-    "inputs-unmodified", "reports", "fiber-mask", "block-mask", "constant-field", "batch-equals-single",
+    "shape-and-finiteness", "deterministic", "global-random-state", "inputs-unmodified", "reports", "fiber-mask",
+    "block-mask", "constant-field", "batch-equals-single",
 )  # fmt: skip
 
 
-def of_modifier(modifier: Modifier, methods: list[Method], observation: Observation | None = None) -> Iterator[Named]:
+def of_modifier(
+    modifier: Modifier, methods: list[Method], observation: Observation | None = None
+) -> Iterator[NamedCheck]:
     """The checks of a modifier, with the methods that it can be tried on.
 
     Args:
@@ -37,8 +40,11 @@ def of_modifier(modifier: Modifier, methods: list[Method], observation: Observat
         observation: for tuning's values; a small one of the suite's own where None.
     """
     takers = [method for method in methods if takes(method, modifier)]
-    if isinstance(modifier, Refit):
-        yield from _of_refit(modifier, takers)
+    if isinstance(modifier, OfFits):
+        yield "has-a-method", partial(_has_a_method, modifier, takers)
+        yield from _of_refit(modifier) if isinstance(modifier, Refit) else tuners.of_tuner(cast(Tuner, modifier))
+        for method in takers:
+            yield f"text-form-on-{method.name}", partial(_text_form, modifier, method)
         return
     others = [method for method in methods if not takes(method, modifier)]
     yield "has-a-method", partial(_has_a_method, modifier, takers)
@@ -55,13 +61,10 @@ def of_modifier(modifier: Modifier, methods: list[Method], observation: Observat
         yield f"changes-{method.name}", partial(_changes, method, modified, observation)
 
 
-def _of_refit(modifier: Refit, takers: list[Method]) -> Iterator[Named]:
-    """The checks of a modifier that has a method fitted several times, on a method made for them."""
-    yield "has-a-method", partial(_has_a_method, modifier, takers)
+def _of_refit(modifier: Refit) -> Iterator[NamedCheck]:
+    """The checks of a modifier that makes one estimate of several fits, on a method made for them."""
     yield "makes-an-estimate", partial(_makes_an_estimate, modifier)
     yield "fits-what-was-observed", partial(_fits_what_was_observed, modifier)
-    for method in takers:
-        yield f"text-form-on-{method.name}", partial(_text_form, modifier, method)
 
 
 class _Fitted:
@@ -125,7 +128,7 @@ def takes(method: Method, modifier: Modifier) -> bool:
     """Whether this method accepts this modifier."""
     try:
         modifier.modify(method)
-    except Exception:  # what is no RequestError is a failure of refused-elsewhere
+    except Exception:  # what is not a RequestError is a failure of refused-elsewhere
         return False
     return True
 

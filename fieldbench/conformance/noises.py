@@ -7,15 +7,16 @@ from functools import partial
 
 import numpy as np
 
-from fieldbench.conformance import examples, randomness
+from fieldbench import seeding
+from fieldbench.conformance import examples
 from fieldbench.conformance.check import fail
-from fieldbench.conformance.general import Named
+from fieldbench.conformance.general import NamedCheck
 from fieldbench.errors import one_line
 from fieldbench.field import FloatArray
 from fieldbench.noise import Noise
 
 
-def of_noise(noise: Noise) -> Iterator[Named]:
+def of_noise(noise: Noise) -> Iterator[NamedCheck]:
     """The checks of a noise."""
     for order, shape in examples.SHAPES.items():
         yield f"works-in-{order}-d", partial(_shape, noise, shape)
@@ -53,10 +54,10 @@ def _deterministic(noise: Noise) -> None:
 def _global_random_state(noise: Noise) -> None:
     shape = examples.SHAPES[3]
     first = _draw(noise, shape)
-    with randomness.seeded(3):
-        before = randomness.snapshot()
+    with seeding.seeded(3):
+        before = seeding.snapshot()
         second = _draw(noise, shape)
-        touched = before != randomness.snapshot()
+        touched = before != seeding.snapshot()
     if touched or not np.array_equal(first, second):
         fail(
             f"drawing {noise} with another state of the global random generators",

@@ -84,7 +84,7 @@ def attention(trial: Trial, registry: Registry, secrets: Mapping[int, int]) -> F
         secrets: secret base seeds by the labels that trials know them by.
 
     Raises:
-        RequestError: if the method's process or the judge is lost, or what came is no map.
+        RequestError: if the method's process or the judge is lost, or what came is not a map.
     """
     cell, options = trial.cell, Options(device="cpu", jobs=1)
     drawn = replace(trial, seed=secrets.get(trial.seed, trial.seed))

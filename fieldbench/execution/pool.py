@@ -61,7 +61,7 @@ class Pool:
         for worker in reversed(self.workers):
             self._free[worker.slot.lane].append(worker)
         self._busy = 0
-        #: Where everything is asked that is no trial; it never runs one, and only who has the lock may ask.
+        #: Where everything is asked that is not a trial; it never runs one, and only who has the lock may ask.
         environment = next(item.environment for item in reversed(slots))
         self.questions = WorkerSlot(Slot("cpu", "cpu", environment), self, lambda: self.closed or self.stop.asked)
         self.asking = threading.RLock()
@@ -102,7 +102,7 @@ class Pool:
 
     def is_foreign(self, kind: str, text: str) -> bool:
         """Whether a plugin does not come with fieldbench."""
-        if kind == "selection":
+        if kind in ("selection", "space"):
             return False
         name = getattr(self.registry, kind)(text).name
         return not self.registry.is_own("method" if kind == "modifier" else kind, name)
@@ -182,8 +182,8 @@ class Pool:
             return FAILED, one_line(error)
         # A class of the running program has no version that two machines could compare.
         if here != trial.identity and not (self._elsewhere and self.registry.sources.classes):
-            place = os.uname().nodename
-            return FAILED, f"plugins or data on {place} differ from those the run was planned with; start the run again"
+            host = os.uname().nodename
+            return FAILED, f"plugins or data on {host} differ from those the run was planned with; start the run again"
         return None
 
     # Trials.

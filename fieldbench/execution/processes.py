@@ -20,6 +20,7 @@ from fieldbench.execution.frames import NO_ANSWER, BadFrame, Frame, encode
 from fieldbench.execution.machine import resident_memory
 from fieldbench.execution.thread_budget import Lender
 from fieldbench.execution.worker import Reply
+from fieldbench.field import Mask
 from fieldbench.records import CRASHED, FAILED, OUT_OF_MEMORY, TIMEOUT
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Lost(Exception):
 
 
 class Raised(Lost):
-    """A plugin raised at a question that is no trial; its process goes on."""
+    """A plugin raised at a question that is not a trial; its process goes on."""
 
     def __init__(self, message: str, stage: str) -> None:
         super().__init__(FAILED, message, stage=stage)
@@ -137,7 +138,7 @@ class Process:
             raise self.no_answer(doing) from None
 
     def no_answer(self, doing: str = "") -> Lost:
-        """End it, as what it sent is no answer."""
+        """End it, as what it sent is not an answer."""
         return self._ended(CRASHED, f"{self.called} {NO_ANSWER}", doing)
 
     def _ended(self, status: str, message: str, doing: str) -> Lost:
@@ -195,8 +196,10 @@ class MethodProcess(Process):
     def __init__(self, child: Child, pool: Pool, given_up: Callable[[], bool], lender: Lender) -> None:
         super().__init__(child, pool, given_up)
         self._lender, self._allowed = lender, 0
-        #: Datasets of which it has had a trial.
+        #: Datasets that it has had a trial of.
         self.met: set[str] = set()
+        #: What it was handed of one field, where entries are withheld from a method that is fitted several times.
+        self.seen: Mask | None = None
 
     def wait_until_ready(self) -> None:
         """Wait until it has loaded its plugin, which it says unasked; that does not count towards a trial's time.

@@ -27,7 +27,7 @@ from fieldbench.execution.provenance import machine
 from fieldbench.execution.thread_budget import Lender
 from fieldbench.execution.worker import Reply, Setup, checked_answer, checked_report
 from fieldbench.judging import Apart, drawn
-from fieldbench.method import Method
+from fieldbench.method import Method, Tuner
 from fieldbench.metric import Metric
 from fieldbench.records import FAILED, OUT_OF_MEMORY, Cell, Record, Trial
 from fieldbench.sources import Parcel
@@ -74,7 +74,7 @@ class WorkerSlot:
         self._losses: Counter[str] = Counter()
 
     def allow(self, shares: int) -> None:
-        """Let its trial use the CPU threads of so many slots, from now on."""
+        """Let its trial use the CPU threads of this many slots from now on."""
         self._shares = shares
         if (at_work := self._at_work) is not None:
             at_work.allow(shares * self._options.threads)
@@ -126,7 +126,7 @@ class WorkerSlot:
     def ask_method(
         self, method: Method, what: Reply, doing: str, limit: float | None = None, largest: int = 1 << 20
     ) -> Frame:
-        """Ask a method's process something that is no trial.
+        """Ask a method's process something that is not a trial.
 
         Args:
             method: whom to ask.
@@ -143,7 +143,7 @@ class WorkerSlot:
         return process.ask(what, Limit.of(self._pool.question if limit is None else limit), doing)
 
     def ask_judge(self, what: Reply, doing: str, limit: float | None, *known: tuple[str, str]) -> Frame:
-        """Ask a judge something that is no trial.
+        """Ask a judge something that is not a trial.
 
         Args:
             what: header and arrays.
@@ -173,13 +173,16 @@ class WorkerSlot:
             "numbers": [trial.number for trial in trials],
             "fields": options.save_fields is not None or bool(apart),
         }
+        alone = method if self._pool.registry.refits(cell.method) else None
+        if alone is not None and process.met:
+            process = self._renewed(process, method)
         first = cell.dataset not in process.met
-        if options.timing and first:  # warming up does not count, and has as much time for itself
+        if options.timing and first and alone is None:  # warming up does not count, and has as much time for itself
             self._judged(judge, process, {**request, "numbers": request["numbers"][:1]})
         process.met.add(cell.dataset)
         process.child.forget_output()
         reset_peak(process.child.pid)
-        frame = self._judged(judge, process, request, len(trials))
+        frame, process = self._judged(judge, process, request, len(trials), alone)
         timed = "alone" if options.timing else "first" if first else "shared"
         records = [Record(trial, **said) for trial, said in zip(trials, frame.header["records"], strict=True)]
         peak = peak_memory(process.child.pid)
@@ -199,8 +202,23 @@ class WorkerSlot:
             ),
         )
 
-    def _judged(self, judge: JudgeProcess, process: MethodProcess, request: dict[str, Any], trials: int = 1) -> Frame:
-        """Have a judge run trials with a method.
+    def _judged(
+        self,
+        judge: JudgeProcess,
+        process: MethodProcess,
+        request: dict[str, Any],
+        trials: int = 1,
+        alone: Method | None = None,
+    ) -> tuple[Frame, MethodProcess]:
+        """Have a judge run trials with a method, and say which process was asked last.
+
+        Args:
+            judge: who draws and scores.
+            process: the method's.
+            request: what to run.
+            trials: how many trials that is.
+            alone: the method, if it is fitted several times: then no process that has been handed an entry is asked
+                for a fit from which it is withheld.
 
         Raises:
             Lost, GivenUp: as :meth:`Process.ask`.
@@ -210,6 +228,11 @@ class WorkerSlot:
         limit = Limit.of(None if seconds is None else seconds * trials)
         frame = judge.ask((request, []), limit, doing)
         while "fit" in frame.header:
+            if alone is not None:
+                mask = frame.arrays[1]
+                if process.seen is not None and (process.seen & ~mask).any():
+                    process = self._renewed(process, alone)
+                process.seen = mask
             self._at_work = process
             process.allow(self._shares * self._options.threads)
             try:
@@ -220,7 +243,15 @@ class WorkerSlot:
             raise Apart
         if "error" in frame.header:  # of the harness itself
             raise Lost(FAILED, str(frame.header["error"]))
-        return frame
+        return frame, process
+
+    def _renewed(self, process: MethodProcess, method: Method) -> MethodProcess:
+        """A new process of a method in place of one that knows too much."""
+        met = process.met
+        process.close()
+        new = self._method(method)
+        new.met = met
+        return new
 
     def _fitted(self, judge: JudgeProcess, process: MethodProcess, wish: Frame, limit: Limit, doing: str) -> Frame:
         """Have a method complete what a judge has drawn; what the judge says to its answer."""
@@ -293,8 +324,10 @@ class WorkerSlot:
         """Kind and spec of the plugins that a judge needs for a cell."""
         headline = self._pool.registry.dataset(cell.dataset).metric
         names = [("dataset", cell.dataset), ("sampler", cell.sampler), ("noise", cell.noise)]
-        refits = [("modifier", str(refit)) for refit in self._pool.registry.refits(cell.method)]
-        return [*names, ("selection", cell.select), ("metric", headline), *refits]
+        refits = self._pool.registry.refits(cell.method)
+        spaces = [("space", cell.method)] if any(isinstance(refit, Tuner) for refit in refits) else []
+        others = [*spaces, *(("modifier", str(refit)) for refit in refits)]
+        return [*names, ("selection", cell.select), ("metric", headline), *others]
 
     def _method(self, method: Method) -> MethodProcess:
         """The warm process of a method, or a new one."""

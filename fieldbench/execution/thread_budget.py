@@ -24,7 +24,7 @@ def shares(slots: int, busy: int, more_waits: bool) -> list[int]:
     if more_waits or not busy:
         return [1] * busy
     each, over = divmod(slots, busy)
-    return [each + (place < over) for place in range(busy)]
+    return [each + (number < over) for number in range(busy)]
 
 
 class Lender:

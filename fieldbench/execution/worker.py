@@ -36,6 +36,7 @@ from fieldbench.judging import Task, failure
 from fieldbench.method import Method
 from fieldbench.records import FAILED, NOT_APPLICABLE, OK, OUT_OF_MEMORY
 from fieldbench.sources import Parcel
+from fieldbench.spec import format_value, parse_value
 
 #: Where it is told how many threads it may use. Descriptors 0 to 2 are the usual ones, 3 is the socket, and 4 tells of
 #: the parent's end.
@@ -71,6 +72,7 @@ def fit_request(what: str, tasks: Sequence[Task]) -> Reply:
         "observations": [header for header, _ in packed],
         "seeds": [task.seed for task in tasks],
         "every": [task.every for task in tasks],
+        "values": [{key: format_value(value) for key, value in task.values.items()} for task in tasks],
     }
     return header, [array for _, arrays in packed for array in arrays]
 
@@ -84,7 +86,7 @@ def checked_report(frame: Frame, every: Sequence[int], shape: tuple[int, ...]) -
         shape: of the field.
 
     Raises:
-        BadFrame: if it is no report.
+        BadFrame: if it is not a report.
     """
     header = frame.header
     try:
@@ -106,7 +108,7 @@ def checked_answer(frame: Frame, tasks: int) -> Reply:
     """What a method's process answered, for the judge; the numbers of its estimates are not looked at.
 
     Raises:
-        BadFrame: if it is no answer.
+        BadFrame: if it is not an answer.
     """
     header = frame.header
     status, error, said = header.get("status"), header.get("error", ""), header.get("diagnostics", {})
@@ -206,6 +208,8 @@ class Desk:
 
     def _complete(self, method: Method, frame: Frame) -> Reply:
         observations, seeds = _observations(frame), frame.header["seeds"]
+        if values := frame.header["values"][0]:
+            method = method.with_values({key: parse_value(text) for key, text in values.items()})
         reasons = [_applicable(method, observation) for observation in observations]
         if any(reason is not None for reason in reasons):
             if len(observations) > 1:
@@ -315,7 +319,7 @@ def as_fingerprint(value: Any) -> str:
     """What a plugin's ``fingerprint`` returned.
 
     Raises:
-        ValueError: if it is no text.
+        ValueError: if it is not a text.
     """
     if not isinstance(value, str):
         raise ValueError(f"fingerprint returned {value!r:.60}; it should return a text")

@@ -32,15 +32,15 @@ def axis(name: str, size: int, coordinates: np.ndarray, unit: str = "") -> Axis:
         unit: of the coordinates.
 
     Raises:
-        RequestError: if they are no vector of ``size`` different numbers.
+        RequestError: if they are not a vector of ``size`` different numbers.
     """
     if coordinates.dtype.kind not in "fiub":
-        raise RequestError(f"the coordinates {name!r} are no numbers")
+        raise RequestError(f"the coordinates {name!r} are not numbers")
     vector = np.asarray(coordinates, dtype=float).squeeze()
     if vector.ndim == 0 and size == 1:
         vector = vector.reshape(1)
     if vector.shape != (size,):
-        raise RequestError(f"the coordinates {name!r} are no vector of {size} numbers")
+        raise RequestError(f"the coordinates {name!r} are not a vector of {size} numbers")
     if not np.isfinite(vector).all():
         raise RequestError(f"the coordinates {name!r} have missing or infinite entries")
     values, counts = np.unique(vector, return_counts=True)
@@ -117,7 +117,7 @@ def periods(texts: Sequence[str], axes: Sequence[Axis]) -> dict[str, float | Non
     """The axes that are closed by request, with their periods: from ``hour`` or ``hour=24``.
 
     Raises:
-        RequestError: if there is no such axis, or a period is no positive number.
+        RequestError: if there is no such axis, or a period is not a positive number.
     """
     names = [axis.name for axis in axes]
     found: dict[str, float | None] = {}

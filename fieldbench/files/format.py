@@ -17,7 +17,7 @@ class Format(Protocol):
     """Reads variables of one file, and writes that file again with one of them completed."""
 
     def variable(self, file: Path, selector: Selector) -> Variable:
-        """The selector variable."""
+        """The variable that the selector names."""
 
     def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
         """Another variable of the file, to be used as a mask: an array that broadcasts to ``variable``.

@@ -113,7 +113,7 @@ class HDF5(Format):
         return name.strip("/").replace("/", "_") + suffix if self._matlab else name + suffix
 
     def _datasets(self, data: Any) -> dict[str, Any]:
-        """All datasets by path; MATLAB's texts, cells and other things that are no arrays left out."""
+        """All datasets by path; MATLAB's texts, cells and other things that are not arrays left out."""
         import h5py
 
         found: dict[str, Any] = {}

@@ -36,7 +36,9 @@ class Npy(Format):
         return Variable(file.stem, values, grid_axes(values.shape), whole=is_whole(array))
 
     def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
-        raise RequestError(f"{name!r} is no file, and {file.name} holds one array only; give the mask as a .npy file")
+        raise RequestError(
+            f"{name!r} is not a file, and {file.name} holds one array only; give the mask as a .npy file"
+        )
 
     def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
         array = np.load(source, allow_pickle=False)
@@ -81,7 +83,7 @@ def real(array: np.ndarray, name: str) -> np.ndarray:
     """The array, if it is one of real numbers.
 
     Raises:
-        RequestError: if it holds something else, or is no array.
+        RequestError: if it holds something else, or is not an array.
     """
     if array.dtype.kind not in "fiub":
         raise RequestError(f"{name} holds {array.dtype}; a field holds real numbers")
@@ -94,7 +96,7 @@ def floats(array: np.ndarray, name: str) -> FloatArray:
     """An array of real numbers as floats.
 
     Raises:
-        RequestError: if it holds something else, or is no array.
+        RequestError: if it holds something else, or is not an array.
     """
     return np.asarray(real(array, name), dtype=float)
 

@@ -101,13 +101,13 @@ def ordered(values: Sequence[object], factor: str, metadata: RunMetadata) -> lis
         return sorted(distinct, key=_size)
     names = [_name(text) for text in metadata.order]
 
-    def place(value: object) -> tuple[int, str]:
+    def reading_order(value: object) -> tuple[int, str]:
         text = str(value)
         if text in metadata.order:
             return metadata.order.index(text), text
         return names.index(_name(text)) if _name(text) in names else len(names), text
 
-    return sorted(distinct, key=place)
+    return sorted(distinct, key=reading_order)
 
 
 def label(value: object, factor: str) -> str:
@@ -140,14 +140,14 @@ def _owners(name: str, frame: pd.DataFrame, metadata: RunMetadata) -> tuple[str,
 def _without(text: str, keys: Collection[str]) -> str:
     parts = parse(text)
     # Of two parts of one name (a+tv+tv) the last is the one whose parameters the metadata have.
-    last = {part.name: place for place, part in enumerate(parts)}
+    last = {part.name: index for index, part in enumerate(parts)}
     kept = [
         {
             key: value
             for key, value in part.parameters.items()
-            if f"{part.name}.{key}" not in keys or last[part.name] != place
+            if f"{part.name}.{key}" not in keys or last[part.name] != index
         }
-        for place, part in enumerate(parts)
+        for index, part in enumerate(parts)
     ]
     return "+".join(format_part(part.name, parameters) for part, parameters in zip(parts, kept, strict=True))
 

@@ -57,7 +57,7 @@ def write_package(name: str, kind: str, into: Path, registry: Registry) -> list[
         RequestError: if the name is not one, is taken, or the folder exists.
     """
     if not is_name(name):
-        raise RequestError(f"{name!r} is no name; names are lower case letters, digits and hyphens, such as my-method")
+        raise RequestError(f"{name!r} is not a name; names are lower case letters, digits and hyphens: my-method")
     if kind not in kinds():
         raise RequestError(f"unknown kind {kind!r}; there are: {', '.join(kinds())}")
     registered = "method" if kind == "modifier" else kind

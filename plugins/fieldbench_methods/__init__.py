@@ -24,8 +24,9 @@ def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbe
     from fieldbench_methods.slices import Slices
     from fieldbench_methods.splines import RadialBasis, ThinPlate
     from fieldbench_methods.tnn import TNN
-    from fieldbench_methods.transforms import Anomaly, Log, Standardised
+    from fieldbench_methods.transforms import Anomaly, Logarithm, Standardised
     from fieldbench_methods.tucker_als import TuckerALS
+    from fieldbench_methods.tuned import Tuned
     from fieldbench_methods.tv import TotalVariation
 
     return [
@@ -34,7 +35,7 @@ def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbe
         TNN,
         TotalVariation,
         Slices,
-        Log,
+        Logarithm,
         Standardised,
         Anomaly,
         Residual,
@@ -53,4 +54,5 @@ def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbe
         DowJons,
         Conformal,
         Ensemble,
+        Tuned,
     ]

@@ -25,9 +25,9 @@ KERNELS = ("exponential", "matern-3/2", "matern-5/2")
 _STARTS = ((0.05, 1e-3), (0.2, 1e-2), (0.05, 1e-1))
 #: Neighbours of each factor of the likelihood.
 _GIVEN = 30
-#: Positions whose withheld error decides.
+#: Withheld positions, whose error decides.
 VALIDATION_POINTS = 1500
-#: Length scales are also tried so many times as long as the likelihood has them.
+#: Length scales are also tried this many times as long as the likelihood has them.
 _WIDER = (1.0, 4.0)
 
 

@@ -28,7 +28,7 @@ _BATCH_BYTES = 2**20
 _PART = 2**20
 #: Targets share neighbours if none is farther from their middle than this times the reach of half the neighbours.
 _SHARED = 0.3
-#: With so many points a neighbour or more, an eighth of the neighbours each are sought in one of 16 and 256 points.
+#: With this many points a neighbour or more, an eighth of the neighbours each are sought in one of 16 and 256 points.
 _MANY, _THINNED = 64, (256, 16)
 
 

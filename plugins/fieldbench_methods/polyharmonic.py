@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench import FloatArray, Observation
+from fieldbench import Estimate, FloatArray, Observation
 from fieldbench_methods.axis_scale import AxisScale, arranged
 from fieldbench_methods.neighbourhood import Kernel, systems
 from fieldbench_methods.scattered import Scattered, within_hull
@@ -136,25 +136,67 @@ def predict(
     return estimate
 
 
-def complete(data: Scattered, kernel: str, smoothing: float, exact: int, neighbours: int) -> FloatArray:
-    """Complete a field with one spline; with smoothing, the observed entries are smoothed too.
+def deviations(
+    points: FloatArray,
+    values: FloatArray,
+    targets: FloatArray,
+    *,
+    kernel: str,
+    smoothing: float,
+    neighbours: int,
+    rng: np.random.Generator,
+) -> FloatArray | None:
+    """How far a spline may be off: the posterior of the Gaussian process whose mean it is (Wahba 1983).
 
-    Args:
-        data: the observation as points.
-        kernel: name of the spline.
-        smoothing: 0 keeps the observed entries.
-        exact: largest number of points that one system holds.
-        neighbours: of a target, beyond that.
+    The kernel is the process' generalised covariance, and ``smoothing`` the variance of its noise. How large both are
+    is told by leave-one-out errors at up to ``VALIDATION_POINTS`` points, over what the posterior says of them there;
+    that stays right on average where the field is rougher or smoother than the kernel. The posterior is that given the
+    nearest points, which is slightly wider than that given all, and costs no more where there are many.
+
+    Returns:
+        Standard deviations at the targets, without noise, shape (m, c); None with too few points to leave one out.
     """
+    points, targets = within_hull(points, targets)
+    degree = DEGREES[kernel]
+    if points.shape[1] == 0 or len(points) < degree * points.shape[1] + 3:
+        return None
+    own = kernel_of(kernel)
+    validation = np.sort(rng.permutation(len(points))[:VALIDATION_POINTS])
+    variances = np.zeros(values.shape[1])
+    for batch in systems(points, points[validation], neighbours, own, degree, skip_self=True):
+        errors = batch.predict(values, smoothing) - values[validation[batch.targets]]
+        expected = np.maximum(smoothing - batch.explained(smoothing), np.finfo(float).tiny)
+        variances += np.sum(errors**2 / expected[..., np.newaxis], axis=(0, 1)) / len(validation)
+    unexplained = np.empty(len(targets))
+    for batch in systems(points, targets, neighbours, own, degree):
+        unexplained[batch.targets] = np.maximum(-batch.explained(smoothing), 0.0)
+    return np.sqrt(unexplained[:, np.newaxis] * variances)
 
-    def surface(targets: FloatArray) -> FloatArray:
-        return predict(
-            data.points, data.values, targets, kernel=kernel, smoothing=smoothing, exact=exact, neighbours=neighbours
-        )
 
-    if smoothing == 0:
-        return data.complete(surface(data.targets))
-    return data.scaling.inverse(data.everywhere(surface(data.points), surface(data.targets)))
+def complete(data: Scattered, kernel: str, smoothing: float, exact: int, neighbours: int, seed: int) -> Estimate:
+    """Complete a field with one spline and its deviation; with smoothing, the observed entries are smoothed too.
+
+    The seed picks the positions whose leave-one-out errors say how large the deviation is.
+    """
+    places = data.targets if smoothing == 0 else np.concatenate([data.points, data.targets])
+    found = predict(
+        data.points, data.values, places, kernel=kernel, smoothing=smoothing, exact=exact, neighbours=neighbours
+    )
+    unsure = deviations(
+        data.points,
+        data.values,
+        places,
+        kernel=kernel,
+        smoothing=smoothing,
+        neighbours=neighbours,
+        rng=np.random.default_rng(seed),
+    )
+    if smoothing == 0:  # it goes through every observed value
+        found = np.concatenate([data.values, found])
+        unsure = None if unsure is None else np.concatenate([np.zeros(data.values.shape), unsure])
+    count = len(data.points)
+    mean = data.everywhere(found[:count], found[count:])
+    return data.scaling.estimate(mean, None if unsure is None else data.everywhere(unsure[:count], unsure[count:]))
 
 
 def arrange(observation: Observation, axis_scale: AxisScale, kernel: str, smoothing: float, seed: int) -> Scattered:
@@ -179,7 +221,7 @@ def arrange(observation: Observation, axis_scale: AxisScale, kernel: str, smooth
 def chosen(
     data: Scattered, kernel: str | None, smoothing: float | None, neighbours: int, seed: int
 ) -> tuple[str, float]:
-    """Kernel and smoothing as given, or chosen where they are None; the seed picks the positions that judge.
+    """Kernel and smoothing as given, or chosen where they are None; the seed picks the validation points.
 
     Args:
         data: the observation as points.

@@ -70,7 +70,7 @@ class TuckerALS(fieldbench.Method):
 def expectation_maximisation(
     tensor: FloatArray, mask: Mask, ranks: Sequence[int], rng: np.random.Generator | None
 ) -> Iterator[tuple[FloatArray, float]]:
-    """Impute and refit, for ever.
+    """Impute and refit, without end.
 
     Args:
         tensor: array of any order; only the entries of ``mask`` (True = observed) are read.

@@ -41,7 +41,7 @@ def withhold(mask: Mask, share: float, rng: np.random.Generator, valid: Mask | N
     Returns:
         A boolean array, True = withheld, or None where only one entry or fiber is observed.
     """
-    fibers = mask.ndim > 1 and is_fiber_mask(mask, valid)
+    fibers = is_fiber_mask(mask, valid)
     if int((mask.any(axis=-1) if fibers else mask).sum()) < 2:
         return None
     return (Fibers() if fibers else RandomEntries()).withhold(mask, share, rng)
@@ -114,13 +114,13 @@ def imitations(
 ) -> list[Imitation]:
     """Hold-outs in the two ways that gaps come: one by one, and as copies of the gaps themselves, moved elsewhere.
 
-    How much each counts is told by the share of observed entries around a unobserved one, which is that of single
+    How much each counts is told by the share of observed entries around an unobserved one, which is that of single
     entries where observations are scattered and far less in the middle of a cloud.
 
     Args:
         observed, missing: positions of either kind, boolean arrays of one shape.
-        most: validation, at most.
-        rng: chooses the validation and where the gaps are moved to.
+        most: largest number of validation points.
+        rng: chooses the validation points and where the gaps are moved to.
         valid: where the field exists, for :func:`withhold`.
         copies: how often the gaps are moved.
 
@@ -151,7 +151,7 @@ def imitations(
 
 
 def error(trials: Sequence[Imitation], points: FloatArray, values: FloatArray, predict: Predict) -> float:
-    """The root mean square error of predicting the validation, averaged geometrically so that small gaps count too.
+    """The root mean square error at the validation points, averaged geometrically so that small gaps count too.
 
     Args:
         trials: positions that are withheld together, with their weights.

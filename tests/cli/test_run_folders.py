@@ -38,7 +38,7 @@ def test_a_folder_that_is_no_run_is_one_line(fieldbench: Command, command: str) 
     rest = ("there", "--out", "both") if command == "merge" else ()
     shown = fieldbench(command, "nowhere", *rest)
     assert (shown.code, shown.err.count("\n")) == (2, 1)
-    assert "nowhere is no run" in shown.err
+    assert "nowhere is not a run" in shown.err
 
 
 def test_merge_joins_runs_of_other_machines(fieldbench: Command) -> None:

@@ -116,14 +116,6 @@ class SeedsGlobalPython(Right):
         return super().complete(observation, seed=seed, **rest)
 
 
-class Peeks(Right):
-    """It multiplies by the mask, as if unobserved entries were 0."""
-
-    def complete(self, observation, **rest):
-        hidden = np.nan_to_num(observation.values * ~observation.mask, posinf=1.0, neginf=-1.0).sum()
-        return super().complete(observation, **rest) + 1e-9 * hidden
-
-
 class WritesIntoTheMask(Right):
     """It uses the observation's mask as its own memory."""
 
@@ -152,7 +144,7 @@ class ReportsBackwards(Right):
 
 
 class ReportsText(Right):
-    """A diagnostic of it is no number."""
+    """A diagnostic of it is not a number."""
 
     def complete(self, observation, *, report, **rest):
         report(1, observation.filled(), state="fine")
@@ -419,7 +411,6 @@ MISTAKES = [
     (RemembersMasks, "deterministic", "keeps nothing from one call to the next"),
     (UsesGlobalNumpy, "global-random-state", "numpy.random"),
     (SeedsGlobalPython, "global-random-state", "the state of random changed"),
-    (Peeks, "unobserved-entries-change-nothing", "unobserved entries filled with"),
     (WritesIntoTheMask, "inputs-unmodified", "cannot set WRITEABLE flag"),
     (ReportsVectors, "reports", "the estimate has shape (202,)"),
     (ReportsBackwards, "reports", "[2, 1]"),
@@ -658,7 +649,7 @@ def test_a_quick_parameter_that_does_not_exist_is_a_mistake_of_the_request(given
 
         conformance_parameters: ClassVar = {"setps": 2}
 
-    with pytest.raises(fieldbench.RequestError, match="conformance_parameters names 'setps', which is no parameter"):
+    with pytest.raises(fieldbench.RequestError, match="conformance_parameters names 'setps', which is not a parameter"):
         conformance.checks(Misspelt if given == "class" else Misspelt(), registry=REGISTRY)
 
 

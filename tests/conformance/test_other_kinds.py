@@ -396,7 +396,7 @@ MISTAKES = [
     (Unprepared, "small-rates", "AssertionError"),
     (WithholdsAll, "withholds-a-part", "480 of 480"),
     (WithholdsMost, "withholds-a-part", "479 of 480"),
-    (WithholdsHidden, "withholds-a-part", "no part of the mask"),
+    (WithholdsHidden, "withholds-a-part", "not part of the mask"),
     (NoScore, "truth-is-best", "ZeroDivisionError: no score"),
     (NumpyText, "returns-a-number", "it returned '0."),
     (WrongWay, "truth-is-best", "lower_is_better = False"),

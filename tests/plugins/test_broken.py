@@ -72,11 +72,11 @@ BROKEN = {
     ),
     "hook without return": (HOOK.format(returned="None"), ["returned None", "a list of classes"]),
     "one class, no list": (HOOK.format(returned="fieldbench.Method"), ["returned Method", "a list of classes"]),
-    "no plugin class": (HOOK.format(returned="[dict]"), ["dict is no class derived from fieldbench.Method"]),
-    "instance": (HOOK.format(returned="[42]"), ["42 is no class derived from fieldbench.Method"]),
+    "no plugin class": (HOOK.format(returned="[dict]"), ["dict is not a class derived from fieldbench.Method"]),
+    "instance": (HOOK.format(returned="[42]"), ["42 is not a class derived from fieldbench.Method"]),
     "other kind": (
         "from fieldbench.metric import RMSE\n" + HOOK.format(returned="[RMSE]"),
-        ["RMSE is no class derived from fieldbench.Method"],
+        ["RMSE is not a class derived from fieldbench.Method"],
     ),
     "abstract": (ABSTRACT, ["Lazy does not define complete"]),
     "no name": (ABSTRACT.replace('name = "lazy"', ""), ["Lazy needs a name", "not None"]),
@@ -157,7 +157,7 @@ def test_a_half_broken_plugin_keeps_its_other_half(write, working) -> None:
     source = working("good").replace("return [Mean]", "return [Mean, 42]")
     registry = Registry(Sources(files=(write("half.py", source),)))
     assert "good" in registry.entries("method")
-    assert [item.reason for item in registry.broken] == ["42 is no class derived from fieldbench.Method"]
+    assert [item.reason for item in registry.broken] == ["42 is not a class derived from fieldbench.Method"]
 
 
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ def test_leaving_a_plugin_out(command, write, working) -> None:
 def test_check_passes_what_is_right(command) -> None:
     code, out, _ = command("check", "nearest")
     assert code == 0
-    assert "passed  unobserved-entries-change-nothing" in out
+    assert "passed  shape-and-finiteness" in out
     assert "failed" not in out
 
 

@@ -191,7 +191,7 @@ def test_only_a_metric_has_no_regression_check(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["My_Method"], "'My_Method' is no name"),
+        (["My_Method"], "'My_Method' is not a name"),
         (["mine", "--kind", "methd"], "unknown kind 'methd'"),
         (["nearest"], "there is a method 'nearest' already, from fieldbench"),
         (["rmse", "--kind", "metric"], "there is a metric 'rmse' already"),

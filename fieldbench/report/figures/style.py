@@ -140,6 +140,17 @@ def not_finite(scores: ArrayLike) -> str:
     return f"\n{count} score{'s are' if count > 1 else ' is'} not finite: not shown" if count else ""
 
 
+def floor_edge(axes: Axes, positions: Sequence[float], floors: Sequence[float]) -> None:
+    """Hatch what lies below the floor, where every position has one; to be called when the axis has its scale."""
+    if not np.isfinite(floors).all():
+        return
+    low, high = axes.get_ylim()
+    axes.fill_between(
+        positions, low, floors, facecolor="none", edgecolor="#777777", hatch="////", linewidth=0.8, label="floor"
+    )
+    axes.set_ylim(low, high)
+
+
 def error_axis(axes: Axes, values: Sequence[float]) -> None:
     """Scale the y axis, which shows scores: logarithmic where they span decades, from zero where none is negative."""
     finite = [value for value in values if math.isfinite(value)]

@@ -31,7 +31,7 @@ _NO_FIGURES = (
     "the page again.</p>"
 )
 
-#: At most so many rows of single trials; the run's folder has them all.
+#: The page has at most this many rows of single trials; the run's folder has them all.
 MOST_TRIALS = 2000
 
 
@@ -46,7 +46,7 @@ def sections(run: StoredRun, figures: Sequence[Drawing], album: Album | None = N
     status = run_status(run.path)
     if run.frame.empty:
         return f"<h1>{_text(_name(run))}</h1>\n<p class='lead'>No trial has ended yet.</p>\n{_state(status)}"
-    table = make_table(run.frame, run.metadata, spread="interval")
+    table = make_table(run.frame, run.metadata, spread="interval", floors=run.floors)
     comparison = _comparison(run)
     parts = [
         ("results", "Results", _results(table)),
@@ -146,13 +146,13 @@ def _results(table: Table) -> str:
         TableColumn("trials", True),
     ]
     body = []
-    for row, (decimals, place) in zip(rows, placed, strict=True):
-        method = str(row["method"]) + marks(row["oracle"], row["trained"])
+    for row, (decimals, rank) in zip(rows, placed, strict=True):
+        method = str(row["method"]) + marks(row["oracle"], row["trained"], row["tuned"], row["refitted"])
         levels = [_level(name, row[name]) for name in varying]
         counts = f"{row['count']}/{row['planned']}"
         unit = f" {row['unit']}" if row["unit"] and not math.isnan(row["mean"]) else ""
         number = _text(fixed(row["mean"], decimals) + unit)
-        marked = {1: f"<strong>{number}</strong>", 2: f"<u>{number}</u>"}.get(place, number)
+        marked = {1: f"<strong>{number}</strong>", 2: f"<u>{number}</u>"}.get(rank, number)
         body.append(
             [
                 method,
@@ -262,6 +262,7 @@ def _slices(album: Album | None) -> str:
             ("observed", "observation"),
             ("estimate", '<span data-part="caption"></span> <span data-part="score"></span>'),
             ("error", "error: estimate minus truth"),
+            ("deviation", "standard deviation, on the scale of the error"),
         )
     )
     scales = "".join(

@@ -20,7 +20,7 @@ from fieldbench_methods.cartography.separation import Array
 
 
 @dataclass(frozen=True)
-class Search:
+class CodeSearch:
     """How long and how fast to search; see :class:`fieldbench_methods.cartography.methods.DowJons`."""
 
     rounds: int
@@ -43,7 +43,7 @@ class Round:
         return radio_map(self.losses, self.spectra)
 
 
-def rounds(network: Autoencoder, separated: Separated, search: Search) -> Iterator[Round]:
+def rounds(network: Autoencoder, separated: Separated, search: CodeSearch) -> Iterator[Round]:
     """The search, round by round, until a round improves the residual by less than the tolerance.
 
     Args:
@@ -89,7 +89,7 @@ def spectra_for(losses: Array, power: Array) -> Array:
 
 
 def _improved(
-    network: Autoencoder, code: Tensor, spectra: Tensor, sensors: Tensor, measured: Tensor, search: Search
+    network: Autoencoder, code: Tensor, spectra: Tensor, sensors: Tensor, measured: Tensor, search: CodeSearch
 ) -> Tensor:
     """Latent vectors after Adam steps, with a fresh optimiser, on the summed squared error at the sensors."""
     code = code.clone().requires_grad_(True)

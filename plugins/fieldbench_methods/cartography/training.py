@@ -21,13 +21,13 @@ import fieldbench
 from fieldbench import expanded
 from fieldbench_methods.cartography import weight_files
 from fieldbench_methods.cartography.autoencoder import Autoencoder, initialised
-from fieldbench_methods.cartography.loss_fields import Fields, Population, Range, generator
+from fieldbench_methods.cartography.loss_fields import Fields, Population, Uniform, generator
 
 if TYPE_CHECKING:
     from fieldbench import TrainingProgress
     from fieldbench_methods.cartography.prior import LossFieldPrior
 
-#: A pool, drawn at once, has at least so many fields and serves at least so many steps, which spreads the fields
+#: A pool, drawn at once, has at least this many fields and serves at least this many steps, which spreads the fields
 #: that share a shadowing over steps.
 POOL_FIELDS, POOL_STEPS = 5632, 16
 
@@ -47,7 +47,7 @@ class History:
 
     Attributes:
         step: steps done.
-        seconds: wall-clock seconds spent on them, all sittings together.
+        seconds: wall-clock seconds spent on them, all sessions together.
         losses: (step, mean training loss since the last entry, validation loss), for each validation.
         schedules: (first step, steps, decay), whenever a session was begun with another end in view.
     """
@@ -121,7 +121,7 @@ def train(
     Raises:
         RequestError: if ``out`` exists, if there is a checkpoint and ``resume`` is off, if the checkpoint
             is of other settings or another seed or of more steps than are asked for, or if the weights to start
-            from are none.
+            from cannot be read.
     """
     checkpoint = Checkpoint(out.with_name(out.name + ".checkpoint"), settings, seed)
     if out.exists():
@@ -167,7 +167,7 @@ def _beginning(settings: LossFieldPrior, seed: int) -> Autoencoder:
 def _start(name: str) -> Path:
     file = expanded(name)
     if not file.is_file():
-        raise fieldbench.RequestError(f"start={name} is no file; give weights that train-prior wrote")
+        raise fieldbench.RequestError(f"start={name} is not a file; give weights that train-prior wrote")
     return file
 
 
@@ -176,10 +176,10 @@ def population(settings: LossFieldPrior) -> Population:
     nearest, farthest = settings.decorrelation
     distances = np.linspace(nearest, farthest, max(1, round(farthest - nearest) + 1))
     return Population(
-        eta=Range(*settings.eta),
+        eta=Uniform(*settings.eta),
         decorrelation=tuple(distances.tolist()),
-        exponent=Range(*settings.exponent),
-        rate=Range(*settings.observed),
+        exponent=Uniform(*settings.exponent),
+        rate=Uniform(*settings.observed),
     )
 
 

@@ -396,7 +396,7 @@ def transpose(  # type: ignore[no-untyped-def]
     """A sparse matrix by columns: what stands at row n and column c of the one is at row c of the other.
 
     Row n has the slots ``starts[n] .. ends[n]``. ``ends_across[i, c]``: behind the last slot of column c whose row
-    is below ``bounds[i]``, the last of which is the number of rows.
+    is below ``bounds[i]``; the last bound is the number of rows.
 
     Args:
         starts, ends: of each row's slots, shape (N,).

@@ -13,7 +13,7 @@ from fieldbench import FloatArray, Mask, NullReport, Observation, Report
 from fieldbench_methods.scaling import fit_scaling
 from fieldbench_methods.withholding import withhold
 
-#: From scaled values and mask to one pair an iteration, for ever: the estimate, of full shape and equal to
+#: From scaled values and mask to one pair an iteration, without end: the estimate, of full shape and equal to
 #: the observed values at observed entries, and the norm by which its low-rank twins still differ from it
 #: (0 where the algorithm does not ask for agreement).
 Iteration: TypeAlias = Callable[[FloatArray, Mask], Iterator[tuple[FloatArray, float]]]
@@ -21,7 +21,7 @@ Iteration: TypeAlias = Callable[[FloatArray, Mask], Iterator[tuple[FloatArray, f
 
 @dataclass(frozen=True)
 class Stopping:
-    """When to stop: after so many iterations, or when nothing changes or differs by more than so little (relative)."""
+    """When to stop: after ``iterations``, or when nothing changes or differs by more than ``tolerance`` (relative)."""
 
     iterations: int
     tolerance: float

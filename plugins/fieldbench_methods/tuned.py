@@ -1,0 +1,71 @@
+"""Parameters by the tree-structured Parzen estimator of Optuna."""
+
+from __future__ import annotations
+
+import logging
+import math
+import warnings
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import fieldbench
+from fieldbench import Choice, Log, Space, Try
+
+
+class Tuned(fieldbench.Tuner):
+    """Parameters chosen in each trial by errors at withheld observed entries, with Optuna.
+
+    A tree-structured Parzen estimator says which point to try next (Bergstra et al. 2011; Akiba et al. 2019).
+    """
+
+    name = "tuned"
+    revision = "1"
+    requires: ClassVar[Mapping[str, str]] = {"optuna": "fieldbench-completion[tune]"}
+
+    def search(self, space: Space, attempt: Try, seed: int) -> None:
+        import optuna
+
+        logging.getLogger("optuna").setLevel(logging.ERROR)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True)
+        study = optuna.create_study(sampler=sampler)
+        ways = {key: _distribution(search) for key, search in space.searches.items()}
+        if all(space.start[key] in search for key, search in space.searches.items()):
+            study.add_trial(
+                optuna.trial.create_trial(
+                    params={key: _inward(space.searches[key], value) for key, value in space.start.items()},
+                    distributions=ways,
+                    value=attempt(space.start),
+                )
+            )
+        tried = {tuple(space.start.values())}
+        while len(tried) < _points(space):
+            trial = study.ask(ways)
+            point = {key: _outward(space.searches[key], value) for key, value in trial.params.items()}
+            tried.add(tuple(point[key] for key in space.start))
+            study.tell(trial, attempt(point))
+
+
+def _points(space: Space) -> float:
+    """How many different points there are."""
+    sizes = (len(search.values) if isinstance(search, Choice) else math.inf for search in space.searches.values())
+    return math.prod(sizes)
+
+
+def _distribution(search: fieldbench.Range | Choice) -> Any:
+    from optuna.distributions import CategoricalDistribution, FloatDistribution, IntDistribution
+
+    if isinstance(search, Choice):
+        return CategoricalDistribution(range(len(search.values)))
+    kind = IntDistribution if search.is_whole else FloatDistribution
+    return kind(search.low, search.high, log=isinstance(search, Log))
+
+
+def _inward(search: fieldbench.Range | Choice, value: Any) -> Any:
+    """A value as Optuna has it: of a choice, its place."""
+    return search.values.index(value) if isinstance(search, Choice) else value
+
+
+def _outward(search: fieldbench.Range | Choice, value: Any) -> Any:
+    return search.values[value] if isinstance(search, Choice) else value
