@@ -32,6 +32,7 @@ from fieldbench import NullReport, Observation
 from fieldbench.completion.bench import FitResult
 from fieldbench.completion.comparison import CandidateComparison, rank
 from fieldbench.completion.validation import Validation
+from fieldbench.estimate import as_estimate
 from fieldbench.field import FloatArray, Mask
 from fieldbench.registry import Registry
 from fieldbench.spec import split
@@ -198,6 +199,8 @@ def _without_block(shape: tuple[int, int], edge: int, rng: np.random.Generator) 
 class Here:
     """Fits methods in this process, with the questions that a comparison asks."""
 
+    width = 1
+
     def __init__(self) -> None:
         self._registry = Registry()
 
@@ -209,8 +212,8 @@ class Here:
         try:
             made = self._registry.method(method).complete(seen, seed=seed, device="cpu", report=NullReport())
         except Exception as error:  # as a process of its own would
-            return FitResult(None, None, time.process_time() - start, 0.0, repr(error))
-        return FitResult(np.asarray(made), None, time.process_time() - start, 0.0)
+            return FitResult(None, time.process_time() - start, 0.0, repr(error))
+        return FitResult(as_estimate(made), time.process_time() - start, 0.0)
 
 
 def measure(name: str, draw: int, methods: list[str], budget: float) -> dict[str, Any]:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from fieldbench.results import Results
     from fieldbench.sampler import Fibers, RandomEntries, Sampler, is_fiber_mask, observe
     from fieldbench.search import Choice, Log, Range, Space
+    from fieldbench.seeding import seeded
     from fieldbench.session import run
     from fieldbench.spec import Value
     from fieldbench.wrapper import MethodParameter, Wrapper
@@ -107,6 +108,7 @@ __all__ = [
     "parameter",
     "read",
     "run",
+    "seeded",
     "withhold_like_gaps",
 ]
 
@@ -141,6 +143,7 @@ _HOMES = {
     "sampler": ["Fibers", "RandomEntries", "Sampler", "is_fiber_mask", "observe"],
     "results": ["Results"],
     "search": ["Choice", "Log", "Range", "Space"],
+    "seeding": ["seeded"],
     "session": ["run"],
     "spec": ["Value"],
     "wrapper": ["MethodParameter", "Wrapper"],

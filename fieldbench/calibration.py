@@ -1,7 +1,8 @@
 """Intervals from errors at withheld entries: conformal prediction, for trials and for files alike.
 
-Errors are taken over a scale (the method's own deviation, or a power of the distance to the nearest observations), and
-the finite-sample quantile of these ratios makes the half width of intervals (Lei et al. 2018). Where gaps are deeper
+Errors are taken over a scale (the method's own deviation, or a power of the distance to the nearest observations,
+whichever tells more of them), and the finite-sample quantile of these ratios makes the half width of intervals (Lei et
+al. 2018). Where gaps are deeper
 than what was withheld, errors count by how much more often their distance occurs among the gaps (Tibshirani et al.
 2019). Where whole fibers are withheld, errors along one are alike, and the finite sample is as large as its design
 effect says (Kish 1965): between one of fibers and one of entries.
@@ -129,14 +130,16 @@ def calibrate(
         spreads.append(made.spread())
         distances.append(_distance(observation, observation.mask & ~fold.withheld, places))
     error, distance = np.concatenate(errors), np.concatenate(distances)
+    growth, smallest = _growth(error, distance), 0.0
+    exponent: float | None = growth
+    scale = distance**growth
     own = [spread for spread in spreads if spread is not None]
     if len(own) == len(spreads) and estimate.spread() is not None and any(spread.any() for spread in own):
         spread = np.concatenate(own)
-        exponent, smallest = None, 1e-3 * float(np.median(spread[spread > 0]))
-        scale = np.maximum(spread, smallest)
-    else:
-        exponent, smallest = _growth(error, distance), 0.0
-        scale = distance**exponent
+        least = 1e-3 * float(np.median(spread[spread > 0]))
+        spread = np.maximum(spread, least)
+        if _unlikely(error, spread) <= _unlikely(error, scale):
+            exponent, scale, smallest = None, spread, least
     counts = np.zeros(len(error)) if weights is None else np.concatenate(weights)
     if not counts.any():
         counts = _like_gaps(observation, distance)
@@ -186,11 +189,6 @@ def calibrated(
     return Estimate(estimate.mean, deviation, quantiles=quantiles or None, distribution="lognormal", floor=floor)
 
 
-def _of_fibers(observation: Observation) -> bool:
-    """Whether whole fibers along the last axis are observed, so that each is one unit of a sample."""
-    return observation.ndim > 1 and is_fiber_mask(observation.mask, observation.valid)
-
-
 def _distance(observation: Observation, observed: Mask, at: Places) -> FloatArray:
     """Mean distance of entries to the nearest observed ones, in grid steps and at least 1; a vector.
 
@@ -199,7 +197,7 @@ def _distance(observation: Observation, observed: Mask, at: Places) -> FloatArra
     """
     from scipy.spatial import cKDTree
 
-    if _of_fibers(observation):
+    if is_fiber_mask(observation.mask, observation.valid):
         observed, at = np.asarray(observed.any(axis=-1)), at[:-1]
     # Entries of a fiber share their place.
     places, entry = np.unique(np.ravel_multi_index(at, observed.shape), return_inverse=True)
@@ -218,7 +216,7 @@ def _sample(observation: Observation, folds: Sequence[Fold], ratios: FloatArray)
     independent. How often large ones occur along it, fiber by fiber, tells that.
     """
     withheld: Mask = np.any([fold.withheld for fold in folds], axis=0)
-    if not _of_fibers(observation):
+    if not is_fiber_mask(observation.mask, observation.valid):
         return int(withheld.sum()), 1.0
     places = [np.ravel_multi_index(fold.places[:-1], observation.shape[:-1]) for fold in folds]
     _, fiber, entries = np.unique(np.concatenate(places), return_inverse=True, return_counts=True)
@@ -226,6 +224,11 @@ def _sample(observation: Observation, folds: Sequence[Fold], ratios: FloatArray)
     between = float(np.var(np.bincount(fiber, large) / entries, ddof=1)) if len(entries) > 1 else 0.0
     worth = large.mean() * (1 - large.mean()) / between if between else 1.0
     return int(withheld.any(axis=-1).sum()), float(np.clip(worth, 1.0, entries.mean()))
+
+
+def _unlikely(error: FloatArray, scale: FloatArray) -> float:
+    """How unlikely errors are by Laplace's distribution of the best multiple of a scale: mean -log of the density."""
+    return float(np.mean(np.log(scale)) + np.log(max(float(np.mean(error / scale)), np.finfo(float).tiny)))
 
 
 def _growth(error: FloatArray, distance: FloatArray) -> float:

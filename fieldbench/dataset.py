@@ -31,11 +31,15 @@ class Dataset(Plugin, ABC):
         default_sampler: spec of the sampler that this dataset is usually observed with.
         default_rates: sampling rates of a run that names none.
         metric: name of the metric that its tables show.
+        licence: terms of a measured field, and where they are.
+        citation: what to cite.
     """
 
     default_sampler: ClassVar[str] = "random"
     default_rates: ClassVar[tuple[float, ...]] = (0.1,)
     metric: ClassVar[str] = "rmse"
+    licence: ClassVar[str] = ""
+    citation: ClassVar[str] = ""
 
     @abstractmethod
     def draw(self, rng: np.random.Generator) -> Field:

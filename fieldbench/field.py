@@ -93,11 +93,15 @@ class Field:
             given it exists everywhere.
         log_floor: for a positive quantity that varies over decades (radio power), the value added before
             taking logarithms; None for a quantity that is compared on its linear scale.
-        metadata: numbers about the field that its dataset gives to methods, such as the number of emitters.
+        metadata: numbers about the field that its dataset gives to methods, such as the number of emitters. One that
+            knows the standard deviation of its measurement noise, in ``unit``, calls it ``noise_deviation``.
+        covariates: other fields that are known at every valid entry, by name: the depth of the sea floor, the distance
+            to an emitter. Each is an array that numpy broadcasts to the shape of ``values``.
         latent: what the generator knows of the field beyond its values, for its own floor; no method sees it.
 
     Raises:
-        ValueError: if shapes disagree, the field exists nowhere, or a valid entry is NaN or infinite.
+        ValueError: if shapes disagree, the field exists nowhere, or a valid entry is NaN or infinite, of a covariate
+            as well.
     """
 
     values: FloatArray
@@ -108,12 +112,14 @@ class Field:
     log_floor: float | None = None
     metadata: Mapping[str, float] = field(default_factory=dict)
     latent: Any = None
+    covariates: Mapping[str, FloatArray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         values = _frozen_floats(self.values)
         object.__setattr__(self, "values", values)
         object.__setattr__(self, "axes", _checked_axes(self.axes, values.shape))
         object.__setattr__(self, "valid", _checked_valid(self.valid, values.shape))
+        object.__setattr__(self, "covariates", _checked_covariates(self.covariates, self.valid))
         present = values[self.valid]
         if not np.isfinite(present).all():
             count = int((~np.isfinite(present)).sum())
@@ -138,7 +144,7 @@ class Observation:
         values: array of the field's shape; unobserved entries are NaN, so that using them is noticed. Whatever
             is given there is replaced by NaN.
         mask: boolean array of the same shape, True = observed.
-        axes, unit, quantity, valid, log_floor, metadata: as in :class:`Field`.
+        axes, unit, quantity, valid, log_floor, metadata, covariates: as in :class:`Field`.
 
     Raises:
         ValueError: if shapes disagree, the mask is not boolean, nothing is observed, or an observed
@@ -153,6 +159,7 @@ class Observation:
     valid: Mask = None  # type: ignore[assignment]  # a boolean array of the field's shape once it is made
     log_floor: float | None = None
     metadata: Mapping[str, float] = field(default_factory=dict)
+    covariates: Mapping[str, FloatArray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         values, mask = _frozen_floats(self.values), np.array(self.mask)
@@ -173,10 +180,16 @@ class Observation:
         object.__setattr__(self, "mask", unchangeable(mask))
         object.__setattr__(self, "valid", valid)
         object.__setattr__(self, "axes", _checked_axes(self.axes, values.shape))
+        object.__setattr__(self, "covariates", _checked_covariates(self.covariates, valid))
 
     @property
     def shape(self) -> tuple[int, ...]:
         return self.values.shape
+
+    @property
+    def noise_deviation(self) -> float | None:
+        """Standard deviation of the measurement noise in :attr:`unit`, where the dataset knows it."""
+        return self.metadata.get("noise_deviation")
 
     @property
     def ndim(self) -> int:
@@ -245,3 +258,21 @@ def _checked_valid(valid: ArrayLike | None, shape: tuple[int, ...]) -> Mask:
     if not array.any():
         raise ValueError("the field exists nowhere: no entry is valid")
     return unchangeable(array)
+
+
+def _checked_covariates(covariates: Mapping[str, ArrayLike], valid: Mask) -> dict[str, FloatArray]:
+    found = {}
+    for name, values in covariates.items():
+        array = _frozen_floats(values)
+        if array.shape != valid.shape:
+            try:
+                array = unchangeable(np.broadcast_to(array, valid.shape))
+            except ValueError:
+                raise ValueError(
+                    f"covariate {name!r} has shape {array.shape}, which does not broadcast to that of the field, "
+                    f"{valid.shape}"
+                ) from None
+        if not np.isfinite(array[valid]).all():
+            raise ValueError(f"covariate {name!r} is NaN or infinite where the field exists")
+        found[name] = array
+    return found

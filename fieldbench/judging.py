@@ -10,7 +10,7 @@ import hashlib
 import math
 import traceback
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
@@ -199,7 +199,8 @@ def draw_field(shelf: Shelf, text: str, rng: np.random.Generator, note: Note = u
     found = shelf.dataset(text).draw(rng)
     if type(found) is not Field:  # a class of the dataset's own could say another thing each time it is asked
         raise ValueError(f"draw() returned {type(found).__name__}; it should return a Field")
-    texts = [found.unit, found.quantity, *(text for axis in found.axes for text in (axis.name, axis.unit))]
+    names = [*found.covariates, *found.metadata]
+    texts = [found.unit, found.quantity, *(text for axis in found.axes for text in (axis.name, axis.unit)), *names]
     odd = next((text for text in texts if type(text) is not str), None)
     if odd is not None:
         raise ValueError(f"draw() returned a field with a {type(odd).__name__} where a name or unit should be a text")
@@ -212,8 +213,7 @@ def draw_field(shelf: Shelf, text: str, rng: np.random.Generator, note: Note = u
         if type(axis) is not Axis:
             raise ValueError(f"draw() returned a field with the axis {type(axis).__name__}; it should be an Axis")
     # Made anew, it is checked again: its dataset may have changed it since.
-    about = (found.axes, found.unit, found.quantity, found.valid, found.log_floor, found.metadata, found.latent)
-    return Field(found.values, *about)
+    return replace(found)
 
 
 def draw_mask(
@@ -340,7 +340,7 @@ def _judged(trials: Sequence[Trial], shelf: Shelf, complete: Complete, note: Not
             raise ValueError(f"metric {headline.name}: {errors[headline.name]}")
         diagnostics |= {"observed": int(item.mask.sum()), "shape": list(item.field.shape), "batch": len(trials)}
         diagnostics |= answer.diagnostics
-        if (shares := _pit(chosen, item)) is not None:
+        if (shares := probability_histogram(chosen, item.field, item.mask)) is not None:
             diagnostics["pit"] = shares
         if errors:
             diagnostics["not_scored"] = errors
@@ -349,13 +349,19 @@ def _judged(trials: Sequence[Trial], shelf: Shelf, complete: Complete, note: Not
     return found
 
 
-def _pit(estimate: Estimate, item: Draw) -> list[float] | None:
-    """Shares of unobserved entries by the probability that lay below them, in bins of equal width; None if unknown."""
-    unobserved, floor = item.field.valid & ~item.mask, item.field.log_floor
+def probability_histogram(estimate: Estimate, truth: Field, mask: Mask) -> list[float] | None:
+    """Shares of unobserved entries by the probability that lay below them, in bins of equal width; None if unknown.
+
+    Args:
+        estimate: of the field.
+        truth: the field.
+        mask: entries that were observed, True = observed.
+    """
+    unobserved, floor = truth.valid & ~mask, truth.log_floor
     if not unobserved.any():
         return None
-    truth = in_domain(item.field.values[unobserved].astype(float), floor)
-    found = probability_transform(estimate.entries(unobserved, floor), truth)
+    values = in_domain(truth.values[unobserved].astype(float), floor)
+    found = probability_transform(estimate.entries(unobserved, floor), values)
     if found is None:
         return None
     counts, _ = np.histogram(found, PIT_BINS, (0.0, 1.0))
@@ -508,7 +514,7 @@ class _Fits:
     def _error(self, estimate: Estimate, observation: Observation, fold: Mask) -> float:
         """The error at withheld entries by the headline metric, the smaller the better."""
         about = (observation.axes, observation.unit, observation.quantity, fold, observation.log_floor)
-        target = doubled(Field(observation.filled(), *about, observation.metadata))
+        target = doubled(Field(observation.filled(), *about, observation.metadata, observation.covariates))
         self._note(f"metric {self._metric.name}")
         error = score_one(for_field(self._metric, target), estimate, target, fold, observation.mask & ~fold)
         return self._metric.rank(error)

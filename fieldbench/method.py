@@ -164,7 +164,7 @@ class Method(Plugin, ABC):
     libraries: ClassVar[tuple[str, ...]] = ()
     pointwise: ClassVar[bool] = False
 
-    modifiers: tuple[SerializeAsAny[Modifier], ...] = _PydanticField((), repr=False)
+    modifiers: tuple[SerializeAsAny[Modifier], ...] = _PydanticField(default=(), repr=False)
 
     def __init_subclass__(cls, **options: Any) -> None:
         """Let :meth:`complete` be called with an observation alone, whoever wrote it."""

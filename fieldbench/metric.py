@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, Literal, TypeAlias
 
 import numpy as np
@@ -364,8 +365,7 @@ def _scopes(metric: Metric, valid: Mask, unobserved: Mask) -> dict[str, Mask]:
 
 def doubled(field: Field) -> Field:
     """The field with values in double precision."""
-    about = (field.axes, field.unit, field.quantity, field.valid, field.log_floor, field.metadata)
-    return field if field.values.dtype == float else Field(field.values.astype(float), *about)
+    return field if field.values.dtype == float else replace(field, values=field.values.astype(float))
 
 
 def applies(metric: Metric, field: Field) -> bool:

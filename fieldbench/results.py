@@ -74,7 +74,7 @@ class Results:
         *,
         rows: str | Sequence[str] | None = None,
         columns: str | Sequence[str] = "rate",
-        metric: str | None = None,
+        metric: str | Sequence[str] | None = None,
         spread: str = "std",
     ) -> Table:
         """A table of means, as :func:`fieldbench.report.tables.make_table` describes it.
@@ -133,7 +133,7 @@ class Results:
         """Figures of one kind, by name.
 
         Args:
-            kind: ``rate``, ``epoch``, ``slices``, ``attention``, ``cost``, ``strips`` or ``ranks``.
+            kind: ``rate``, ``epoch``, ``slices``, ``attention``, ``cost``, ``strips``, ``calibration`` or ``ranks``.
             only: levels of factors, as in :meth:`compare`.
             trial, axis, at: for the kinds that show fields: which trial, the axis that is cut, indices along it.
 

@@ -164,12 +164,13 @@ def observe(field: Field, mask: Mask, noise: FloatArray) -> Observation:
         raise RequestError("no entry is observed; raise the sampling rate")
     values = np.where(mask, field.values + noise, np.nan).astype(field.values.dtype)
     return Observation(
-        values, mask, field.axes, field.unit, field.quantity, field.valid, field.log_floor, field.metadata
-    )
+        values, mask, field.axes, field.unit, field.quantity, field.valid, field.log_floor, field.metadata,
+        field.covariates,
+    )  # fmt: skip
 
 
 def is_fiber_mask(mask: Mask, valid: Mask | None = None) -> bool:
-    """Whether every position is observed along the whole last axis or not at all.
+    """Whether every position is observed along the whole last axis or not at all; never so of one axis alone.
 
     With ``valid`` (True where the field exists), whole is what exists: columns of water end at the sea floor.
 
@@ -177,7 +178,7 @@ def is_fiber_mask(mask: Mask, valid: Mask | None = None) -> bool:
     (True, False)
     """
     whole = mask.any(axis=-1, keepdims=True)
-    return bool((mask == (whole if valid is None else whole & valid)).all())
+    return mask.ndim > 1 and bool((mask == (whole if valid is None else whole & valid)).all())
 
 
 def _observed(total: int, rate: float, what: str) -> int:

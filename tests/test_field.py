@@ -178,3 +178,24 @@ def test_fields_and_observations_travel_to_other_processes() -> None:
     assert (field.unit, field.metadata) == ("K", {"emitters": 3})
     observation = pickle.loads(pickle.dumps(Observation(VALUES, MASK)))
     assert observation.observed.tolist() == [1, 7, 8]
+
+
+def test_covariates_have_the_shape_of_the_field() -> None:
+    field = Field(VALUES, covariates={"depth": [1.0, 2.0, 3.0, 4.0], "distance": 2 * VALUES})
+    np.testing.assert_array_equal(field.covariates["depth"], np.broadcast_to([1.0, 2.0, 3.0, 4.0], (3, 4)))
+    assert Observation(VALUES, MASK).covariates == {}
+    with pytest.raises(ValueError, match="read-only"):
+        field.covariates["distance"][0] = 0
+    with pytest.raises(ValueError, match=r"covariate 'depth' has shape \(3,\), which does not broadcast"):
+        Field(VALUES, covariates={"depth": [1.0, 2.0, 3.0]})
+    with pytest.raises(ValueError, match="covariate 'depth' is NaN or infinite where the field exists"):
+        Observation(VALUES, MASK, covariates={"depth": np.where(MASK, np.nan, 1.0)})
+    Field(np.where(MASK, np.nan, VALUES), valid=~MASK, covariates={"depth": np.where(MASK, np.nan, 1.0)})
+
+
+def test_what_is_made_of_an_observation_has_its_covariates() -> None:
+    observation = Observation(VALUES, MASK, covariates={"depth": VALUES}, metadata={"noise_deviation": 0.5})
+    for made in (observation.without(np.eye(3, 4, 1, dtype=bool)), observation.replaced(2 * VALUES)):
+        np.testing.assert_array_equal(made.covariates["depth"], VALUES)
+        assert made.noise_deviation == 0.5
+    assert Observation(VALUES, MASK).noise_deviation is None

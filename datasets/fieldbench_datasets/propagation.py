@@ -8,7 +8,7 @@ one lobe that the other emitters hardly touch. Positions are in grid steps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 
@@ -34,6 +34,33 @@ def path_loss(emitters: Array, exponents: ArrayLike, grid: Sequence[int], flat_r
     along_y = np.arange(grid[1])[np.newaxis, np.newaxis, :] - emitters[:, 1, np.newaxis, np.newaxis]
     distance = np.maximum(np.hypot(along_x, along_y) / flat_radius, 1.0)
     return distance ** -np.asarray(exponents, dtype=float)[:, np.newaxis, np.newaxis]
+
+
+def crossings(emitters: Array, walls: Array, grid: Sequence[int]) -> Array:
+    """How many walls the straight path from an emitter to each grid point crosses.
+
+    Args:
+        emitters: positions, shape (n, 2), in grid steps.
+        walls: both ends of each, shape (walls, 2, 2).
+        grid: number of grid points along x and y.
+
+    Returns:
+        Array of shape (n, *grid).
+    """
+
+    def side(start: Array, end: Array, point: Array) -> Array:
+        """On which side of the line from start to end a point lies: the sign."""
+        along, to = end - start, point - start
+        return np.asarray(along[..., 0] * to[..., 1] - along[..., 1] * to[..., 0])
+
+    points = np.stack(np.meshgrid(*map(np.arange, grid), indexing="ij"), axis=-1).astype(float)
+    source = emitters[:, np.newaxis, np.newaxis]
+    count = np.zeros((len(emitters), *grid))
+    for first, last in walls:
+        apart = side(first, last, source) * side(first, last, points) < 0
+        between = side(source, points, first) * side(source, points, last) < 0
+        count += apart & between
+    return count
 
 
 @lru_cache(maxsize=2)
@@ -115,23 +142,20 @@ def losses_and_paths(
     decorrelation: float,
     exponent: tuple[float, float],
     flat_radius: float,
+    blocked: Callable[[Array, np.random.Generator], Array | float] = lambda emitters, rng: 1.0,
 ) -> tuple[Array, Array]:
     """What :func:`spatial_losses` returns, and the same without the shadowing, by the same norms.
 
     Args:
-        count: of emitters.
-        rng: draws.
-        grid: shape of the area.
-        eta: standard deviation of the shadowing, in dB; one number or one an emitter.
-        decorrelation: distance in grid steps at which the shadowing's correlation is 1 / e.
-        exponent: lowest and highest path loss exponent.
-        flat_radius: distance in grid steps within which there is no path loss.
+        count, rng, grid, eta, decorrelation, exponent, flat_radius: as there.
+        blocked: of emitters' positions, shape (count, 2), the share of its power that each path keeps, by which path
+            losses are multiplied.
     """
     emitters = rng.uniform(0.0, 1.0, (count, 2)) * (np.asarray(grid) - 1)
     exponents = rng.uniform(*exponent, count)
     decibels = np.broadcast_to(np.asarray(eta, dtype=float), (count,))[:, np.newaxis, np.newaxis]
     decibels = decibels * shadowing(count, grid, decorrelation, rng)
-    paths = path_loss(emitters, exponents, grid, flat_radius)
+    paths = path_loss(emitters, exponents, grid, flat_radius) * blocked(emitters, rng)
     losses = paths * 10 ** (decibels / 10)
     norms = np.linalg.norm(losses, axis=(1, 2), keepdims=True)
     return losses / norms, paths / norms

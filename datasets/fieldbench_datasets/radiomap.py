@@ -118,6 +118,7 @@ class RadioMap(fieldbench.Dataset):
             decorrelation=self.decorrelation,
             exponent=self.exponent,
             flat_radius=self.flat_radius,
+            blocked=self.blocked,
         )
         spectra = propagation.power_spectra(
             self.emitters,
@@ -130,6 +131,18 @@ class RadioMap(fieldbench.Dataset):
             private_width=self.private_width,
         )
         return losses, spectra, paths
+
+    def blocked(self, emitters: np.ndarray, rng: np.random.Generator) -> np.ndarray | float:
+        """The share of its power that each emitter's path keeps beside path loss and shadowing: all of it.
+
+        Args:
+            emitters: positions, shape (emitters, 2), in grid steps.
+            rng: the only source of randomness.
+
+        Returns:
+            Shape (emitters, *grid), or one number for all.
+        """
+        return 1.0
 
     def floor(self, field: fieldbench.Field, observation: fieldbench.Observation) -> fieldbench.Estimate | None:
         """What is known where each emitter's spectrum, path loss and power at the sensors are.
@@ -195,3 +208,27 @@ class RadioMap2(RadioMap):
     eta: float = parameter(
         9.0, "standard deviation of the shadowing; the paper has 9, 10 and 12", unit="dB", ge=0, source=_PAPER
     )
+
+
+class RadioMapWalls(RadioMap):
+    """A radio map with walls: each wall that a path crosses takes a part of the power, so that shadows have edges.
+
+    Emitters, shadowing and spectra are those of radiomap. Walls are straight, of random place and direction; receivers
+    behind one are ``wall_loss`` darker. A rate is the share of positions with a receiver.
+    """
+
+    name = "radiomap-walls"
+    revision = "1"
+
+    walls: int = parameter(4, "number of walls", ge=0)
+    wall_length: tuple[float, float] = parameter((10.0, 30.0), "range of their lengths", unit="grid steps")
+    wall_loss: float = parameter(10.0, "loss of a path for each wall that it crosses", unit="dB", ge=0)
+
+    def blocked(self, emitters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        from fieldbench_datasets.propagation import crossings
+
+        middle = rng.uniform(0, 1, (self.walls, 2)) * (np.asarray(self.grid) - 1)
+        angle = rng.uniform(0, np.pi, self.walls)
+        half = rng.uniform(*self.wall_length, self.walls) / 2 * np.array([np.cos(angle), np.sin(angle)])
+        ends = np.stack([middle - half.T, middle + half.T], axis=1)
+        return 10 ** (-self.wall_loss / 10 * crossings(emitters, ends, self.grid))

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import time
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 from fieldbench.cli.terminal import plain_console
+
+if TYPE_CHECKING:
+    from fieldbench.conformance import Check
+    from fieldbench.registry import Registry
 
 
 def check(
@@ -18,32 +23,86 @@ def check(
         str | None,
         typer.Option("--kind", help="method, dataset, noise, sampler or metric, where a name is used twice."),
     ] = None,
-    plugin: PluginFiles = [],  # noqa: B006 - typer reads the default and never changes it
+    only: Annotated[
+        list[str],
+        typer.Option("--only", metavar="CHECK", help="Do this check alone. May be repeated.", show_default=False),
+    ] = [],  # noqa: B006 - typer reads the default and never changes it
+    plugin: PluginFiles = [],  # noqa: B006
     no_plugin: Blocked = [],  # noqa: B006
 ) -> int:
     """Check that a plugin does all that fieldbench relies on, and say what a right one does where it does not.
 
-    The exit code is 1 if a check failed. Failures that the plugin declares, with a reason, do not count.
+    The exit code is 1 if a check failed. Failures that the plugin declares, with a reason, do not count. Where a
+    library cannot be imported, no more is tried.
 
     **Examples**
 
         fieldbench check nearest
         fieldbench check mine --plugin mine.py
+        fieldbench check mine --plugin mine.py --only deterministic
     """
     from rich.text import Text
 
     from fieldbench.conformance import checks
     from fieldbench.registry import Registry
 
+    registry = Registry(sources(plugin, no_plugin))
+    _must_have_loaded(registry, plugin)
+
     styles = {"passed": "green", "failed": "bold red", "skipped": "yellow", "expected": "yellow"}
     console = plain_console(highlight=False)
     counts = dict.fromkeys(styles, 0)
-    for item in checks(name, kind=kind, registry=Registry(sources(plugin, no_plugin))):
+    missing = None
+    for item in _chosen(checks(name, kind=kind, registry=registry), only):
+        start = time.perf_counter()
         outcome = item.outcome()
+        seconds = f"{time.perf_counter() - start:.1f} s"
         counts[outcome.status] += 1
-        console.print(Text.assemble((f"{outcome.status:>8}", styles[outcome.status]), f"  {item.name}"))
+        shown = (f"{outcome.status:>8}", styles[outcome.status])
+        console.print(Text.assemble(shown, f"  {item.name}  ", (seconds, "dim")))
         if outcome.message:
             console.print(Text(outcome.message), style="dim" if outcome.status != "failed" else "", soft_wrap=True)
+        if outcome.status == "failed" and (missing := _missing_import(outcome.cause)) is not None:
+            break
     summary = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
-    console.print(f"{name}: {summary}", markup=False)
+    stopped = f"; stopped, as it cannot import: {missing}" if missing is not None else ""
+    console.print(f"{name}: {summary}{stopped}", markup=False, soft_wrap=True)
     return 1 if counts["failed"] else 0
+
+
+def _must_have_loaded(registry: Registry, files: list[str]) -> None:
+    """
+    Raises:
+        RequestError: if a file that was named did not load.
+    """
+    from fieldbench.errors import RequestError
+
+    for item in registry.broken:
+        if item.source.label in files and not item.brings:
+            raise RequestError(
+                f"{item.source.label} does not load: {item.reason}; `fieldbench plugins {item.name}` shows the rest"
+            )
+
+
+def _chosen(found: list[Check], only: list[str]) -> list[Check]:
+    """The checks of these names, or all.
+
+    Raises:
+        RequestError: if there is none of a name.
+    """
+    from fieldbench.errors import RequestError, nearest
+
+    names = [item.name for item in found]
+    for name in only:
+        if name not in names:
+            raise RequestError(f"--only {name}: there is no such check here{nearest(name, names)}")
+    return [item for item in found if item.name in only or not only]
+
+
+def _missing_import(error: BaseException | None) -> str | None:
+    """What could not be imported, if that is behind an error."""
+    while error is not None:
+        if isinstance(error, ImportError):
+            return str(error)
+        error = error.__cause__ or error.__context__
+    return None

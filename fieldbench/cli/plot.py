@@ -20,8 +20,8 @@ def plot(
         str,
         typer.Option(
             metavar="KIND,...",
-            help="rate, epoch, slices, attention, cost, strips, ranks; or all that this run has something to show "
-            "of without computing fields again.",
+            help="rate, epoch, slices, attention, cost, strips, calibration, ranks; or all that this run has something "
+            "to show of without computing fields again.",
         ),
     ] = "all",
     format: Annotated[str, typer.Option(metavar="FORMAT,...", help="png, pdf, svg.")] = "pdf",
@@ -40,8 +40,8 @@ def plot(
     """Draw figures of a run and print where they are.
 
     rate: error against sampling rate. epoch: error and core sparsity against epoch. cost: error against
-    seconds. strips: every trial. ranks: critical differences. slices: truth, observation, reconstructions
-    and errors. attention: attention maps.
+    seconds. strips: every trial. calibration: coverage of intervals. ranks: critical differences. slices:
+    truth, observation, reconstructions, errors and deviations. attention: attention maps.
 
     slices and attention need whole fields: kept ones (`fieldbench run --save-fields`), or the trial is
     computed again, and then kept.

@@ -154,6 +154,7 @@ def _properties(cls: type[Plugin], item: Plugin | type[Plugin]) -> dict[str, str
         properties["Rates"] = ", ".join(f"{rate:g}" for rate in cls.default_rates)
         metric = getattr(item, "metric", None)
         properties["Metric"] = metric if isinstance(metric, str) else "depends on its parameters"
+        properties |= {name: text for name, text in (("Licence", cls.licence), ("Cite", cls.citation)) if text}
     if issubclass(cls, Metric):
         properties["Better"] = "less" if cls.lower_is_better else "more"
         if cls.target is not None:

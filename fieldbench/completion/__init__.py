@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -25,6 +25,7 @@ from fieldbench.execution import Options
 from fieldbench.execution.machine import cores
 from fieldbench.field import FloatArray, Observation
 from fieldbench.judging import keyed_seed, stream
+from fieldbench.method import Method
 from fieldbench.metric import Metric
 from fieldbench.registry import Registry, Sources
 
@@ -37,7 +38,7 @@ AUTO = "auto"
 NEAREST = "nearest"
 
 #: Seconds of processor time for a comparison, by default.
-BUDGET = 60.0
+BUDGET = 120.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,9 +134,10 @@ def complete(
     sources = Sources.from_environment() if sources is None else sources
     registry = Registry(sources)
     metric = _metric(registry, observation)
-    with Bench(registry, Options(device=device, jobs=1, threads=cores())) as bench:
+    comparison, ranked, promise, distances = None, list[Candidate](), None, tuple[AtDistance, ...]()
+    alone = Options(device=device, jobs=1, threads=cores())
+    with Bench(registry, alone if method != AUTO else replace(alone, jobs=cores(), threads=1)) as bench:
         specs, unsuited = _candidates(observation, method, candidates, registry, bench)
-        comparison, ranked, promise, distances = None, list[Candidate](), None, tuple[AtDistance, ...]()
         if budget > 0:
             busy("withholding entries in the pattern of the gaps")
             validation = Validation(observation, share, folds, stream("withhold", seed), weights)
@@ -146,12 +148,13 @@ def complete(
         compared = [item.method for item in ranked if item.errors]
         if method == AUTO and not compared:
             compared = _last_resort(ranked, budget, watch)
+    with Bench(registry, alone) as bench:
         chosen, fit = _final(bench, observation, compared if method == AUTO else specs, seed, watch, busy)
-        deviation, intervals = fit.deviation, dict[float, float]()
-        if comparison is not None and chosen in comparison.squares:
-            promise = comparison.promise(chosen)
-            distances = by_distance(observation, validation, comparison.squares[chosen])
-            deviation, intervals = _calibrated(comparison, chosen, fit, observation)
+    deviation, intervals = fit.deviation, dict[float, float]()
+    if comparison is not None and chosen in comparison.squares:
+        promise = comparison.promise(chosen)
+        distances = by_distance(observation, validation, comparison.squares[chosen])
+        deviation, intervals = _calibrated(comparison, chosen, fit, observation)
     values = np.array(fit.estimate)
     deviation = None if deviation is None else np.array(deviation)
     for array in (values, deviation):
@@ -212,7 +215,7 @@ def _candidates(
             raise RequestError(reason)
         return [str(chosen)], []
     reasons: dict[str, str | None] = {}
-    for text in candidates or registry.entries("method"):
+    for text in candidates or _methods(registry):
         try:
             made = registry.method(text)
             reasons[str(made)] = bench.unsuited(str(made), observation)
@@ -224,6 +227,10 @@ def _candidates(
     if not suited:
         raise RequestError("no method works on this field: " + "; ".join(filter(None, reasons.values())))
     return suited, [Candidate(text, note=reason) for text, reason in reasons.items() if reason is not None]
+
+
+def _methods(registry: Registry) -> list[str]:
+    return [name for name, entry in registry.entries("method").items() if issubclass(entry.cls, Method)]
 
 
 def _metric(registry: Registry, observation: Observation) -> Metric:

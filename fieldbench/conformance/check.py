@@ -53,7 +53,7 @@ class Check:
 
     Attributes:
         subject: text form of the plugin.
-        name: what is checked, such as ``unobserved-entries-change-nothing``.
+        name: what is checked, such as ``shape-and-finiteness``.
         body: raises :class:`ConformanceFailure` or :class:`NotChecked`.
         expected: why this plugin cannot pass, or None.
     """

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldbench.conformance import randomness
+from fieldbench import seeding
 from fieldbench.conformance.check import NotChecked, fail
 from fieldbench.conformance.general import NamedCheck
 from fieldbench.dataset import Dataset
@@ -58,10 +58,10 @@ def _deterministic(dataset: Dataset) -> None:
 
 def _global_random_state(dataset: Dataset) -> None:
     first = _draw(dataset)
-    with randomness.seeded(3):
-        before = randomness.snapshot()
+    with seeding.seeded(3):
+        before = seeding.snapshot()
         second = _draw(dataset)
-        after = randomness.snapshot()
+        after = seeding.snapshot()
     changed = [name for name in after if before.get(name) != after[name]]
     if changed:
         fail(
@@ -125,6 +125,11 @@ def _same(first: Field, second: Field, done: str) -> None:
     for name in ("axes", "unit", "quantity", "log_floor", "metadata"):
         if not _equal(getattr(first, name), getattr(second, name)):
             fail(done, f"{name} is {getattr(first, name)!r:.80} and {getattr(second, name)!r:.80}", right)
+    if list(first.covariates) != list(second.covariates):
+        fail(done, f"the covariates are {list(first.covariates)} and {list(second.covariates)}", right)
+    for name, values in first.covariates.items():
+        if (values != second.covariates[name])[first.valid].any():
+            fail(done, f"the covariate {name!r} differs", right)
     different = int((first.values[first.valid] != second.values[first.valid]).sum())
     if different:
         fail(done, f"{different} of {first.values.size} entries differ", right)

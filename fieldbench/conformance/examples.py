@@ -96,7 +96,9 @@ def turned(observation: Observation, axis: int) -> Observation:
     """Another field with another mask, of the same kind: what is observed, the other way round along one axis."""
     valid = np.flip(observation.valid, axis)
     mask = np.flip(observation.mask, axis)
-    return replace(observation, values=np.flip(observation.values, axis), mask=mask, valid=valid)
+    covariates = {name: np.flip(array, axis) for name, array in observation.covariates.items()}
+    values = np.flip(observation.values, axis)
+    return replace(observation, values=values, mask=mask, valid=valid, covariates=covariates)
 
 
 def with_gaps(observation: Observation) -> Observation:

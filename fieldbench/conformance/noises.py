@@ -7,7 +7,8 @@ from functools import partial
 
 import numpy as np
 
-from fieldbench.conformance import examples, randomness
+from fieldbench import seeding
+from fieldbench.conformance import examples
 from fieldbench.conformance.check import fail
 from fieldbench.conformance.general import NamedCheck
 from fieldbench.errors import one_line
@@ -53,10 +54,10 @@ def _deterministic(noise: Noise) -> None:
 def _global_random_state(noise: Noise) -> None:
     shape = examples.SHAPES[3]
     first = _draw(noise, shape)
-    with randomness.seeded(3):
-        before = randomness.snapshot()
+    with seeding.seeded(3):
+        before = seeding.snapshot()
         second = _draw(noise, shape)
-        touched = before != randomness.snapshot()
+        touched = before != seeding.snapshot()
     if touched or not np.array_equal(first, second):
         fail(
             f"drawing {noise} with another state of the global random generators",

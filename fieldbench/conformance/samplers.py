@@ -9,7 +9,8 @@ from functools import partial
 
 import numpy as np
 
-from fieldbench.conformance import examples, randomness
+from fieldbench import seeding
+from fieldbench.conformance import examples
 from fieldbench.conformance.check import NotChecked, fail
 from fieldbench.conformance.general import NamedCheck
 from fieldbench.errors import RequestError, one_line
@@ -121,10 +122,10 @@ def _deterministic(sampler: Sampler) -> None:
 def _global_random_state(sampler: Sampler) -> None:
     valid = _some(sampler)
     first = _draw(sampler, valid)
-    with randomness.seeded(3):
-        before = randomness.snapshot()
+    with seeding.seeded(3):
+        before = seeding.snapshot()
         second = _draw(sampler, valid)
-        touched = before != randomness.snapshot()
+        touched = before != seeding.snapshot()
     if touched or not np.array_equal(first, second):
         fail(
             f"drawing a mask by {sampler} with another state of the global random generators",

@@ -164,8 +164,10 @@ def pack(field: Field | Observation) -> tuple[dict[str, Any], list[Any]]:
         "log_floor": field.log_floor,
         "metadata": {name: float(value) for name, value in field.metadata.items()},
         "mask": len(mask),
+        "covariates": list(field.covariates),
     }
-    return header, [field.values, *mask, field.valid, *(axis.coordinates for axis in field.axes)]
+    coordinates = (axis.coordinates for axis in field.axes)
+    return header, [field.values, *mask, field.valid, *coordinates, *field.covariates.values()]
 
 
 def unpack(header: Mapping[str, Any], arrays: deque[Any]) -> Any:
@@ -174,7 +176,8 @@ def unpack(header: Mapping[str, Any], arrays: deque[Any]) -> Any:
     mask = arrays.popleft() if header["mask"] else None
     valid = arrays.popleft()
     axes = tuple(Axis(name, arrays.popleft(), unit, period) for name, unit, period in header["axes"])
-    about = (axes, header["unit"], header["quantity"], valid, header["log_floor"], header["metadata"])
+    covariates = {name: arrays.popleft() for name in header["covariates"]}
+    about = (axes, header["unit"], header["quantity"], valid, header["log_floor"], header["metadata"], covariates)
     return Field(values, *about) if mask is None else Observation(values, mask, *about)
 
 

@@ -57,28 +57,30 @@ class TableCell:
 
 @dataclass(frozen=True)
 class Head:
-    """The head of a row or column: its levels, and whether it is an oracle, trained or tuned."""
+    """The head of a row or column: its levels, and whether it is an oracle, trained, tuned or fitted several times."""
 
     levels: tuple[object, ...]
     text: str
     oracle: bool = False
     trained: bool = False
     tuned: bool = False
+    refitted: bool = False
 
     def __str__(self) -> str:
         """The text with its marks."""
-        return self.text + marks(self.oracle, self.trained, self.tuned)
+        return self.text + marks(self.oracle, self.trained, self.tuned, self.refitted)
 
 
-def marks(oracle: bool, trained: bool, tuned: bool) -> str:
-    """What stands behind the name of an oracle (†), of what was trained (‡) and of what is tuned in each trial (◊).
+def marks(oracle: bool, trained: bool, tuned: bool, refitted: bool) -> str:
+    """What stands behind the name of an oracle, of what was trained, tuned in each trial, or fitted several times.
 
     Args:
-        oracle: whether its estimate was chosen by the truth.
-        trained: whether it rests on data beyond the observation.
-        tuned: whether its parameters are chosen in each trial.
+        oracle: marked †.
+        trained: marked ‡.
+        tuned: marked ◊.
+        refitted: marked ‖.
     """
-    return " †" * oracle + " ‡" * trained + " ◊" * tuned
+    return " †" * oracle + " ‡" * trained + " ◊" * tuned + " ‖" * refitted
 
 
 @dataclass(frozen=True)

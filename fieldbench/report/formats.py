@@ -118,7 +118,7 @@ class Latex(Text):
         "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
         "_": r"\_", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "†": r"$\dagger$", "‡": r"$\ddagger$",
         "±": r"$\pm$", "[": "{[}", "]": "{]}", "·": r"$\cdot$", "<": r"\textless{}", ">": r"\textgreater{}",
-        "≠": r"$\neq$", "◊": r"$\diamond$", "*": "{*}", "§": r"\S{}", "¶": r"\P{}",
+        "≠": r"$\neq$", "◊": r"$\diamond$", "‖": r"$\|$", "*": "{*}", "§": r"\S{}", "¶": r"\P{}",
     }  # fmt: skip
 
     def text(self, text: str) -> str:

@@ -42,6 +42,7 @@ class RunMetadata:
         logarithmic: names of the metrics that are of logarithms where the field has a ``log_floor``.
         trained: methods that rest on training data beyond the observation.
         tuned: methods whose parameters are chosen in each trial, with what that is allowed in words.
+        refitted: methods that are fitted several times in each trial, as a modifier asks.
         parameters: for each spec its parameters, defaults included, as text: ``{"tap.epochs": "1000"}``.
     """
 
@@ -56,6 +57,7 @@ class RunMetadata:
     logarithmic: tuple[str, ...] = ()
     trained: tuple[str, ...] = ()
     tuned: Mapping[str, str] = field(default_factory=dict)
+    refitted: tuple[str, ...] = ()
     parameters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -151,6 +153,9 @@ def collect(plan: Plan, registry: Registry, units: Mapping[str, str] | None = No
             for modifier in registry.refits(text)
             if isinstance(modifier, Tuner)
         },
+        refitted=tuple(
+            text for text in plan.methods if any(not isinstance(modifier, Tuner) for modifier in registry.refits(text))
+        ),
         parameters=specs,
     )
 

@@ -46,6 +46,8 @@ MEASURED = ("metric", "unit")
 ORACLE = "oracle: the estimate was chosen by looking at the truth, which no user can do; not ranked beside others"
 TRAINED = "trained on data beyond the observation"
 TUNED = "tuned in each trial by errors at observed entries that were withheld"
+REFITTED = "fitted several times in each trial; its seconds are of all fits"
+_MARKED = ("trained", "tuned", "refitted")
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,7 @@ class Table:
                     "oracle": any(head.oracle for head in heads),
                     "trained": any(head.trained for head in heads),
                     "tuned": any(head.tuned for head in heads),
+                    "refitted": any(head.refitted for head in heads),
                 }
 
     @property
@@ -156,6 +159,8 @@ class Table:
             notes.append(f"‡ {TRAINED}")
         if any(head.tuned for head in heads):
             notes.append(f"◊ {TUNED}: {' or '.join(self.budgets)}")
+        if any(head.refitted for head in heads):
+            notes.append(f"‖ {REFITTED}")
         return notes
 
     def _of_seconds(self, cells: list[TableCell]) -> list[str]:
@@ -184,7 +189,7 @@ def make_table(
     *,
     rows: Sequence[str] | None = None,
     columns: Sequence[str] = ("rate",),
-    metric: str | None = None,
+    metric: str | Sequence[str] | None = None,
     spread: str = "std",
     floors: pd.DataFrame | None = None,
 ) -> Table:
@@ -194,7 +199,8 @@ def make_table(
         frame: records as :func:`fieldbench.report.frame.read_frame` gives them.
         metadata: what is known of its specs and metrics.
         rows, columns: factors; rows are methods by default, with their selection where that varies.
-        metric: a metric, ``seconds`` or ``peak_memory``; by default the headline metric of each dataset.
+        metric: a metric, ``seconds`` or ``peak_memory``, or several of them, each of which has blocks of its own; by
+            default the headline metric of each dataset.
         spread: ``std``, ``stderr``, ``interval`` (95 %, Student's t) or ``none``; for seconds, which are shown by
             their median, the first or the last.
         floors: of the draws, as :func:`fieldbench.report.floors.read_floor_frame` gives them.
@@ -205,6 +211,12 @@ def make_table(
     Raises:
         RequestError: for an unknown factor, metric or spread, or a frame without any record.
     """
+    if metric is not None and not isinstance(metric, str):
+        tables = [
+            make_table(frame, metadata, rows=rows, columns=columns, metric=one, spread=spread)
+            for one in dict.fromkeys(metric)
+        ]
+        return replace(tables[0], blocks=tuple(block for table in tables for block in table.blocks))
     if spread not in get_args(Spread):
         raise RequestError(f"unknown spread {spread!r}{nearest(spread, get_args(Spread))}")
     if metric == SECONDS and spread not in ("std", "none"):
@@ -216,7 +228,7 @@ def make_table(
     parameters = [factor for factor in used if factor not in FACTORS]
     comparable = {"method", "select", *(name for name in parameters if is_of_methods(name, frame, metadata))}
     frame = _scored(frame, metric, metadata, floors)
-    frame = frame.assign(trained=frame["method"].isin(metadata.trained), tuned=frame["method"].isin(metadata.tuned))
+    frame = frame.assign(**{mark: frame["method"].isin(getattr(metadata, mark)) for mark in _MARKED})
     budgets = tuple(dict.fromkeys(metadata.tuned[text] for text in frame["method"].unique() if text in metadata.tuned))
     frame = with_parameters(frame, parameters, metadata)  # last, since the metadata are those of whole specs
     others = [name for name in (*FACTORS, *MEASURED) if name not in used and name not in ("device", "machine")]
@@ -407,7 +419,7 @@ def _spread(deviation: float, count: int, spread: Spread) -> float:
 
 
 def _heads(part: pd.DataFrame, factors: tuple[str, ...], metadata: RunMetadata) -> tuple[Head, ...]:
-    marked = part.groupby(list(factors), observed=True)[["trained", "tuned"]].any()
+    marked = part.groupby(list(factors), observed=True)[list(_MARKED)].any()
     present = part[list(factors)].drop_duplicates()
     orders = {factor: ordered(list(present[factor]), factor, metadata) for factor in factors}
     levels = sorted(
@@ -422,8 +434,7 @@ def _head(levels: tuple[object, ...], factors: tuple[str, ...], part: pd.DataFra
     selection = str(named.get("select", part["select"].iloc[0]))
     oracle = selection.partition("[")[0] == "oracle" and ("select" in named or "method" in named)
     shown = [label(value, factor) for factor, value in named.items()]
-    trained, tuned = (bool(marked[name]) and "method" in named for name in ("trained", "tuned"))
-    return Head(levels, ", ".join(shown), oracle, trained, tuned)
+    return Head(levels, ", ".join(shown), oracle, *(bool(marked[name]) and "method" in named for name in _MARKED))
 
 
 def _ranked(

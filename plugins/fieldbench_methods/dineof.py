@@ -77,9 +77,9 @@ class Dineof(fieldbench.Method):
             (*best_modes(values, mask, withheld, axis, self.modes, limits), axis) for axis in axes
         )
         found = next(islice(truncations(values, mask, axis, limits), modes - 1, None))
-        expected = error_variance(found, mask & ~withheld, axis, modes)[withheld].mean()
+        expected = error_variance(found, mask & ~withheld, axis, modes, square)[withheld].mean()
         size = square / expected if expected > 0 else 1.0
-        variance = np.where(mask, 0.0, size * error_variance(found, mask, axis, modes))
+        variance = np.where(mask, 0.0, size * error_variance(found, mask, axis, modes, square))
         return scaling.estimate(found, np.sqrt(variance))
 
 
@@ -126,25 +126,25 @@ def truncate(matrix: FloatArray, modes: int) -> FloatArray:
     return (matrix @ leading) @ leading.T
 
 
-def error_variance(field: FloatArray, mask: Mask, axis: int, modes: int) -> FloatArray:
+def error_variance(field: FloatArray, mask: Mask, axis: int, modes: int, noise: float) -> FloatArray:
     """The error variance of optimal interpolation by the leading functions of a filled field, of its shape.
 
-    Each column has amplitudes of its own, of unit variance before anything is observed; what the functions leave of
-    the observed entries is taken for noise, and is part of the error. (Beckers, Barth and Alvera-Azcarate 2006.)
+    Each column has amplitudes of its own, of unit variance before anything is observed; what the functions leave
+    unexplained is taken for noise, and is part of the error. (Beckers, Barth and Alvera-Azcarate 2006.)
 
     Args:
         field: observed and filled entries.
         mask: boolean array of the same shape, True = observed.
         axis: the axis that makes the columns.
         modes: how many functions count.
+        noise: variance of what they leave.
     """
     turned, seen = np.moveaxis(field, axis, -1), np.moveaxis(mask, axis, -1)
     matrix, observed = turned.reshape(-1, turned.shape[-1]) - field[mask].mean(), seen.reshape(-1, turned.shape[-1])
     _, vectors = np.linalg.eigh(matrix.T @ matrix)
     leading = vectors[:, -modes:]
     scores = matrix @ leading
-    left = np.mean((matrix - scores @ leading.T)[observed] ** 2)
-    left = max(left, np.finfo(float).eps * np.mean(matrix**2), np.finfo(float).tiny)
+    left = max(noise, np.finfo(float).eps * float(np.mean(matrix**2)), np.finfo(float).tiny)
     functions = scores / np.sqrt(matrix.shape[1])
     variance = np.empty(matrix.shape)
     for column in range(matrix.shape[1]):

@@ -67,7 +67,9 @@ def _slices_of(observation: Observation, axis: int) -> Iterator[tuple[int, Obser
         mask = np.take(observation.mask, index, axis)
         if mask.any():
             values, valid = np.take(observation.values, index, axis), np.take(observation.valid, index, axis)
-            yield index, replace(observation, values=values, mask=mask, axes=axes, valid=valid)
+            covariates = {name: np.take(array, index, axis) for name, array in observation.covariates.items()}
+            about = {"axes": axes, "valid": valid, "covariates": covariates}
+            yield index, replace(observation, values=values, mask=mask, **about)
 
 
 def _assembled(observation: Observation, axis: int, slices: dict[int, FloatArray]) -> FloatArray:

@@ -41,7 +41,7 @@ def withhold(mask: Mask, share: float, rng: np.random.Generator, valid: Mask | N
     Returns:
         A boolean array, True = withheld, or None where only one entry or fiber is observed.
     """
-    fibers = mask.ndim > 1 and is_fiber_mask(mask, valid)
+    fibers = is_fiber_mask(mask, valid)
     if int((mask.any(axis=-1) if fibers else mask).sum()) < 2:
         return None
     return (Fibers() if fibers else RandomEntries()).withhold(mask, share, rng)

@@ -116,14 +116,6 @@ class SeedsGlobalPython(Right):
         return super().complete(observation, seed=seed, **rest)
 
 
-class Peeks(Right):
-    """It multiplies by the mask, as if unobserved entries were 0."""
-
-    def complete(self, observation, **rest):
-        hidden = np.nan_to_num(observation.values * ~observation.mask, posinf=1.0, neginf=-1.0).sum()
-        return super().complete(observation, **rest) + 1e-9 * hidden
-
-
 class WritesIntoTheMask(Right):
     """It uses the observation's mask as its own memory."""
 
@@ -419,7 +411,6 @@ MISTAKES = [
     (RemembersMasks, "deterministic", "keeps nothing from one call to the next"),
     (UsesGlobalNumpy, "global-random-state", "numpy.random"),
     (SeedsGlobalPython, "global-random-state", "the state of random changed"),
-    (Peeks, "unobserved-entries-change-nothing", "unobserved entries filled with"),
     (WritesIntoTheMask, "inputs-unmodified", "cannot set WRITEABLE flag"),
     (ReportsVectors, "reports", "the estimate has shape (202,)"),
     (ReportsBackwards, "reports", "[2, 1]"),

@@ -261,3 +261,28 @@ def test_fibers_that_are_one_value_each_cover_as_promised():
         truth = rng.normal(size=1000)  # exchangeable with what was withheld
         found.append(np.mean((low[0, 0, 0] <= truth) & (truth <= high[0, 0, 0])))
     assert np.mean(found) == pytest.approx(6 / 11, abs=0.03)  # the sixth of ten in order: at least one half
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_the_scale_that_tells_more_of_the_errors_is_taken(own):
+    """A deviation that varies by chance is left aside for the distance; one that errors follow is taken."""
+    rng = np.random.default_rng(5)
+    pattern = np.exp(rng.normal(size=SHAPE))
+    observation = Observation(rng.normal(size=SHAPE) * (pattern if own else 1.0), rng.random(SHAPE) < 0.5)
+    held = observation.mask & (rng.random(SHAPE) < 0.3)
+    known = Estimate(np.zeros(SHAPE), pattern)
+    calibration = calibrate(known, observation, [Fold(held, known.at(held))])
+    assert (calibration.exponent is None) == own
+
+
+@pytest.mark.parametrize(("count", "expected"), [(64, 64 / 4 / 2), (1000, 1000 / 10 / 2)])
+def test_less_is_withheld_of_more(count, expected):
+    scattered = (7 * np.arange(2000) % 2000).reshape(50, 40)
+    observation, shares = Observation(np.zeros((50, 40)), scattered < count), []
+
+    def withhold(share, number):
+        shares.append(share)
+        return RandomEntries().withhold(observation.mask, share, np.random.default_rng(number))
+
+    Conformal(level=0.5).complete(observation, lambda seen, seed: Estimate(np.ones(seen.shape)), withhold, 0)
+    assert shares == [pytest.approx(expected / count)] * 5

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from fieldbench.cli.main import main
@@ -91,7 +93,7 @@ def test_leaving_a_plugin_out(command, write, working) -> None:
 def test_check_passes_what_is_right(command) -> None:
     code, out, _ = command("check", "nearest")
     assert code == 0
-    assert "passed  unobserved-entries-change-nothing" in out
+    assert "passed  shape-and-finiteness" in out
     assert "failed" not in out
 
 
@@ -102,6 +104,35 @@ def test_check_says_what_is_wrong_and_what_is_right(command, write) -> None:
     assert "times 1024" in out
     assert "scale_equivariant = False" in out
     assert "1 failed" in out
+
+
+def test_one_check_alone_with_its_time(command) -> None:
+    code, out, _ = command("check", "nearest", "--only", "deterministic", "--only", "zero-field")
+    assert code == 0
+    assert re.findall(r"passed  (\S+)  \d+\.\d s", out) == ["deterministic", "zero-field"]
+    code, _, err = command("check", "nearest", "--only", "determinstic")
+    assert code == 2
+    assert "did you mean 'deterministic'?" in err
+
+
+def test_check_stops_at_what_cannot_be_imported(command, write) -> None:
+    late = WRONG.replace("        return", "        import no_such_module_xyz\n\n        return")
+    assert late != WRONG
+    code, out, _ = command("check", "wrong", "--plugin", write("late.py", late))
+    assert code == 1
+    assert out.count("failed  ") == 1
+    assert "1 failed; stopped, as it cannot import: No module named 'no_such_module_xyz'" in out
+    bad = write("bad.py", "import no_such_module_xyz")
+    code, out, err = command("check", "nearest", "--plugin", bad)
+    assert (code, out) == (2, "")
+    assert "bad.py does not load: ModuleNotFoundError: No module named 'no_such_module_xyz'" in err
+
+
+def test_what_a_plugin_requires_is_named_with_the_command(command, write) -> None:
+    needs = WRONG.replace('name = "wrong"', 'name = "wrong"\n    requires = {"no_such_module_xyz": "no-such-thing"}')
+    code, out, err = command("check", "wrong", "--plugin", write("needs.py", needs))
+    assert (code, out) == (2, "")
+    assert "wrong needs no_such_module_xyz, not installed here; run: pip install 'no-such-thing'" in err
 
 
 def test_check_counts_a_declared_failure_as_none(command, write) -> None:

@@ -16,6 +16,7 @@ from fieldbench.errors import RequestError
 from fieldbench.field import Axis, Field
 from fieldbench.registry import Sources
 from fieldbench.report.figures import KINDS, View, draw, save
+from fieldbench.report.page.browser import make_album
 from fieldbench.report.statistics import front, interval
 from fieldbench.report.stored import StoredRun
 
@@ -219,6 +220,41 @@ def test_slices_share_scales_and_show_where_nothing_is_observed(stored: StoredRu
     np.testing.assert_array_equal(~hidden, fields.observation.mask[:, :, 2].T)
     assert any(ax.get_ylabel().startswith("depth 20 m") for ax in figure.axes)
     assert any(ax.get_ylabel() == "sound speed anomaly (m/s)" for ax in figure.axes)
+
+
+def test_slices_show_deviations_below_errors_on_their_scale(tmp_path: Path) -> None:
+    import fieldbench
+
+    methods, dataset = ["nearest", "kriging"], "ssf-synthetic[shape=8x8x4]"
+    run = fieldbench.run(methods, dataset, rates=[0.3], trials=1, out=tmp_path / "run", save_fields=True)
+    (figure,) = run.plot("slices", at=[1]).values()
+    rows = {ax.get_ylabel(): ax for ax in figure.axes if ax.images}
+    assert {"error", "deviation"} <= set(rows)
+    pictures = [ax.images[0] for ax in figure.axes if ax.images and not ax.get_title()]
+    assert len(pictures) == 3  # two errors, one deviation
+    assert len({(image.norm.vmin, image.norm.vmax) for image in pictures}) == 1
+    stored = StoredRun(run.path)
+    row = next(row for row in stored.rows() if row["method"] == "kriging")
+    kept = stored.reconstruction(row).deviation
+    assert kept is not None
+    np.testing.assert_allclose(rows["deviation"].images[0].get_array(), kept[:, :, 1].T)
+    (entry,) = make_album(stored).entries
+    assert {method["name"]: method["deviation"] is not None for method in entry["methods"]} == {
+        "nearest": False,
+        "kriging": True,
+    }
+
+
+def test_a_deviation_of_power_is_shown_in_decibels() -> None:
+    from fieldbench import Estimate, Field
+    from fieldbench.report.figures.pictures import scale_of
+
+    scale = scale_of(Field(np.array([1e-6, 1e-3]), log_floor=1e-9))
+    factor_of_two = Estimate(np.ones(2), np.full(2, np.log(2)), distribution="lognormal", floor=1e-9)
+    found = scale.deviation(factor_of_two)
+    assert found is not None
+    np.testing.assert_allclose(found, 10 * np.log10(2))
+    assert scale.deviation(Estimate(np.ones(2))) is None
 
 
 def test_one_picture_is_of_one_draw_and_says_of_which_seed(two_seeds: StoredRun) -> None:

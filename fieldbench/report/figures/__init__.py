@@ -58,11 +58,13 @@ class Kind:
 KINDS: dict[str, Kind] = {
     "rate": Kind("error against sampling rate, with 95 % bands", "rate"),
     "epoch": Kind("error against epoch, with the sparsity of the core beside it", "epoch"),
-    "slices": Kind("truth, observation, reconstructions and their errors", "slices"),
+    "slices": Kind("truth, observation, reconstructions, their errors and deviations", "slices"),
     "attention": Kind("attention maps of methods that have one", "attention"),
     "cost": Kind("error against seconds, and the methods that no other beats in both", "cost"),
     "strips": Kind("every trial's error, trials of one draw joined", "strips"),
-    "calibration": Kind("observed against promised coverage, with 95 % bands over trials", "calibration"),
+    "calibration": Kind(
+        "observed against promised coverage, and where in its distribution the truth lies", "calibration"
+    ),
     "ranks": Kind("mean ranks over settings, with critical differences", "ranks"),
 }
 

@@ -115,6 +115,9 @@ def _entry(
     def packed(values: NDArray[Any]) -> str:
         return _packed(np.where(valid, scale.shown(values), np.nan), scale.low, scale.high)
 
+    def packed_error(part: NDArray[Any] | None) -> str | None:
+        return None if part is None else _packed(np.where(valid, part, np.nan), -largest, largest)
+
     return {
         "setting": setting.title,
         "draw": draw,
@@ -141,7 +144,8 @@ def _entry(
                 "name": names[name],
                 "score": _score(setting, rows[name]),
                 "values": packed(item.estimate),
-                "error": _packed(np.where(valid, errors[name], np.nan), -largest, largest),
+                "error": packed_error(errors[name]),
+                "deviation": packed_error(scale.deviation(item.made)),
             }
             for name, item in shown.items()
         ],

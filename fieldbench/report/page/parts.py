@@ -147,7 +147,7 @@ def _results(table: Table) -> str:
     ]
     body = []
     for row, (decimals, rank) in zip(rows, placed, strict=True):
-        method = str(row["method"]) + marks(row["oracle"], row["trained"], row["tuned"])
+        method = str(row["method"]) + marks(row["oracle"], row["trained"], row["tuned"], row["refitted"])
         levels = [_level(name, row[name]) for name in varying]
         counts = f"{row['count']}/{row['planned']}"
         unit = f" {row['unit']}" if row["unit"] and not math.isnan(row["mean"]) else ""
@@ -262,6 +262,7 @@ def _slices(album: Album | None) -> str:
             ("observed", "observation"),
             ("estimate", '<span data-part="caption"></span> <span data-part="score"></span>'),
             ("error", "error: estimate minus truth"),
+            ("deviation", "standard deviation, on the scale of the error"),
         )
     )
     scales = "".join(

@@ -156,11 +156,14 @@ function prepareBrowser() {
     slice.setAttribute("aria-valuetext", where);
     for (const control of [axis, slice]) control.parentElement.hidden = flat;
     const [field, error] = [colours(item.colours), colours(album.errorColours)];
-    const pictures = { truth: item.truth, observed: item.observed, estimate: estimate.values, error: estimate.error };
+    const fields = { truth: item.truth, observed: item.observed, estimate: estimate.values };
+    const pictures = { ...fields, error: estimate.error, deviation: estimate.deviation };
     for (const [name, packed] of Object.entries(pictures)) {
       const canvas = part(name);
+      canvas.closest("figure").hidden = packed === null;
+      if (packed === null) continue;
       const values = await unpack(packed);
-      drawSlice(canvas, values, item.shape, cut, index, name === "error" ? error : field, item.axes);
+      drawSlice(canvas, values, item.shape, cut, index, name in fields ? field : error, item.axes);
       canvas.setAttribute("aria-label", `${name}, ${estimate.name}, ${item.setting}, ${item.draw}${where ? `, ${where}` : ""}`);
     }
     part("caption").textContent = estimate.name;
