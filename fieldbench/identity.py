@@ -79,7 +79,13 @@ def _digest(registry: Registry, parts: Sequence[Plugin], fingerprint: Callable[[
 
 
 def draw_identity(registry: Registry, cell: Cell, fingerprint: Callable[[Any], str] = asked_here) -> str:
-    """As :func:`cell_identity`, of all that a cell observes: its dataset, sampler and noise."""
+    """As :func:`cell_identity`, of all that a cell observes: its dataset, sampler and noise.
+
+    Args:
+        registry: where the plugins are found.
+        cell: whose method does not count.
+        fingerprint: as for :func:`cell_identity`.
+    """
     parts = [registry.dataset(cell.dataset), registry.sampler(cell.sampler), registry.noise(cell.noise)]
     try:
         return _digest(registry, parts, fingerprint)

@@ -28,7 +28,7 @@ from fieldbench.scores import PIT_BINS, probability_transform
 from fieldbench.search import Space
 from fieldbench.selection import Recorder, Selection
 from fieldbench.spec import Value
-from fieldbench.tuning import Outcome, Study, in_words
+from fieldbench.tuning import PointResult, Study, in_words
 
 #: Characters of a traceback that are kept: its end, which says where and why.
 LONGEST_TRACEBACK = 20_000
@@ -151,6 +151,11 @@ def draw(trial: Trial, shelf: Shelf, note: Note = unnoted) -> Draw:
 
 def floor_scores(trial: Trial, shelf: Shelf, note: Note = unnoted) -> dict[str, float]:
     """Scores, by the dataset's own metric, of the best estimate that its generator allows for the draw of a trial.
+
+    Args:
+        trial: whose draw it is.
+        shelf: where plugins are found.
+        note: told which plugin is called.
 
     Returns:
         The scores by name; none where the dataset or the noise allows no floor.
@@ -345,7 +350,13 @@ def _judged(trials: Sequence[Trial], shelf: Shelf, complete: Complete, note: Not
 
 
 def probability_histogram(estimate: Estimate, truth: Field, mask: Mask) -> list[float] | None:
-    """Shares of unobserved entries by the probability that lay below them, in bins of equal width; None if unknown."""
+    """Shares of unobserved entries by the probability that lay below them, in bins of equal width; None if unknown.
+
+    Args:
+        estimate: with a distribution, or none.
+        truth: without noise.
+        mask: True = observed, of the field's shape.
+    """
     unobserved, floor = truth.valid & ~mask, truth.log_floor
     if not unobserved.any():
         return None
@@ -476,7 +487,7 @@ class _Fits:
         fitted = dict[int, Estimate]()
         failures = list[_Unfitted]()
 
-        def evaluate(values: Mapping[str, Value]) -> Outcome:
+        def evaluate(values: Mapping[str, Value]) -> PointResult:
             before, errors = self.seconds, []
             try:
                 for fold in folds:
@@ -486,11 +497,11 @@ class _Fits:
                 if unfitted.answer.status == NOT_APPLICABLE:
                     raise
                 failures.append(unfitted)
-                return Outcome(math.inf, self.seconds - before, unfitted.answer.error)
+                return PointResult(math.inf, self.seconds - before, unfitted.answer.error)
             finally:
                 self._note(f"modifier {tuner}")
             fitted[len(study.tried)] = estimate
-            return Outcome(float(np.mean(errors)), self.seconds - before)
+            return PointResult(float(np.mean(errors)), self.seconds - before)
 
         study = Study(tuner, space, evaluate)
         self._note(f"modifier {tuner}")

@@ -12,12 +12,12 @@ from fieldbench.execution.pool import Pool
 from fieldbench.execution.processes import GivenUp, Lost, Raised
 from fieldbench.identity import draw_identity
 from fieldbench.plan import Plan, Setting
-from fieldbench.store.floors import Draw, Floor
+from fieldbench.store.floors import DrawKey, Floor
 
 _LOG = logging.getLogger("fieldbench")
 
 
-def floors(plan: Plan, pool: Pool, known: Mapping[Draw, Floor]) -> Iterator[Floor]:
+def floors(plan: Plan, pool: Pool, known: Mapping[DrawKey, Floor]) -> Iterator[Floor]:
     """The floors that are not known yet; a setting where one fails has none from there on, which is said.
 
     Args:
@@ -38,7 +38,7 @@ def floors(plan: Plan, pool: Pool, known: Mapping[Draw, Floor]) -> Iterator[Floo
         pool.questions.close()
 
 
-def _of_setting(plan: Plan, pool: Pool, setting: Setting, known: Mapping[Draw, Floor]) -> Iterator[Floor]:
+def _of_setting(plan: Plan, pool: Pool, setting: Setting, known: Mapping[DrawKey, Floor]) -> Iterator[Floor]:
     cell, seed = next(cell for cell in plan.cells if setting.of(cell) == setting), plan.request.seed
     identity = draw_identity(pool.registry, cell, pool.fingerprint)
     headline = pool.registry.dataset(setting.dataset).metric

@@ -36,7 +36,13 @@ def floor_frame(floors: Iterable[Floor]) -> pd.DataFrame:
 
 
 def floors_of(part: pd.DataFrame, metric: str, floors: pd.DataFrame) -> pd.Series:
-    """The floor of every row of a frame, by one metric; NaN where there is none."""
+    """The floor of every row of a frame, by one metric; NaN where there is none.
+
+    Args:
+        part: rows of records.
+        metric: that is shown.
+        floors: of the draws, as :func:`read_floor_frame` gives them.
+    """
     if metric not in floors or part.empty:
         return pd.Series(math.nan, index=part.index)
     keys = part[DRAW].astype(dict.fromkeys(DRAW[:3], object))
@@ -54,6 +60,11 @@ def leaks(frame: pd.DataFrame, metadata: RunMetadata, floors: pd.DataFrame) -> l
 
     All draws of a dataset count together, each by the ratio of score to floor; oracles look at the truth and are left
     out. The test is Student's, one-sided, with :data:`FALSE_ALARM` for the whole run.
+
+    Args:
+        frame: rows of records.
+        metadata: what is known of the metrics.
+        floors: of the draws, as :func:`read_floor_frame` gives them.
     """
     from scipy.stats import ttest_1samp
 

@@ -16,7 +16,7 @@ from fieldbench.records import LARGEST
 from fieldbench.store.files import FLOORS, write_whole
 from fieldbench.store.rows import opened
 
-Draw = tuple[str, str, str, float, int, int]
+DrawKey = tuple[str, str, str, float, int, int]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Floor:
     metrics: dict[str, float]
 
     @property
-    def draw(self) -> Draw:
+    def draw(self) -> DrawKey:
         """What it is of."""
         return self.dataset, self.sampler, self.noise, self.rate, self.seed, self.trial
 
@@ -47,9 +47,9 @@ class Floor:
 _FLOOR = TypeAdapter(Floor)
 
 
-def read_floors(folder: Path) -> dict[Draw, Floor]:
+def read_floors(folder: Path) -> dict[DrawKey, Floor]:
     """The floors of a run, by draw; of several the last. A line that is no floor counts for nothing."""
-    found: dict[Draw, Floor] = {}
+    found: dict[DrawKey, Floor] = {}
     with opened(folder / FLOORS) as stream:
         for line in stream:
             try:

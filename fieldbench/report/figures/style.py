@@ -141,7 +141,13 @@ def not_finite(scores: ArrayLike) -> str:
 
 
 def floor_edge(axes: Axes, positions: Sequence[float], floors: Sequence[float]) -> None:
-    """Hatch what lies below the floor, where every position has one; to be called when the axis has its scale."""
+    """Hatch what lies below the floor, where every position has one; to be called when the axis has its scale.
+
+    Args:
+        axes: drawn on.
+        positions: along the horizontal axis, one for each floor.
+        floors: in the unit of the vertical axis.
+    """
     if not np.isfinite(floors).all():
         return
     low, high = axes.get_ylim()
