@@ -49,7 +49,7 @@ class Dataset(Plugin, ABC):
         """The best estimate that the generator allows, by this dataset's :attr:`metric` and on average.
 
         It is asked once a draw, and only where the noise is normal or nothing. A better one shows a leak, so what is
-        only nearly the best is no floor. Measured fields have none.
+        only nearly the best is not a floor. Measured fields have none.
 
         Args:
             field: the truth, with what :meth:`draw` left in :attr:`fieldbench.Field.latent`.

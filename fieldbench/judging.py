@@ -161,7 +161,7 @@ def floor_scores(trial: Trial, shelf: Shelf, note: Note = unnoted) -> dict[str, 
         The scores by name; none where the dataset or the noise allows no floor.
 
     Raises:
-        RequestError, ValueError: as :func:`draw`, or if the floor is no estimate or cannot be scored.
+        RequestError, ValueError: as :func:`draw`, or if the floor is not an estimate or cannot be scored.
     """
     cell = trial.cell
     if not shelf.noise(cell.noise).normal:

@@ -153,7 +153,7 @@ def plain(value: Any) -> Value:
     """
     read = parse_value(format_value(value))
     if read != value:
-        raise ValueError(f"search: {value!r:.60} is no number, text, boolean or None, nor a tuple of these")
+        raise ValueError(f"search: {value!r:.60} is not a number, text, boolean or None, nor a tuple of these")
     return read
 
 

@@ -210,7 +210,7 @@ class _Journal:
         try:
             head = json.loads(lines[0])
         except (ValueError, IndexError):
-            raise RequestError(f"{path} is no study; name another file by --study") from None
+            raise RequestError(f"{path} is not a study; name another file by --study") from None
         different = next((name for name, value in described.items() if head.get(name) != value), None)
         if different is not None:
             other = f"{different} {head.get(different)}, not {described[different]}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import io
+import pkgutil
 import re
 import shlex
 import sys
@@ -159,6 +160,16 @@ def test_the_layers_of_the_architecture_are_those_that_are_checked() -> None:
     listed = [name.removesuffix(".py").rstrip("/") for row in rows for name in re.findall(r"`(.+?)`", row)]
     assert sorted(listed) == sorted(level)
     assert [level[name] for name in listed] == sorted(level.values())
+
+
+REFERENCES = sorted(
+    {line for page in DOCS.rglob("*.md") for line in re.findall(r"^::: ([\w.]+)$", page.read_text(), re.M)}
+)
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_what_the_reference_shows_is_there(reference: str) -> None:
+    assert pkgutil.resolve_name(reference).__doc__
 
 
 def test_every_module_of_execution_has_its_place_in_the_architecture() -> None:
