@@ -28,7 +28,7 @@ from fieldbench.scores import PIT_BINS, probability_transform
 from fieldbench.search import Space
 from fieldbench.selection import Recorder, Selection
 from fieldbench.spec import Value
-from fieldbench.tuning import PointResult, Study, in_words
+from fieldbench.tuning import Study, TriedPoint, in_words
 
 #: Characters of a traceback that are kept: its end, which says where and why.
 LONGEST_TRACEBACK = 20_000
@@ -487,7 +487,7 @@ class _Fits:
         fitted = dict[int, Estimate]()
         failures = list[_Unfitted]()
 
-        def evaluate(values: Mapping[str, Value]) -> PointResult:
+        def evaluate(values: Mapping[str, Value]) -> TriedPoint:
             before, errors = self.seconds, []
             try:
                 for fold in folds:
@@ -497,11 +497,11 @@ class _Fits:
                 if unfitted.answer.status == NOT_APPLICABLE:
                     raise
                 failures.append(unfitted)
-                return PointResult(math.inf, self.seconds - before, unfitted.answer.error)
+                return TriedPoint(math.inf, self.seconds - before, unfitted.answer.error)
             finally:
                 self._note(f"modifier {tuner}")
             fitted[len(study.tried)] = estimate
-            return PointResult(float(np.mean(errors)), self.seconds - before)
+            return TriedPoint(float(np.mean(errors)), self.seconds - before)
 
         study = Study(tuner, space, evaluate)
         self._note(f"modifier {tuner}")

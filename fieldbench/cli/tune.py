@@ -12,7 +12,7 @@ from fieldbench.cli.sources import Blocked, PluginFiles, sources
 
 if TYPE_CHECKING:
     from fieldbench.spec import Value
-    from fieldbench.tuning import PointResult
+    from fieldbench.tuning import TriedPoint
 
 
 def tune(
@@ -62,7 +62,7 @@ def tune(
     from fieldbench.study import tune as search
     from fieldbench.tuning import in_words
 
-    def tell(values: Mapping[str, Value], outcome: PointResult, least: float) -> None:
+    def tell(values: Mapping[str, Value], outcome: TriedPoint, least: float) -> None:
         came = outcome.reason or f"{outcome.error:.5g}{' *' * (outcome.error == least)}"
         typer.echo(f"{in_words(values)}: {came}")
 
