@@ -36,6 +36,7 @@ from fieldbench.cli.status import status
 from fieldbench.cli.table import table
 from fieldbench.cli.terminal import Output
 from fieldbench.cli.train_prior import train_prior
+from fieldbench.cli.verify import verify
 from fieldbench.cli.watch import watch
 from fieldbench.errors import FieldbenchError, RequestError
 
@@ -93,6 +94,7 @@ app.command("reproduce", rich_help_panel="Compare")(reproduce)
 app.command("status", rich_help_panel="Compare")(status)
 app.command("merge", rich_help_panel="Compare")(merge)
 app.command("repair", rich_help_panel="Compare")(repair)
+app.command("verify", rich_help_panel="Compare")(verify)
 app.command("freeze", rich_help_panel="Compare")(freeze)
 app.command("check-results", rich_help_panel="Compare")(check_results)
 app.command("train-prior", rich_help_panel="Compare")(train_prior)

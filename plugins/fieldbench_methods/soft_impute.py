@@ -76,7 +76,7 @@ class SoftImpute(fieldbench.Method):
         for share in np.geomspace(1.0, least, self.path):
             for _ in range(self.iterations):
                 before, found = found, shrunk(np.where(seen, matrix, found), float(share) * largest)
-                if np.sum((found - before) ** 2) <= self.tolerance**2 * max(np.sum(before**2), 1e-300):
+                if np.linalg.norm(found - before) <= self.tolerance * max(float(np.linalg.norm(before)), 1e-150):
                     break
             yield np.moveaxis((mean + found).reshape(folded.shape), -1, axis)
 
