@@ -82,9 +82,9 @@ def draw_identity(registry: Registry, cell: Cell, fingerprint: Callable[[Any], s
     """As :func:`cell_identity`, of all that a cell observes: its dataset, sampler and noise.
 
     Args:
-        registry: knows the plugins.
-        cell: whose specs are identified.
-        fingerprint: gives the identity of a plugin's data; called for each.
+        registry: where the plugins are found.
+        cell: whose method does not count.
+        fingerprint: as for :func:`cell_identity`.
     """
     parts = [registry.dataset(cell.dataset), registry.sampler(cell.sampler), registry.noise(cell.noise)]
     try:

@@ -153,9 +153,9 @@ def floor_scores(trial: Trial, shelf: Shelf, note: Note = unnoted) -> dict[str, 
     """Scores, by the dataset's own metric, of the best estimate that its generator allows for the draw of a trial.
 
     Args:
-        trial: whose draw is meant.
-        shelf: makes the plugins.
-        note: told which plugin is called next.
+        trial: whose draw it is.
+        shelf: where plugins are found.
+        note: told which plugin is called.
 
     Returns:
         The scores by name; none where the dataset or the noise allows no floor.
@@ -353,9 +353,9 @@ def probability_histogram(estimate: Estimate, truth: Field, mask: Mask) -> list[
     """Shares of unobserved entries by the probability that lay below them, in bins of equal width; None if unknown.
 
     Args:
-        estimate: of the field.
-        truth: the field.
-        mask: entries that were observed, True = observed.
+        estimate: with a distribution, or none.
+        truth: without noise.
+        mask: True = observed, of the field's shape.
     """
     unobserved, floor = truth.valid & ~mask, truth.log_floor
     if not unobserved.any():

@@ -37,6 +37,7 @@ from fieldbench.cli.table import table
 from fieldbench.cli.terminal import Output
 from fieldbench.cli.train_prior import train_prior
 from fieldbench.cli.tune import tune
+from fieldbench.cli.verify import verify
 from fieldbench.cli.watch import watch
 from fieldbench.errors import FieldbenchError, RequestError
 
@@ -94,6 +95,7 @@ app.command("reproduce", rich_help_panel="Compare")(reproduce)
 app.command("status", rich_help_panel="Compare")(status)
 app.command("merge", rich_help_panel="Compare")(merge)
 app.command("repair", rich_help_panel="Compare")(repair)
+app.command("verify", rich_help_panel="Compare")(verify)
 app.command("freeze", rich_help_panel="Compare")(freeze)
 app.command("check-results", rich_help_panel="Compare")(check_results)
 app.command("tune", rich_help_panel="Compare")(tune)

@@ -13,7 +13,11 @@ from fieldbench.cli.sources import Blocked, PluginFiles, sources
 def reproduce(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="TABLE", help="table1 to table7, or a suite file of your own.", show_default=False),
+        typer.Argument(
+            metavar="TABLE",
+            help="table1 to table7, ocean, radio, gaps, or a suite file of your own.",
+            show_default=False,
+        ),
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the tables that ship with fieldbench.")] = False,
     trials: Annotated[

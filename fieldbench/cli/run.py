@@ -28,8 +28,8 @@ def run(
         str | None,
         typer.Argument(
             metavar="[SUITE]",
-            help="A suite file (TOML) that lists what to compare, or table1 to table7; then --methods and "
-            "--trials narrow it, and nothing else of What to compare applies.",
+            help="A suite file (TOML) that lists what to compare, or table1 to table7, ocean, radio, gaps; then "
+            "--methods and --trials narrow it, and nothing else of What to compare applies.",
             show_default=False,
         ),
     ] = None,

@@ -39,9 +39,9 @@ def floors_of(part: pd.DataFrame, metric: str, floors: pd.DataFrame) -> pd.Serie
     """The floor of every row of a frame, by one metric; NaN where there is none.
 
     Args:
-        part: one row a record.
-        metric: name of the metric.
-        floors: one row a draw.
+        part: rows of records.
+        metric: that is shown.
+        floors: of the draws, as :func:`read_floor_frame` gives them.
     """
     if metric not in floors or part.empty:
         return pd.Series(math.nan, index=part.index)
@@ -62,9 +62,9 @@ def leaks(frame: pd.DataFrame, metadata: RunMetadata, floors: pd.DataFrame) -> l
     out. The test is Student's, one-sided, with :data:`FALSE_ALARM` for the whole run.
 
     Args:
-        frame: one row a record.
-        metadata: of the run.
-        floors: one row a draw.
+        frame: rows of records.
+        metadata: what is known of the metrics.
+        floors: of the draws, as :func:`read_floor_frame` gives them.
     """
     from scipy.stats import ttest_1samp
 

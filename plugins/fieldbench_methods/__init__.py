@@ -16,12 +16,15 @@ def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbe
     from fieldbench_methods.dineof import Dineof
     from fieldbench_methods.ensemble import Ensemble
     from fieldbench_methods.fieldformer.methods import MHTAP, TAP
+    from fieldbench_methods.image_prior import DeepImagePrior
     from fieldbench_methods.inpainting import Biharmonic, Harmonic
     from fieldbench_methods.interpolation import InverseDistance, Linear, Nearest
     from fieldbench_methods.kriging import Kriging
     from fieldbench_methods.lrtc import LRTC
     from fieldbench_methods.residual import Residual
+    from fieldbench_methods.siren import Siren
     from fieldbench_methods.slices import Slices
+    from fieldbench_methods.soft_impute import SoftImpute
     from fieldbench_methods.splines import RadialBasis, ThinPlate
     from fieldbench_methods.tnn import TNN
     from fieldbench_methods.transforms import Anomaly, Logarithm, Standardised
@@ -50,6 +53,9 @@ def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbe
         Harmonic,
         Biharmonic,
         Dineof,
+        SoftImpute,
+        Siren,
+        DeepImagePrior,
         Nasdac,
         DowJons,
         Conformal,

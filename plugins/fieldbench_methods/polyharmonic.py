@@ -154,13 +154,13 @@ def deviations(
     nearest points, which is slightly wider than that given all, and costs no more where there are many.
 
     Args:
-        points: shape (n, d).
-        values: shape (n, c).
-        targets: shape (m, d).
+        points: observed positions, shape (n, d).
+        values: at them, shape (n, c).
+        targets: positions, shape (m, d).
         kernel: name of the spline.
-        smoothing: 0 passes through the values.
-        neighbours: of a target.
-        rng: chooses the validation points.
+        smoothing: variance of the noise, in that of the kernel.
+        neighbours: of a target that count.
+        rng: picks the points that are left out.
 
     Returns:
         Standard deviations at the targets, without noise, shape (m, c); None with too few points to leave one out.
@@ -185,13 +185,15 @@ def deviations(
 def complete(data: Scattered, kernel: str, smoothing: float, exact: int, neighbours: int, seed: int) -> Estimate:
     """Complete a field with one spline and its deviation; with smoothing, the observed entries are smoothed too.
 
+    The seed picks the positions whose leave-one-out errors say how large the deviation is.
+
     Args:
         data: the observation as points.
         kernel: name of the spline.
         smoothing: 0 keeps the observed entries.
         exact: largest number of points that one system holds.
-        neighbours: of a target, beyond that.
-        seed: picks the positions whose leave-one-out errors say how large the deviation is.
+        neighbours: of a target, beyond that, and for its deviation.
+        seed: of the positions.
     """
     places = data.targets if smoothing == 0 else np.concatenate([data.points, data.targets])
     found = predict(

@@ -145,8 +145,8 @@ def floor_edge(axes: Axes, positions: Sequence[float], floors: Sequence[float]) 
 
     Args:
         axes: drawn on.
-        positions: along the horizontal axis.
-        floors: at these positions; NaN where there is none.
+        positions: along the horizontal axis, one for each floor.
+        floors: in the unit of the vertical axis.
     """
     if not np.isfinite(floors).all():
         return
