@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
+from fieldbench.cli.options import Device, Jobs, RunFolder
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 
 
 def verify(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.", show_default=False)],
+    run: RunFolder,
     share: Annotated[float, typer.Option(min=0.0, max=1.0, help="Share of its trials to compute again.")] = 0.05,
     tolerance: Annotated[float, typer.Option(min=0.0, help="Relative difference of a score that counts as none.")] = (
         1e-6
@@ -27,8 +28,8 @@ def verify(
             show_default=False,
         ),
     ] = None,
-    device: Annotated[str, typer.Option(help="As for run.")] = "auto",
-    jobs: Annotated[int | None, typer.Option(min=1, help="Trials at once.", show_default="one a core")] = None,
+    device: Device = "auto",
+    jobs: Jobs = None,
     plugin: PluginFiles = [],  # noqa: B006 - typer reads the default and never changes it
     no_plugin: Blocked = [],  # noqa: B006
 ) -> int:
