@@ -65,4 +65,4 @@ def test_a_share_that_is_none_is_refused(fieldbench, kept, share) -> None:
 def test_no_run_is_refused(fieldbench) -> None:
     outcome = fieldbench("verify", "nowhere")
     assert outcome.code == 2
-    assert "is no run" in outcome.err
+    assert "is not a run" in outcome.err
