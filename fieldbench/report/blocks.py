@@ -71,8 +71,8 @@ class Head:
 
 
 def marks(oracle: bool, trained: bool, refitted: bool) -> str:
-    """What stands behind the name of an oracle (†), of what was trained (‡), and of what was fitted often (§)."""
-    return " †" * oracle + " ‡" * trained + " §" * refitted
+    """What stands behind the name of an oracle (†), of what was trained (‡), and of what was fitted often (‖)."""
+    return " †" * oracle + " ‡" * trained + " ‖" * refitted
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,7 @@ class Table:
         if any(head.trained for head in heads):
             notes.append(f"‡ {TRAINED}")
         if any(head.refitted for head in heads):
-            notes.append(f"§ {REFITTED}")
+            notes.append(f"‖ {REFITTED}")
         return notes
 
     def _of_seconds(self, cells: list[Entry]) -> list[str]:

@@ -177,9 +177,9 @@ def test_trained_methods_are_marked(three: pd.DataFrame) -> None:
 
 def test_what_is_fitted_several_times_is_marked(three: pd.DataFrame) -> None:
     text = str(make_table(three, RunMetadata(refitted=("tnn",))))
-    assert "tnn §" in text
-    assert "§ fitted several times in each trial; its seconds are of all fits" in text
-    assert "tap §" not in text
+    assert "tnn ‖" in text
+    assert "‖ fitted several times in each trial; its seconds are of all fits" in text
+    assert "tap ‖" not in text
 
 
 def test_several_metrics_have_a_block_each(three: pd.DataFrame) -> None:
