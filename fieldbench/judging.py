@@ -23,7 +23,7 @@ from fieldbench.metric import Metric, score_all
 from fieldbench.noise import Noise
 from fieldbench.records import FAILED, OK, OUT_OF_MEMORY, Cell, Record, Trial, canonical
 from fieldbench.sampler import Sampler, observe
-from fieldbench.scores import PIT_BINS, probability_transform
+from fieldbench.scores import PIT_BINS
 from fieldbench.selection import Recorder, Selection
 
 #: Characters of a traceback that are kept: its end, which says where and why.
@@ -287,7 +287,7 @@ def probability_histogram(estimate: Estimate, truth: Field, mask: Mask) -> list[
     if not unobserved.any():
         return None
     values = in_domain(truth.values[unobserved].astype(float), floor)
-    found = probability_transform(estimate.entries(unobserved, floor), values)
+    found = estimate.entries(unobserved, floor).probability_below(values)
     if found is None:
         return None
     counts, _ = np.histogram(found, PIT_BINS, (0.0, 1.0))

@@ -26,7 +26,7 @@ from fieldbench.metric import (
     Width90,
     score_all,
 )  # fmt: skip
-from fieldbench.scores import crps_members, crps_normal, crps_quantiles, probability_transform, surprise
+from fieldbench.scores import crps_members, crps_normal, crps_quantiles, surprise
 
 OF_UNCERTAINTY: list[Metric] = [CRPS(), Coverage50(), Coverage90(), Coverage95(), Width90(), SpreadSkill(), NLL()]
 
@@ -208,7 +208,7 @@ def test_resolution_is_kept_axis_by_axis_under_flat_names() -> None:
 def test_the_probability_transform_is_the_distribution_function_at_the_truth(
     mean: float, deviation: float, truth: float
 ) -> None:
-    found = probability_transform(Estimate(np.array([mean]), np.array([deviation])), np.array([truth]))
+    found = Estimate(np.array([mean]), np.array([deviation])).probability_below(np.array([truth]))
     certain = 0.5 if truth == mean else float(truth > mean)
     expected = stats.norm.cdf(truth, mean, deviation) if deviation else certain
     assert found is not None
@@ -218,7 +218,7 @@ def test_the_probability_transform_is_the_distribution_function_at_the_truth(
 def test_the_probability_transform_of_members_is_their_share_below() -> None:
     members = np.array([[1.0], [2.0], [2.0], [4.0]])
     for truth, expected in ((0.0, 0.0), (2.0, 0.5), (3.0, 0.75), (5.0, 1.0)):
-        found = probability_transform(Estimate(np.array([2.0]), members=members), np.array([truth]))
+        found = Estimate(np.array([2.0]), members=members).probability_below(np.array([truth]))
         assert found is not None
         assert found[0] == expected
-    assert probability_transform(Estimate(np.zeros(2)), np.zeros(2)) is None
+    assert Estimate(np.zeros(2)).probability_below(np.zeros(2)) is None

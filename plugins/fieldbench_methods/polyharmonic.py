@@ -147,7 +147,8 @@ def posterior(
         errors = found - values[validation[batch.targets]]
         expected = np.maximum(smoothing - explained, np.finfo(float).tiny)
         variances += np.sum(errors**2 / expected[..., np.newaxis], axis=(0, 1)) / len(validation)
-    estimate, unexplained = np.empty((len(places), values.shape[1])), np.empty(len(places))
+    estimate: FloatArray = np.empty((len(places), values.shape[1]))
+    unexplained = np.empty(len(places))
     for batch in systems(inside, places, neighbours, own, degree):
         estimate[batch.targets], explained = batch.posterior(values, smoothing)
         unexplained[batch.targets] = np.maximum(-explained, 0.0)
