@@ -111,6 +111,18 @@ def test_coverage_counts_what_lies_within_the_interval(truth: list[float], devia
     assert scores(estimate, np.array(truth))[metric.name] == pytest.approx(expected)
 
 
+@given(st.lists(st.tuples(numbers, deviations, numbers), min_size=1, max_size=20))
+@settings(deadline=None)
+def test_spread_over_skill_and_width_are_sums_over_entries(entries: list[tuple[float, float, float]]) -> None:
+    mean, deviation, truth = (np.array(part) for part in zip(*entries, strict=True))
+    found = scores(Estimate(mean, deviation), truth)
+    squares = sum((m - y) ** 2 for m, _, y in entries)
+    if squares:
+        assert found["spread-skill"] == pytest.approx((sum(s**2 for _, s, _ in entries) / squares) ** 0.5)
+    widths = [stats.norm.ppf(0.95, m, s) - stats.norm.ppf(0.05, m, s) for m, s, _ in entries]
+    assert found["width90"] == pytest.approx(sum(widths) / len(widths))
+
+
 def test_what_is_right_scores_as_it_should() -> None:
     found = scene()
     assert found["crps"] == pytest.approx(1 / np.sqrt(np.pi), rel=0.01)
