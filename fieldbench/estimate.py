@@ -129,6 +129,28 @@ class Estimate:
             return _between(self.ranked, low), _between(self.ranked, high)
         return None
 
+    def probability_below(self, values: FloatArray) -> FloatArray | None:
+        """The probability given to what is lower than these values: of truths, even on [0, 1] where it is right.
+
+        Of a ``normal`` deviation that of the normal distribution; else of members the share below, equal ones half.
+        Known as PIT, the probability integral transform. (Dawid 1984.)
+
+        Args:
+            values: of the shape of the mean.
+
+        Returns:
+            The same shape, or None for an estimate that has neither.
+        """
+        if self.deviation is not None:
+            from scipy.special import ndtr
+
+            error, sure = values - self.mean, self.deviation == 0
+            below = ndtr(error / np.where(sure, 1.0, self.deviation))
+            return np.asarray(np.where(sure, (1 + np.sign(error)) / 2, below))
+        if self.members is not None:
+            return np.asarray(((self.members < values) + 0.5 * (self.members == values)).mean(axis=0))
+        return None
+
     def spread(self) -> FloatArray | None:
         """A standard deviation of each entry in the field's unit, or None.
 

@@ -24,7 +24,7 @@ from fieldbench.metric import Metric, doubled, for_field, score_all, score_one
 from fieldbench.noise import Noise
 from fieldbench.records import FAILED, NOT_APPLICABLE, OK, OUT_OF_MEMORY, Cell, Record, Trial, canonical
 from fieldbench.sampler import Sampler, observe
-from fieldbench.scores import PIT_BINS, probability_transform
+from fieldbench.scores import PIT_BINS
 from fieldbench.search import Space
 from fieldbench.selection import Recorder, Selection
 from fieldbench.spec import Value
@@ -361,7 +361,7 @@ def probability_histogram(estimate: Estimate, truth: Field, mask: Mask) -> list[
     if not unobserved.any():
         return None
     values = in_domain(truth.values[unobserved].astype(float), floor)
-    found = probability_transform(estimate.entries(unobserved, floor), values)
+    found = estimate.entries(unobserved, floor).probability_below(values)
     if found is None:
         return None
     counts, _ = np.histogram(found, PIT_BINS, (0.0, 1.0))

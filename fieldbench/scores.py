@@ -8,7 +8,6 @@ from itertools import pairwise
 
 import numpy as np
 
-from fieldbench.estimate import Estimate
 from fieldbench.field import FloatArray
 
 #: Bins of a histogram of probability transforms.
@@ -62,27 +61,3 @@ def surprise(mean: FloatArray, deviation: FloatArray, truth: FloatArray) -> Floa
         truth: in the same unit and shape.
     """
     return np.log(deviation) + 0.5 * math.log(2 * math.pi) + 0.5 * ((truth - mean) / deviation) ** 2
-
-
-def probability_transform(estimate: Estimate, truth: FloatArray) -> FloatArray | None:
-    """The probability that an estimate gave to values below the truth: even on [0, 1] where it is right.
-
-    Of a deviation that of the normal distribution; else of members the share below the truth, equal ones half. Known
-    as PIT. (Dawid 1984.)
-
-    Args:
-        estimate: vectors of n entries, whose distribution is ``normal``.
-        truth: shape (n,).
-
-    Returns:
-        Shape (n,), or None for an estimate that has neither.
-    """
-    if estimate.deviation is not None:
-        from scipy.special import ndtr
-
-        error, sure = truth - estimate.mean, estimate.deviation == 0
-        below = ndtr(error / np.where(sure, 1.0, estimate.deviation))
-        return np.asarray(np.where(sure, (1 + np.sign(error)) / 2, below))
-    if estimate.members is not None:
-        return np.asarray(((estimate.members < truth) + 0.5 * (estimate.members == truth)).mean(axis=0))
-    return None

@@ -26,18 +26,18 @@ def window(observation: Observation, most: int, rng: np.random.Generator) -> Obs
         None where the field has no more observed entries than that, or no window has observed and missing entries.
     """
     mask, valid = observation.mask, observation.valid
-    sizes = np.array(observation.shape)
     observed = int(mask.sum())
-    while observed * sizes.prod() / mask.size > most:
-        longest = int(np.argmax(sizes))
-        sizes[longest] = (sizes[longest] + 1) // 2
-    if tuple(sizes) == observation.shape:
+    if observed <= most:
         return None
+    shape, edge = np.array(observation.shape), max(observation.shape)
+    while edge > 1 and observed * np.minimum(shape, edge).prod() / mask.size > most:
+        edge -= 1
+    sizes = np.minimum(shape, edge)
     part = sizes.prod() / mask.size
     wanted = np.array([observed, int(valid.sum()) - observed]) * part
     best, unlike = None, np.inf
     for _ in range(_TRIED):
-        corner = rng.integers(np.array(observation.shape) - sizes + 1)
+        corner = rng.integers(shape - sizes + 1)
         place = tuple(slice(start, start + size) for start, size in zip(corner, sizes, strict=True))
         seen = int(mask[place].sum())
         lacking = int(valid[place].sum()) - seen

@@ -130,7 +130,9 @@ def predict(
     estimate, unexplained = np.empty((len(targets), values.shape[1])), np.zeros(len(targets))
     stretched, wanted = points / covariance.lengths, targets / covariance.lengths
     for batch in systems(stretched, wanted, neighbours, CORRELATIONS[covariance.kernel].value, 0):
-        estimate[batch.targets] = batch.predict(values, covariance.nugget)
         if spread:
-            unexplained[batch.targets] = np.maximum(1 - batch.explained(covariance.nugget), 0)
+            estimate[batch.targets], explained = batch.posterior(values, covariance.nugget)
+            unexplained[batch.targets] = np.maximum(1 - explained, 0)
+        else:
+            estimate[batch.targets] = batch.predict(values, covariance.nugget)
     return estimate, unexplained

@@ -52,18 +52,27 @@ class Systems:
 
     def predict(self, values: FloatArray, smoothing: float = 0.0) -> FloatArray:
         """Predictions (b, g, c) from values (n, c) at all points; ``smoothing`` is added to the kernel's diagonal."""
-        k, size = self.neighbours.shape[1], self.matrices.shape[1]
-        right = np.zeros((len(self.targets), size, values.shape[1]))
-        right[:, :k] = values[self.neighbours]
-        return np.asarray(np.swapaxes(self.towards, 1, 2) @ np.linalg.solve(self._smoothed(smoothing), right))
+        return self._towards(np.linalg.solve(self._smoothed(smoothing), self._right(values)))
 
-    def explained(self, smoothing: float = 0.0) -> FloatArray:
-        """What the neighbours explain of the variance at each target, shape (b, g).
+    def posterior(self, values: FloatArray, smoothing: float = 0.0) -> tuple[FloatArray, FloatArray]:
+        """Predictions as :meth:`predict` has them, and what the neighbours explain of the variance, shape (b, g).
 
         For a covariance kernel the variance of a prediction is the variance of the field minus this.
         """
-        solution = np.linalg.solve(self._smoothed(smoothing), self.towards)
-        return np.asarray(self.scale[:, 0] * np.sum(solution * self.towards, axis=1))
+        right = np.concatenate([self._right(values), self.towards], axis=2)
+        solution = np.linalg.solve(self._smoothed(smoothing), right)
+        columns = values.shape[1]
+        explained = self.scale[:, 0] * np.sum(solution[..., columns:] * self.towards, axis=1)
+        return self._towards(solution[..., :columns]), np.asarray(explained)
+
+    def _right(self, values: FloatArray) -> FloatArray:
+        k, size = self.neighbours.shape[1], self.matrices.shape[1]
+        right = np.zeros((len(self.targets), size, values.shape[1]))
+        right[:, :k] = values[self.neighbours]
+        return right
+
+    def _towards(self, solution: FloatArray) -> FloatArray:
+        return np.asarray(np.swapaxes(self.towards, 1, 2) @ solution)
 
     def _smoothed(self, smoothing: float) -> FloatArray:
         if not smoothing:

@@ -136,22 +136,23 @@ def predict(
     return estimate
 
 
-def deviations(
+def posterior(
     points: FloatArray,
     values: FloatArray,
     targets: FloatArray,
     *,
     kernel: str,
     smoothing: float,
+    exact: int,
     neighbours: int,
     rng: np.random.Generator,
-) -> FloatArray | None:
-    """How far a spline may be off: the posterior of the Gaussian process whose mean it is (Wahba 1983).
+) -> tuple[FloatArray, FloatArray | None]:
+    """A spline as :func:`predict` has it, and how far it may be off: both of the Gaussian process whose mean it is.
 
-    The kernel is the process' generalised covariance, and ``smoothing`` the variance of its noise. How large both are
-    is told by leave-one-out errors at up to ``VALIDATION_POINTS`` points, over what the posterior says of them there;
-    that stays right on average where the field is rougher or smoother than the kernel. The posterior is that given the
-    nearest points, which is slightly wider than that given all, and costs no more where there are many.
+    The kernel is the process' generalised covariance, and ``smoothing`` the variance of its noise (Wahba 1983). How
+    large both are is told by leave-one-out errors at up to ``VALIDATION_POINTS`` points, over what the posterior says
+    of them there; that stays right on average where the field is rougher or smoother than the kernel. The deviation is
+    that given the nearest points, which is slightly wider than that given all, and costs far less where there are many.
 
     Args:
         points: observed positions, shape (n, d).
@@ -163,23 +164,32 @@ def deviations(
         rng: picks the points that are left out.
 
     Returns:
-        Standard deviations at the targets, without noise, shape (m, c); None with too few points to leave one out.
+        The spline at the targets, and its standard deviation there, without noise, both of shape (m, c); None in place
+        of the latter with too few points to leave one out.
     """
-    points, targets = within_hull(points, targets)
-    degree = DEGREES[kernel]
-    if points.shape[1] == 0 or len(points) < degree * points.shape[1] + 3:
-        return None
-    own = kernel_of(kernel)
-    validation = np.sort(rng.permutation(len(points))[:VALIDATION_POINTS])
+    inside, places = within_hull(points, targets)
+    degree, own = DEGREES[kernel], kernel_of(kernel)
+
+    def spline() -> FloatArray:
+        return predict(points, values, targets, kernel=kernel, smoothing=smoothing, exact=exact, neighbours=neighbours)
+
+    if inside.shape[1] == 0 or len(inside) < degree * inside.shape[1] + 3:
+        return spline(), None
     variances = np.zeros(values.shape[1])
-    for batch in systems(points, points[validation], neighbours, own, degree, skip_self=True):
-        errors = batch.predict(values, smoothing) - values[validation[batch.targets]]
-        expected = np.maximum(smoothing - batch.explained(smoothing), np.finfo(float).tiny)
+    validation = np.sort(rng.permutation(len(inside))[:VALIDATION_POINTS])
+    for batch in systems(inside, inside[validation], neighbours, own, degree, skip_self=True):
+        found, explained = batch.posterior(values, smoothing)
+        errors = found - values[validation[batch.targets]]
+        expected = np.maximum(smoothing - explained, np.finfo(float).tiny)
         variances += np.sum(errors**2 / expected[..., np.newaxis], axis=(0, 1)) / len(validation)
-    unexplained = np.empty(len(targets))
-    for batch in systems(points, targets, neighbours, own, degree):
-        unexplained[batch.targets] = np.maximum(-batch.explained(smoothing), 0.0)
-    return np.sqrt(unexplained[:, np.newaxis] * variances)
+    estimate: FloatArray = np.empty((len(places), values.shape[1]))
+    unexplained = np.empty(len(places))
+    for batch in systems(inside, places, neighbours, own, degree):
+        estimate[batch.targets], explained = batch.posterior(values, smoothing)
+        unexplained[batch.targets] = np.maximum(-explained, 0.0)
+    if len(points) <= exact:
+        estimate = spline()
+    return estimate, np.sqrt(unexplained[:, np.newaxis] * variances)
 
 
 def complete(data: Scattered, kernel: str, smoothing: float, exact: int, neighbours: int, seed: int) -> Estimate:
@@ -195,16 +205,13 @@ def complete(data: Scattered, kernel: str, smoothing: float, exact: int, neighbo
         neighbours: of a target, beyond that, and for its deviation.
         seed: of the positions.
     """
-    places = data.targets if smoothing == 0 else np.concatenate([data.points, data.targets])
-    found = predict(
-        data.points, data.values, places, kernel=kernel, smoothing=smoothing, exact=exact, neighbours=neighbours
-    )
-    unsure = deviations(
+    found, unsure = posterior(
         data.points,
         data.values,
-        places,
+        data.targets if smoothing == 0 else np.concatenate([data.points, data.targets]),
         kernel=kernel,
         smoothing=smoothing,
+        exact=exact,
         neighbours=neighbours,
         rng=np.random.default_rng(seed),
     )

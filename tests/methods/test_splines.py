@@ -11,7 +11,7 @@ from scipy.special import xlogy
 
 from fieldbench import Axis, NullReport, Observation
 from fieldbench_methods import polyharmonic
-from fieldbench_methods.polyharmonic import choose, deviations, leave_one_out, predict
+from fieldbench_methods.polyharmonic import choose, leave_one_out, posterior, predict
 from fieldbench_methods.splines import RadialBasis, ThinPlate
 
 SHAPE = (7, 6, 5)
@@ -250,7 +250,9 @@ def test_the_deviation_of_a_piecewise_linear_spline_is_that_of_a_brownian_bridge
     rng = np.random.default_rng(9)
     points = np.sort(rng.random(30))[:, np.newaxis] * 50
     values, targets = rng.normal(size=(30, 2)).cumsum(axis=0), rng.uniform(points[0], points[-1], (200, 1))
-    found = deviations(points, values, targets, kernel="linear", smoothing=0.0, neighbours=64, rng=rng)
+    how = {"kernel": "linear", "smoothing": 0.0, "exact": 1, "neighbours": 64}
+    mean, found = posterior(points, values, targets, **how, rng=rng)
+    np.testing.assert_allclose(mean[:, 0], np.interp(targets[:, 0], points[:, 0], values[:, 0]), atol=1e-8)
     place = points[:, 0]
 
     def bridge(x, before, after):
@@ -272,7 +274,9 @@ def test_the_deviation_is_the_limit_of_a_process_whose_plane_nobody_knows(smooth
     """The kernel with a trend of huge variance is a covariance, whose conditional variance is textbook algebra."""
     rng = np.random.default_rng(10)
     points, targets, values = rng.random((25, 2)) * 6, rng.random((40, 2)) * 6, rng.normal(size=(25, 1))
-    found = deviations(points, values, targets, kernel="cubic", smoothing=smoothing, neighbours=64, rng=rng)
+    how = {"kernel": "cubic", "smoothing": smoothing, "exact": 100, "neighbours": 64}
+    mean, found = posterior(points, values, targets, **how, rng=rng)
+    np.testing.assert_array_equal(mean, predict(points, values, targets, **how))
     every = np.concatenate([points, targets])
     distances = np.linalg.norm(every[:, np.newaxis] - every, axis=-1)
     trend = np.column_stack([np.ones(len(every)), every])

@@ -31,6 +31,9 @@ _NO_FIGURES = (
     "the page again.</p>"
 )
 
+#: Scores that tell how well a method knows how far off it is.
+UNCERTAINTY = ("crps", "coverage90", "width90")
+
 #: The page has at most this many rows of single trials; the run's folder has them all.
 MOST_TRIALS = 2000
 
@@ -50,6 +53,7 @@ def sections(run: StoredRun, figures: Sequence[Drawing], album: Album | None = N
     comparison = _comparison(run)
     parts = [
         ("results", "Results", _results(table)),
+        ("uncertainty", "Uncertainty", _uncertainty(run)),
         ("comparison", "Comparison", _compared(comparison) if comparison else ""),
         ("figures", "Figures", _figures(figures, len(run.settings))),
         ("slices", "Slices", _slices(album)),
@@ -166,9 +170,22 @@ def _results(table: Table) -> str:
     notes = "".join(f"<li>{_text(note)}</li>" for note in table.notes)
     flat = sortable("cells", f"{title}, one row a cell", columns, body)
     notes += "<li>bold: best of its setting; underlined: second best</li>"
+    return f"{_wide(table)}\n<ul class='quiet'>{notes}</ul>\n{flat}"
+
+
+def _uncertainty(run: StoredRun) -> str:
+    """Scores of uncertainty, in a run that has some beside those of a mean alone."""
+    scores = [name for name in UNCERTAINTY if name in run.frame and run.frame[name].notna().any()]
+    if scores in ([], ["crps"]):
+        return ""
+    table = make_table(run.frame, run.metadata, metric=scores, spread="interval")
+    notes = "".join(f"<li>{_text(note)}</li>" for note in table.notes)
+    return f"{_wide(table)}\n<ul class='quiet'>{notes}</ul>"
+
+
+def _wide(table: Table) -> str:
     style = STYLES["html"]
-    wide = "\n".join(_scrolling(block_table(block, style), block.title) for block in table.blocks)
-    return f"{wide}\n<ul class='quiet'>{notes}</ul>\n{flat}"
+    return "\n".join(_scrolling(block_table(block, style), block.title) for block in table.blocks)
 
 
 def _comparison(run: StoredRun) -> Comparison | None:
