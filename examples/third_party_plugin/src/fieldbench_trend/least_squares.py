@@ -40,8 +40,8 @@ def fit(known: Array, values: Array, wanted: Array) -> tuple[Array, Array]:
     """
     left, singular, right = np.linalg.svd(known, full_matrices=False)
     kept = singular > 1e-12 * singular[0]
-    inverse = (right[kept].T / singular[kept]) @ left[:, kept].T
-    coefficients = inverse @ values
+    shortened = right[kept].T / singular[kept]
+    coefficients = shortened @ (left[:, kept].T @ values)
     free = len(values) - int(kept.sum())
     variance = float(np.sum((values - known @ coefficients) ** 2) / free) if free > 0 else 0.0
-    return wanted @ coefficients, np.sqrt(variance) * np.linalg.norm(wanted @ inverse, axis=1)
+    return wanted @ coefficients, np.sqrt(variance) * np.linalg.norm(wanted @ shortened, axis=1)
