@@ -32,6 +32,7 @@ from fieldbench.cli.report import report
 from fieldbench.cli.reproduce import reproduce
 from fieldbench.cli.run import run
 from fieldbench.cli.show import show
+from fieldbench.cli.site import site
 from fieldbench.cli.status import status
 from fieldbench.cli.table import table
 from fieldbench.cli.terminal import Output
@@ -90,6 +91,7 @@ app.command("table", rich_help_panel="Compare")(table)
 app.command("compare", rich_help_panel="Compare")(compare)
 app.command("plot", rich_help_panel="Compare")(plot)
 app.command("report", rich_help_panel="Compare")(report)
+app.command("site", rich_help_panel="Compare")(site)
 app.command("watch", rich_help_panel="Compare")(watch)
 app.command("reproduce", rich_help_panel="Compare")(reproduce)
 app.command("status", rich_help_panel="Compare")(status)

@@ -11,6 +11,7 @@ import fieldbench
 
 @fieldbench.hookimpl
 def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbench.Modifier]]:
+    from fieldbench_methods.bcpf import BCPF
     from fieldbench_methods.cartography.methods import DowJons, Nasdac
     from fieldbench_methods.conformal import Conformal
     from fieldbench_methods.dineof import Dineof
@@ -54,6 +55,7 @@ def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbe
         Biharmonic,
         Dineof,
         SoftImpute,
+        BCPF,
         Siren,
         DeepImagePrior,
         Nasdac,
