@@ -160,6 +160,7 @@ def posterior(
         targets: positions, shape (m, d).
         kernel: name of the spline.
         smoothing: variance of the noise, in that of the kernel.
+        exact: largest number of points that one system holds.
         neighbours: of a target that count.
         rng: picks the points that are left out.
 
