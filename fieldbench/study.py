@@ -188,7 +188,7 @@ def _outcome(records: list[Record]) -> TriedPoint:
         return TriedPoint(math.inf, seconds, f"{lost.status}: {lost.error}")
     errors = [record.diagnostics["tuning"]["points"][0]["error"] for record in records]
     if None in errors:
-        return TriedPoint(math.inf, seconds, "its error is no number")
+        return TriedPoint(math.inf, seconds, "its error is not a number")
     return TriedPoint(sum(errors) / len(errors), seconds)
 
 

@@ -48,7 +48,7 @@ _FLOOR = TypeAdapter(Floor)
 
 
 def read_floors(folder: Path) -> dict[DrawKey, Floor]:
-    """The floors of a run, by draw; of several the last. A line that is no floor counts for nothing."""
+    """The floors of a run, by draw; of several the last. A line that is not a floor counts for nothing."""
     found: dict[DrawKey, Floor] = {}
     with opened(folder / FLOORS) as stream:
         for line in stream:
