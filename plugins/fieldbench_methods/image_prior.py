@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,11 +18,11 @@ if TYPE_CHECKING:
 class DeepImagePrior(fieldbench.Method):
     """An untrained hourglass network from coordinates to the field (Ulyanov, Vedaldi, Lempitsky 2018).
 
-    The first two axes are the image, all others its channels. The network halves the image ``depth`` times by strided
-    3 x 3 convolutions and doubles it back, with a skip at each scale. Its input are the coordinates, which the paper
-    takes where a smooth image is sought. It is fitted to the observed entries; that it fits smooth and repeated
-    structures first is the whole prior, so it is stopped early. Values are divided by three observed deviations; power
-    in the log domain.
+    Latitude and longitude are the image, or the first two axes; all others are its channels. The network halves the
+    image ``depth`` times by strided 3 x 3 convolutions and doubles it back, with a skip at each scale. Its input are
+    the coordinates, which the paper takes where a smooth image is sought. It is fitted to the observed entries; that it
+    fits smooth and repeated structures first is the whole prior, so it is stopped early. Values are divided by three
+    observed deviations; power in the log domain.
     """
 
     name = "deep-image-prior"
@@ -44,10 +45,12 @@ class DeepImagePrior(fieldbench.Method):
         scaling, rng = fit_scaling(observation), np.random.default_rng(seed)
         seen = scaling.forward(observation.observed)
         centre, spread = seen.mean(), 3 * seen.std() or 1.0
-        image = observation.shape[:2]
+        plane = image_axes([axis.name for axis in observation.axes])
+        image = tuple(observation.shape[index] for index in plane)
+        channels = [size for index, size in enumerate(observation.shape) if index not in plane]
 
         def as_image(array: np.ndarray) -> torch.Tensor:
-            found = np.moveaxis(array.reshape(*image, -1), -1, 0)[np.newaxis]
+            found = np.moveaxis(array, plane, (-2, -1)).reshape(1, -1, *image)
             return torch.tensor(np.ascontiguousarray(found), dtype=torch.float32, device=device)
 
         mask = as_image(observation.mask.astype(float))
@@ -60,7 +63,7 @@ class DeepImagePrior(fieldbench.Method):
         def estimate() -> FloatArray:
             with torch.no_grad():
                 made = self.network(weights, given)[0].cpu().numpy().astype(float)
-            return scaling.inverse(centre + spread * np.moveaxis(made, 0, -1).reshape(observation.shape))
+            return scaling.inverse(centre + spread * np.moveaxis(made.reshape(*channels, *image), (-2, -1), plane))
 
         for step in range(1, self.steps + 1):
             optimiser.zero_grad()
@@ -92,6 +95,16 @@ class DeepImagePrior(fieldbench.Method):
             now = functional.interpolate(now, size=skipped.shape[-2:], mode="bilinear", align_corners=False)
             now = _active(functional.conv2d(torch.cat([now, skipped], dim=1), kernel, bias, padding=1))
         return functional.conv2d(now, *layers[-1])
+
+
+def image_axes(names: Sequence[str]) -> tuple[int, int]:
+    """The axes of latitude and longitude, or else the first two.
+
+    >>> image_axes(["time", "lat", "lon"]), image_axes(["x", "y", "depth"])
+    ((1, 2), (0, 1))
+    """
+    short = [name[:3] for name in names]
+    return (short.index("lat"), short.index("lon")) if {"lat", "lon"} <= set(short) else (0, 1)
 
 
 def _active(image: torch.Tensor) -> torch.Tensor:

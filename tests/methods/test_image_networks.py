@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from fieldbench import Observation
+from fieldbench import Axis, Observation
 from fieldbench_methods.image_prior import DeepImagePrior
 from fieldbench_methods.interpolation import Nearest
 from fieldbench_methods.siren import Siren
@@ -46,6 +46,16 @@ def test_a_smooth_field_is_found_far_better_than_by_the_nearest(method, shape, s
     observation = Observation(truth, mask)
     errors = [np.sqrt(np.mean((other.complete(observation) - truth)[~mask] ** 2)) for other in (method, Nearest())]
     assert errors[0] < share * errors[1]
+
+
+def test_latitude_and_longitude_are_the_image_wherever_they_stand():
+    truth = smooth((12, 10, 3))
+    names, mask = ("lat", "lon", "time"), np.random.default_rng(3).random(truth.shape) < 0.4
+    axes = tuple(Axis.regular(name, size) for name, size in zip(names, truth.shape, strict=True))
+    method = DeepImagePrior(steps=10, width=4)
+    first = method.complete(Observation(truth, mask, axes))
+    moved = method.complete(Observation(truth.transpose(2, 0, 1), mask.transpose(2, 0, 1), (axes[2], *axes[:2])))
+    np.testing.assert_allclose(moved.transpose(1, 2, 0), first, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("method", [Siren(steps=20, width=8), DeepImagePrior(steps=20, width=4)])
