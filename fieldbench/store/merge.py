@@ -257,7 +257,7 @@ def joined_metadata(several: Iterable[dict[str, Any]]) -> dict[str, Any]:
             known = together.get(name)
             if isinstance(known, dict) and isinstance(value, dict):
                 together[name] = {**known, **value}
-            elif isinstance(known, list) and isinstance(value, list):
+            elif isinstance(known, list | tuple) and isinstance(value, list | tuple):
                 together[name] = [*known, *(item for item in value if item not in known)]
             else:
                 together[name] = value
