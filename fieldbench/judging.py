@@ -483,6 +483,7 @@ class _Fits:
     ) -> tuple[Mapping[str, Value], Estimate]:
         """The point with the least error, and what was last fitted with it."""
         # The folds are those of every method and budget.
+        instead = tuner.while_trying
         folds = [self._fold(observation, tuner.share, tuner.name, number) for number in range(tuner.folds)]
         fitted = dict[int, Estimate]()
         failures = list[_Unfitted]()
@@ -491,7 +492,7 @@ class _Fits:
             before, errors = self.seconds, []
             try:
                 for fold in folds:
-                    estimate = self.once(observation.without(fold), seed, values)
+                    estimate = self.once(observation.without(fold), seed, {**values, **instead})
                     errors.append(self._error(estimate, observation, fold))
             except _Unfitted as unfitted:
                 if unfitted.answer.status == NOT_APPLICABLE:

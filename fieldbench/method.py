@@ -10,14 +10,14 @@ from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 from numpy.typing import ArrayLike
 from pydantic import Field as _PydanticField
-from pydantic import SerializeAsAny
+from pydantic import SerializeAsAny, ValidationError
 
-from fieldbench.errors import RequestError
+from fieldbench.errors import RequestError, first_complaint
 from fieldbench.estimate import Estimate
 from fieldbench.field import Mask, Observation
 from fieldbench.plugin import Plugin, parameter, same_value
 from fieldbench.search import Search, Space, plain
-from fieldbench.spec import Value
+from fieldbench.spec import Value, parse_value, split
 
 
 class Report(Protocol):
@@ -387,6 +387,10 @@ class Tuner(OfFits):
     share: float = parameter(0.2, "share of the observed entries (or fibers) withheld each time", gt=0, lt=1)
     folds: int = parameter(1, "times that entries are withheld; each is one more fit of every point", ge=1)
 
+    trying: str = parameter(
+        "", "other values while points are tried, such as epochs=100; the chosen point is fitted without them"
+    )
+
     #: Whether the chosen point is fitted to all that was observed. Otherwise its last fit without a fold is kept.
     fits_again: ClassVar[bool] = True
 
@@ -395,7 +399,23 @@ class Tuner(OfFits):
         """What a search is allowed, in words: ``30 points``."""
         points = [] if self.points is None else [f"{self.points} points"]
         seconds = [] if self.seconds is None else [f"{self.seconds:g} s of fits"]
-        return " and at most ".join([*points, *seconds])
+        tried = f", tried with {self.trying}" if self.trying else ""
+        return " and at most ".join([*points, *seconds]) + tried
+
+    @property
+    def while_trying(self) -> dict[str, Value]:
+        """The values of :attr:`trying`.
+
+        Raises:
+            RequestError: if it is none.
+        """
+        found = dict[str, Value]()
+        for item in split(self.trying) if self.trying else ():
+            key, equals, text = (piece.strip() for piece in item.partition("="))
+            if not (key and equals and text):
+                raise RequestError(f"+{self.name}: trying={self.trying!r} is not understood; write epochs=100")
+            found[key] = parse_value(text)
+        return found
 
     @property
     def points(self) -> int | None:
@@ -419,6 +439,10 @@ class Tuner(OfFits):
             raise RequestError(f"{method.name}: +{self.name} stands before +{refits[0]}")
         if not method.tunable():
             raise RequestError(f"{method.name} has nothing for +{self.name} to choose: no parameter declares a search")
+        try:
+            method.with_values(self.while_trying)
+        except ValidationError as error:
+            raise RequestError(f"{method.name}+{self.name}: trying={self.trying}: {first_complaint(error)}") from None
         return super().modify(method)
 
 

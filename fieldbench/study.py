@@ -106,7 +106,7 @@ def tune(
     if not isinstance(by, Tuner):
         raise RequestError(f"{tuner}: it tunes nothing; name a tuner, such as tuned")
     plain = registry.method(method)
-    trial_of = Development(budget=1, share=by.share, folds=by.folds)
+    trial_of = Development(budget=1, share=by.share, folds=by.folds, trying=by.trying)
     base = label(development_seed(seed))
     options = replace(options or Options(), secrets={base: development_seed(seed)})
 
@@ -124,6 +124,7 @@ def tune(
         raise RequestError(f"dataset {dataset} is usually observed at several rates; name one by --rate")
     space = plain.space()
     described = {**_words(first, plain), "trials": trials, "seed": seed, "share": by.share, "folds": by.folds}
+    described["trying"] = by.trying
     path = Path(study) if study is not None else _default_path(plain, dataset, described)
     with Pool(slots(options), registry, options) as pool:
         first.fingerprint = pool.fingerprint

@@ -190,6 +190,19 @@ def test_what_is_given_is_kept() -> None:
     assert {tuple(point["values"]) for point in tuning("level[level=2]+tuned[budget=4]")["points"]} == {("shift",)}
 
 
+def test_points_can_be_tried_with_other_values_than_the_last_fit_has() -> None:
+    found = record("level+grid[trying=shift=-1.0]")
+    search = found.diagnostics["tuning"]
+    shifted = {point["values"]["level"]: point["error"] for point in tuning("level[shift=-1]+grid")["points"]}
+    assert {point["values"]["level"]: point["error"] for point in search["points"]} == shifted
+    assert found.metrics == record(f"level[level={search['chosen']['level']}]").metrics
+    assert Grid(trying="shift=-1").allowance == "30 points, tried with shift=-1"
+    with pytest.raises(RequestError, match=r"level\+grid: trying=shfit=1: shfit"):
+        PLANTED.method("level+grid[trying=shfit=1]")
+    with pytest.raises(RequestError, match="trying='shift' is not understood"):
+        PLANTED.method("level+grid[trying=shift]")
+
+
 def test_values_that_no_search_has_are_refused() -> None:
     space = Space({"level": Range(0.0, 1.0), "rate": Log(1e-3, 1)}, {"level": 5.0, "rate": 0.1})
     study = Study(Grid(), space, lambda values: TriedPoint(1.0, 1.0))
