@@ -67,7 +67,7 @@ class Results:
         """One line for each method that is below the floor of a dataset beyond chance; none where all is well."""
         from fieldbench.report.floors import leaks
 
-        return leaks(self._frame, self._metadata, self._floors)
+        return [] if self._floors.empty else leaks(self._frame, self._metadata, self._floors)
 
     def table(
         self,

@@ -76,7 +76,7 @@ def slug(name: str) -> str:
     """A name as a part of an address, another one for each name.
 
     >>> slug("tap"), slug("A b")
-    ('tap', 'a-b-c8687a08')
+    ('tap', 'a-b-a760b0e1')
     """
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     return plain if plain == name else f"{plain}-{hashlib.sha256(name.encode(errors='replace')).hexdigest()[:8]}"
