@@ -206,7 +206,7 @@ class CandidateComparison:
         best = min(complete, key=rank)
         number = len(best.errors)
         close = [made for made in complete if made.expected <= _CLOSE * best.expected and len(made.errors) == number]
-        if sum(made.seconds for made in close) * (_FOLDS - number) > self._left:
+        if sum(made.seconds for made in close) > self._left:
             close = [best]
         if number >= _FOLDS or best.seconds > self._left:
             return False
