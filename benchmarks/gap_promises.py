@@ -29,15 +29,16 @@ import numpy as np
 from tabulate import tabulate
 
 from fieldbench import NullReport, Observation
-from fieldbench.completion.bench import Fit
-from fieldbench.completion.comparison import Comparison, rank
+from fieldbench.completion.bench import FitResult
+from fieldbench.completion.comparison import CandidateComparison, rank
 from fieldbench.completion.validation import Validation
+from fieldbench.estimate import as_estimate
 from fieldbench.field import FloatArray, Mask
 from fieldbench.registry import Registry
 from fieldbench.spec import split
 
 CANDIDATES = "nearest,idw,linear,harmonic,thin-plate[exact=300,neighbours=24]"
-#: Draws of which so many are beyond what can be checked have no column of ratios.
+#: Draws with this share beyond what can be checked have no column of ratios.
 MOST_BEYOND = 0.5
 
 Draw: TypeAlias = Callable[[np.random.Generator], tuple[FloatArray, Mask]]
@@ -198,19 +199,21 @@ def _without_block(shape: tuple[int, int], edge: int, rng: np.random.Generator) 
 class Here:
     """Fits methods in this process, with the questions that a comparison asks."""
 
+    width = 1
+
     def __init__(self) -> None:
         self._registry = Registry()
 
     def pointwise(self, method: str) -> bool:
         return self._registry.method(method).pointwise
 
-    def fit(self, method: str, seen: Observation, seed: int, **_: Any) -> Fit:
+    def fit(self, method: str, seen: Observation, seed: int, **_: Any) -> FitResult:
         start = time.process_time()
         try:
             made = self._registry.method(method).complete(seen, seed=seed, device="cpu", report=NullReport())
         except Exception as error:  # as a process of its own would
-            return Fit(None, None, time.process_time() - start, 0.0, repr(error))
-        return Fit(np.asarray(made), None, time.process_time() - start, 0.0)
+            return FitResult(None, time.process_time() - start, 0.0, repr(error))
+        return FitResult(as_estimate(made), time.process_time() - start, 0.0)
 
 
 def measure(name: str, draw: int, methods: list[str], budget: float) -> dict[str, Any]:
@@ -218,7 +221,7 @@ def measure(name: str, draw: int, methods: list[str], budget: float) -> dict[str
     field, mask = PATTERNS[name](np.random.default_rng([draw, sum(map(ord, name))]))
     observation, here = Observation(np.where(mask, field, np.nan), mask), Here()
     validation = Validation(observation, 0.1, 3, np.random.default_rng(draw))
-    comparison = Comparison(here, observation, validation, draw, budget, lambda line: None, lambda work: None)  # type: ignore[arg-type]
+    comparison = CandidateComparison(here, observation, validation, draw, budget, lambda line: None, lambda work: None)  # type: ignore[arg-type]
     chosen = min(comparison.run(methods), key=rank).method
     promise = comparison.promise(chosen)
     true = {method: _error(here.fit(method, observation, draw), field, mask) for method in methods}
@@ -235,7 +238,7 @@ def measure(name: str, draw: int, methods: list[str], budget: float) -> dict[str
     }
 
 
-def _error(fit: Fit, field: FloatArray, mask: Mask) -> float:
+def _error(fit: FitResult, field: FloatArray, mask: Mask) -> float:
     return np.inf if fit.estimate is None else float(np.sqrt(np.mean((fit.estimate - field)[~mask] ** 2)))
 
 

@@ -128,6 +128,7 @@ def compare(commit: str, rounds: int, what: list[str]) -> None:
 
 def cost_of_a_trial(plugin: Path, folder: Path, repeats: int, trials: int = 1000) -> None:
     """Wall-clock time of a trial that does nothing, through judge and method's process, record on disk."""
+    from fieldbench import Estimate
     from fieldbench.execution import Options, Stop, execute
     from fieldbench.judging import draw
     from fieldbench.metric import score_all
@@ -150,7 +151,7 @@ def cost_of_a_trial(plugin: Path, folder: Path, repeats: int, trials: int = 1000
             start = time.perf_counter()
             for trial in sample:
                 drawn = draw(trial, registry)
-                score_all(registry.metrics(), 0 * drawn.field.values, drawn.field, drawn.mask)
+                score_all(registry.metrics(), Estimate(0.0 * drawn.field.values), drawn.field, drawn.mask)
             bare.append((time.perf_counter() - start) / len(sample))
         total, alone = statistics.median(costs) * 1e3, statistics.median(bare) * 1e3
         say(f"a trial of {size}, warm processes, record on disk", total, "ms")

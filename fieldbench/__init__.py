@@ -1,7 +1,7 @@
 """fieldbench: an honest, repeatable benchmark for field-completion methods.
 
 All that a plugin author or a notebook needs is here. Each name is imported when it is first used, so that
-``fieldbench --help`` need not wait for numpy, and nobody waits for torch or pandas in vain.
+``fieldbench --help`` does not wait for numpy, nor anything for torch or pandas that it does not use.
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from fieldbench.field import Field
+from fieldbench.estimate import Estimate
+from fieldbench.field import Field, Observation
 from fieldbench.plugin import Plugin
 
 
@@ -30,15 +31,31 @@ class Dataset(Plugin, ABC):
         default_sampler: spec of the sampler that this dataset is usually observed with.
         default_rates: sampling rates of a run that names none.
         metric: name of the metric that its tables show.
+        licence: terms of a measured field, and where they are.
+        citation: what to cite.
     """
 
     default_sampler: ClassVar[str] = "random"
     default_rates: ClassVar[tuple[float, ...]] = (0.1,)
     metric: ClassVar[str] = "rmse"
+    licence: ClassVar[str] = ""
+    citation: ClassVar[str] = ""
 
     @abstractmethod
     def draw(self, rng: np.random.Generator) -> Field:
         """The field of one trial. A measured field ignores ``rng``; a generator draws from it alone."""
+
+    def floor(self, field: Field, observation: Observation) -> Estimate | None:
+        """The best estimate that the generator allows, by this dataset's :attr:`metric` and on average.
+
+        It is asked once a draw, and only where the noise is normal or nothing. A better one shows a leak, so what is
+        only nearly the best is not a floor. Measured fields have none.
+
+        Args:
+            field: the truth, with what :meth:`draw` left in :attr:`fieldbench.Field.latent`.
+            observation: what methods are given of it.
+        """
+        return None
 
     def prepare(self) -> None:
         """Fetch and verify what :meth:`draw` needs; called once, before any trial.

@@ -114,7 +114,7 @@ def in_one_line(text: str) -> str:
 class Complaint(NamedTuple):
     """What pydantic found wrong first: where (outermost name first), what was given, and why it will not do."""
 
-    place: tuple[str, ...]
+    path: tuple[str, ...]
     given: object
     message: str
 
@@ -132,8 +132,8 @@ def first_complaint(error: pydantic.ValidationError, *, quoted: bool = False) ->
 
     Args:
         error: what pydantic raised.
-        quoted: name the outermost place alone, and what was given: ``rates 2.0: input should be ...``.
+        quoted: name the outermost one alone, and what was given: ``rates 2.0: input should be ...``.
     """
-    place, given, message = complaint(error)
-    where = f"{place[0]} {given!r}" if quoted and place else ".".join(place)
+    path, given, message = complaint(error)
+    where = f"{path[0]} {given!r}" if quoted and path else ".".join(path)
     return f"{where}: {message}" if where else message

@@ -10,7 +10,7 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fieldbench.field import FloatArray, Mask, unchangeable
 
@@ -129,6 +129,28 @@ class Estimate:
             return _between(self.ranked, low), _between(self.ranked, high)
         return None
 
+    def probability_below(self, values: FloatArray) -> FloatArray | None:
+        """The probability given to what is lower than these values: of truths, even on [0, 1] where it is right.
+
+        Of a ``normal`` deviation that of the normal distribution; else of members the share below, equal ones half.
+        Known as PIT, the probability integral transform. (Dawid 1984.)
+
+        Args:
+            values: of the shape of the mean.
+
+        Returns:
+            The same shape, or None for an estimate that has neither.
+        """
+        if self.deviation is not None:
+            from scipy.special import ndtr
+
+            error, sure = values - self.mean, self.deviation == 0
+            below = ndtr(error / np.where(sure, 1.0, self.deviation))
+            return np.asarray(np.where(sure, (1 + np.sign(error)) / 2, below))
+        if self.members is not None:
+            return np.asarray(((self.members < values) + 0.5 * (self.members == values)).mean(axis=0))
+        return None
+
     def spread(self) -> FloatArray | None:
         """A standard deviation of each entry in the field's unit, or None.
 
@@ -160,13 +182,13 @@ class Estimate:
             None if self.quantiles is None else {level: there(part) for level, part in self.quantiles.items()},
         )
 
-    def at(self, where: Mask | tuple[slice, ...]) -> Estimate:
-        """The same at some entries only: as vectors for a boolean array, as blocks for slices."""
+    def at(self, where: Mask | tuple[slice, ...] | tuple[NDArray[np.intp], ...]) -> Estimate:
+        """The same at some entries only: as vectors for a boolean array or index arrays, as blocks for slices."""
         members = self.members
         if members is not None:
-            block = isinstance(where, tuple)
-            each = members[(slice(None), *where)] if block else members.reshape(len(members), -1)
-            members = each if block else each.take(np.flatnonzero(np.asarray(where)), axis=1)
+            indexed = isinstance(where, tuple)
+            each = members[(slice(None), *where)] if indexed else members.reshape(len(members), -1)
+            members = each if indexed else each.take(np.flatnonzero(np.asarray(where)), axis=1)
         return replace(
             self,
             mean=self.mean[where],
@@ -194,7 +216,7 @@ class Estimate:
         )  # fmt: skip
 
     def _shifted(self, deviations: float) -> FloatArray:
-        """Where the distribution has its value so many deviations above the centre."""
+        """Where the distribution has its value that many deviations above the centre."""
         if self.distribution == "normal":
             return np.asarray(self.mean + deviations * self.deviation)
         # Beyond this, a power is more than a number can hold.
@@ -212,11 +234,11 @@ def in_domain(values: FloatArray, floor: float | None) -> FloatArray:
 
 
 def _between(ranked: FloatArray, level: float) -> FloatArray:
-    """The quantile of sorted members (M, ...), the k-th of which is that of level (k - 1/2) / M."""
-    place = min(max(level * len(ranked) - 0.5, 0.0), len(ranked) - 1.0)
-    below = int(place)
+    """The quantile of sorted members (M, ...); the k-th is that of level (k - 1/2) / M."""
+    position = min(max(level * len(ranked) - 0.5, 0.0), len(ranked) - 1.0)
+    below = int(position)
     above = min(below + 1, len(ranked) - 1)
-    return np.asarray(ranked[below] + (place - below) * (ranked[above] - ranked[below]))
+    return np.asarray(ranked[below] + (position - below) * (ranked[above] - ranked[below]))
 
 
 def as_estimate(made: ArrayLike | Estimate) -> Estimate:
@@ -242,7 +264,7 @@ def as_field_array(array: Any, what: str = "the estimate") -> FloatArray:
     """
     if hasattr(array, "detach"):
         array = array.detach().cpu().numpy()
-    if isinstance(array, np.ma.MaskedArray):  # what lies under a mask is no estimate
+    if isinstance(array, np.ma.MaskedArray):  # what lies under a mask is not an estimate
         array = np.ma.filled(array.astype(float), np.nan)
     array = np.asarray(array)
     if array.dtype.kind == "c":

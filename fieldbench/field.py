@@ -44,7 +44,15 @@ class Axis:
 
     @classmethod
     def regular(cls, name: str, size: int, spacing: float = 1.0, unit: str = "", origin: float = 0.0) -> Axis:
-        """An axis of ``size`` equally spaced points, ``spacing`` apart in ``unit``."""
+        """An axis of ``size`` equally spaced points, ``spacing`` apart in ``unit``.
+
+        Args:
+            name: of the axis, such as ``depth``.
+            size: number of points.
+            spacing: distance of neighbouring points, in ``unit``.
+            unit: of the coordinates.
+            origin: the first coordinate, in ``unit``.
+        """
         return cls(name, origin + spacing * np.arange(size), unit)
 
     @property
@@ -89,6 +97,7 @@ class Field:
             knows the standard deviation of its measurement noise, in ``unit``, calls it ``noise_deviation``.
         covariates: other fields that are known at every valid entry, by name: the depth of the sea floor, the distance
             to an emitter. Each is an array that numpy broadcasts to the shape of ``values``.
+        latent: what the generator knows of the field beyond its values, for its own floor; no method sees it.
 
     Raises:
         ValueError: if shapes disagree, the field exists nowhere, or a valid entry is NaN or infinite, of a covariate
@@ -102,6 +111,7 @@ class Field:
     valid: Mask = None  # type: ignore[assignment]  # a boolean array of the field's shape once it is made
     log_floor: float | None = None
     metadata: Mapping[str, float] = field(default_factory=dict)
+    latent: Any = None
     covariates: Mapping[str, FloatArray] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -215,7 +225,7 @@ class Observation:
 
 
 def _frozen_floats(values: ArrayLike) -> FloatArray:
-    if isinstance(values, np.ma.MaskedArray):  # what lies under a mask is no measurement
+    if isinstance(values, np.ma.MaskedArray):  # what lies under a mask is not a measurement
         values = np.ma.filled(values.astype(float), np.nan)
     array = np.array(values)
     if array.ndim == 0 or array.size == 0:

@@ -237,15 +237,15 @@ def _pieces(
         if held >= counts[0]:
             break
         # The deepest gaps are few and matter most, so one of them comes first.
-        place = np.unravel_index(int(rng.choice(sources if number else deep)), missing.shape)
-        box = boxes[int(labels[place]) - 1]
+        entry = np.unravel_index(int(rng.choice(sources if number else deep)), missing.shape)
+        box = boxes[int(labels[entry]) - 1]
         if any(part.stop - part.start > _LARGEST * size for part, size in zip(box, missing.shape, strict=True)):
-            width = np.ceil(4 * depth[place] / steps).astype(int)
+            width = np.ceil(4 * depth[entry] / steps).astype(int)
             box = tuple(
                 slice(max(at - half, 0), min(at + half + 1, size))
-                for at, half, size in zip(place, width, missing.shape, strict=True)
+                for at, half, size in zip(entry, width, missing.shape, strict=True)
             )
-        piece = missing[box] & (labels[box] == labels[place])
+        piece = missing[box] & (labels[box] == labels[entry])
         piece = np.flip(piece, tuple(np.flatnonzero(rng.random(piece.ndim) < 0.5).tolist()))
         new = _placed(piece, present & ~withheld, rng)
         if new is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -20,7 +20,7 @@ from fieldbench.registry import KINDS, Registry, asked_here
 from fieldbench.selection import Selection
 from fieldbench.sources import THIS_PROGRAM, travels_by_value
 
-__all__ = ["Unidentified", "cell_identity", "identified", "version"]
+__all__ = ["Unidentified", "cell_identity", "draw_identity", "identified", "version"]
 
 #: Version of how a method's seed follows from the base seed. Another version gives other numbers; 2 has 32 bits.
 SEEDS = 2
@@ -54,6 +54,11 @@ def cell_identity(registry: Registry, cell: Cell, fingerprint: Callable[[Any], s
 def identified(registry: Registry, cell: Cell, fingerprint: Callable[[Any], str] = asked_here) -> str:
     """What :func:`cell_identity` gives.
 
+    Args:
+        registry: knows the plugins.
+        cell: whose specs are identified.
+        fingerprint: gives the identity of a plugin's data; called for each.
+
     Raises:
         RequestError: if a spec is wrong.
         Unidentified: if the identity cannot be had; the text names the plugin and says why.
@@ -65,8 +70,27 @@ def identified(registry: Registry, cell: Cell, fingerprint: Callable[[Any], str]
         registry.noise(cell.noise),
         registry.selection(cell.select),
     ]
+    return _digest(registry, parts, fingerprint)
+
+
+def _digest(registry: Registry, parts: Sequence[Plugin], fingerprint: Callable[[Any], str]) -> str:
     described = json.dumps([SEEDS, *(_described(registry, part, fingerprint) for part in parts)], sort_keys=True)
     return hashlib.sha256(described.encode()).hexdigest()[:16]
+
+
+def draw_identity(registry: Registry, cell: Cell, fingerprint: Callable[[Any], str] = asked_here) -> str:
+    """As :func:`cell_identity`, of all that a cell observes: its dataset, sampler and noise.
+
+    Args:
+        registry: where the plugins are found.
+        cell: whose method does not count.
+        fingerprint: as for :func:`cell_identity`.
+    """
+    parts = [registry.dataset(cell.dataset), registry.sampler(cell.sampler), registry.noise(cell.noise)]
+    try:
+        return _digest(registry, parts, fingerprint)
+    except Unidentified:
+        return ""
 
 
 def version(registry: Registry, cls: type[Plugin]) -> str:

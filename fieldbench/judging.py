@@ -17,17 +17,18 @@ import numpy as np
 
 from fieldbench.dataset import Dataset
 from fieldbench.errors import DataUnavailable, as_reason
-from fieldbench.estimate import Estimate
+from fieldbench.estimate import Estimate, in_domain
 from fieldbench.field import Axis, Field, FloatArray, Mask, Observation, unchangeable
 from fieldbench.method import Fit, OfFits, Refit, Tuner
 from fieldbench.metric import Metric, doubled, for_field, score_all, score_one
 from fieldbench.noise import Noise
 from fieldbench.records import FAILED, NOT_APPLICABLE, OK, OUT_OF_MEMORY, Cell, Record, Trial, canonical
 from fieldbench.sampler import Sampler, observe
+from fieldbench.scores import PIT_BINS
 from fieldbench.search import Space
 from fieldbench.selection import Recorder, Selection
 from fieldbench.spec import Value
-from fieldbench.tuning import Outcome, Study, in_words
+from fieldbench.tuning import Study, TriedPoint, in_words
 
 #: Characters of a traceback that are kept: its end, which says where and why.
 LONGEST_TRACEBACK = 20_000
@@ -125,15 +126,20 @@ def draw(trial: Trial, shelf: Shelf, note: Note = unnoted) -> Draw:
     trial number, the mask also on sampler and rate, the noise on all of these and itself. So all methods
     meet the same observations, all rates the same fields, all noise levels the same masks.
 
+    Args:
+        trial: what is drawn.
+        shelf: makes the plugins.
+        note: told which plugin is called next.
+
     Raises:
         RequestError: if the sampler observes nothing.
         ValueError: if a plugin returns something else than it should.
     """
     cell = trial.cell
-    place = (trial.seed, trial.number, cell.dataset)
-    pattern = (*place, cell.sampler, cell.rate)
+    which_field = (trial.seed, trial.number, cell.dataset)
+    pattern = (*which_field, cell.sampler, cell.rate)
     note(drawn(cell))
-    field_rng, mask_rng = stream("field", *place), stream("mask", *pattern)
+    field_rng, mask_rng = stream("field", *which_field), stream("mask", *pattern)
     noise_rng = stream("noise", *pattern, cell.noise)
     truth = draw_field(shelf, cell.dataset, field_rng, note)
     mask = draw_mask(shelf, cell.sampler, truth, cell.rate, mask_rng, note)
@@ -143,13 +149,52 @@ def draw(trial: Trial, shelf: Shelf, note: Note = unnoted) -> Draw:
     return Draw(truth, mask, observation, np.asarray(observation.values, dtype=float))
 
 
+def floor_scores(trial: Trial, shelf: Shelf, note: Note = unnoted) -> dict[str, float]:
+    """Scores, by the dataset's own metric, of the best estimate that its generator allows for the draw of a trial.
+
+    Args:
+        trial: whose draw it is.
+        shelf: where plugins are found.
+        note: told which plugin is called.
+
+    Returns:
+        The scores by name; none where the dataset or the noise allows no floor.
+
+    Raises:
+        RequestError, ValueError: as :func:`draw`, or if the floor is not an estimate or cannot be scored.
+    """
+    cell = trial.cell
+    if not shelf.noise(cell.noise).normal:
+        return {}
+    item = draw(trial, shelf, note)
+    note(f"dataset {cell.dataset}")
+    dataset = shelf.dataset(cell.dataset)
+    made = dataset.floor(item.field, item.observation)
+    if made is None:
+        return {}
+    if not isinstance(made, Estimate):
+        raise ValueError(f"floor() returned {type(made).__name__}; it should return an Estimate or None")
+    headline = shelf.metric(dataset.metric)
+    scores, errors = score_all([headline], made.checked(item.field.valid), item.field, item.mask, note)
+    if errors:
+        raise ValueError(f"metric {headline.name}: {errors[headline.name]}")
+    return scores
+
+
 def drawn(cell: Cell) -> str:
     """What takes part in the draw of a cell, in words."""
     return f"dataset {cell.dataset} by sampler {cell.sampler} with noise {cell.noise}"
 
 
 def draw_field(shelf: Shelf, text: str, rng: np.random.Generator, note: Note = unnoted) -> Field:
-    """A dataset's field."""
+    """A dataset's field.
+
+    Args:
+        shelf: makes the dataset.
+        text: its spec.
+        rng: the field's stream.
+        note: told which plugin is called next.
+    """
     note(f"dataset {text}")
     found = shelf.dataset(text).draw(rng)
     if type(found) is not Field:  # a class of the dataset's own could say another thing each time it is asked
@@ -174,14 +219,31 @@ def draw_field(shelf: Shelf, text: str, rng: np.random.Generator, note: Note = u
 def draw_mask(
     shelf: Shelf, text: str, truth: Field, rate: float, rng: np.random.Generator, note: Note = unnoted
 ) -> Mask:
-    """A sampler's mask, as far as the field exists."""
+    """A sampler's mask, as far as the field exists.
+
+    Args:
+        shelf: makes the sampler.
+        text: its spec.
+        truth: the field that is observed.
+        rate: share of the entries.
+        rng: the mask's stream.
+        note: told which plugin is called next.
+    """
     note(f"sampler {text}")
     mask = _mask_of(shelf.sampler(text).draw(truth.valid, truth.axes, rate, rng), truth.shape, text)
     return unchangeable(mask & truth.valid)
 
 
 def draw_noise(shelf: Shelf, text: str, truth: Field, rng: np.random.Generator, note: Note = unnoted) -> FloatArray:
-    """Noise for a whole field."""
+    """Noise for a whole field.
+
+    Args:
+        shelf: makes the noise.
+        text: its spec.
+        truth: the field that is observed.
+        rng: the noise's stream.
+        note: told which plugin is called next.
+    """
     note(f"noise {text}")
     found = _plain(shelf.noise(text).draw(truth.shape, rng), f"noise {text}")
     if found.dtype.kind not in "fiu" or found.shape != truth.shape:
@@ -202,10 +264,10 @@ def method_seed(trial: Trial) -> int:
     return keyed_seed(trial.seed, name, trial.number, cell.dataset, cell.sampler, cell.rate, cell.noise)
 
 
-def keyed_seed(seed: int, *place: object) -> int:
-    """32 bits from a base seed and a place, by a hash under the base seed as its key."""
+def keyed_seed(seed: int, *what: object) -> int:
+    """32 bits from a base seed and what it is for, by a hash under the base seed as its key."""
     key = hashlib.sha256(b"%d" % seed).digest()
-    return int.from_bytes(hashlib.blake2b(canonical(place).encode(), key=key, digest_size=4).digest())
+    return int.from_bytes(hashlib.blake2b(canonical(what).encode(), key=key, digest_size=4).digest())
 
 
 def judge(
@@ -278,11 +340,32 @@ def _judged(trials: Sequence[Trial], shelf: Shelf, complete: Complete, note: Not
             raise ValueError(f"metric {headline.name}: {errors[headline.name]}")
         diagnostics |= {"observed": int(item.mask.sum()), "shape": list(item.field.shape), "batch": len(trials)}
         diagnostics |= answer.diagnostics
+        if (shares := probability_histogram(chosen, item.field, item.mask)) is not None:
+            diagnostics["pit"] = shares
         if errors:
             diagnostics["not_scored"] = errors
         seconds = answer.seconds / len(trials)
         found.append(Judged(Record(trial, OK, "", scores, seconds, diagnostics=diagnostics), item, chosen))
     return found
+
+
+def probability_histogram(estimate: Estimate, truth: Field, mask: Mask) -> list[float] | None:
+    """Shares of unobserved entries by the probability that lay below them, in bins of equal width; None if unknown.
+
+    Args:
+        estimate: with a distribution, or none.
+        truth: without noise.
+        mask: True = observed, of the field's shape.
+    """
+    unobserved, floor = truth.valid & ~mask, truth.log_floor
+    if not unobserved.any():
+        return None
+    values = in_domain(truth.values[unobserved].astype(float), floor)
+    found = estimate.entries(unobserved, floor).probability_below(values)
+    if found is None:
+        return None
+    counts, _ = np.histogram(found, PIT_BINS, (0.0, 1.0))
+    return [round(float(count) / len(found), 6) for count in counts]
 
 
 def _withhold(trial: Trial, rule: Selection, shelf: Shelf, item: Draw, note: Note) -> Mask | None:
@@ -405,7 +488,7 @@ class _Fits:
         fitted = dict[int, Estimate]()
         failures = list[_Unfitted]()
 
-        def evaluate(values: Mapping[str, Value]) -> Outcome:
+        def evaluate(values: Mapping[str, Value]) -> TriedPoint:
             before, errors = self.seconds, []
             try:
                 for fold in folds:
@@ -415,11 +498,11 @@ class _Fits:
                 if unfitted.answer.status == NOT_APPLICABLE:
                     raise
                 failures.append(unfitted)
-                return Outcome(math.inf, self.seconds - before, unfitted.answer.error)
+                return TriedPoint(math.inf, self.seconds - before, unfitted.answer.error)
             finally:
                 self._note(f"modifier {tuner}")
             fitted[len(study.tried)] = estimate
-            return Outcome(float(np.mean(errors)), self.seconds - before)
+            return TriedPoint(float(np.mean(errors)), self.seconds - before)
 
         study = Study(tuner, space, evaluate)
         self._note(f"modifier {tuner}")
@@ -451,7 +534,7 @@ def _mask_of(mask: Any, shape: tuple[int, ...], sampler: str) -> Mask:
 
 def _plain(found: Any, plugin: str) -> np.ndarray[Any, Any]:
     """What a plugin returned, as an array."""
-    if isinstance(found, np.ma.MaskedArray):  # what lies under a mask is no value
+    if isinstance(found, np.ma.MaskedArray):  # what lies under a mask is not a value
         raise ValueError(f"{plugin} returned a masked array; it should return a plain one")
     return np.asarray(found)
 

@@ -194,7 +194,14 @@ class Method(Plugin, ABC):
     def complete_batch(
         self, observations: Sequence[Observation], *, seeds: Sequence[int], device: str, reports: Sequence[Report]
     ) -> Sequence[ArrayLike | Estimate]:
-        """Reconstruct several fields of one shape; each result equals that of :meth:`complete` alone."""
+        """Reconstruct several fields of one shape; each result equals that of :meth:`complete` alone.
+
+        Args:
+            observations: of one shape.
+            seeds: one for each observation.
+            device: as in :meth:`complete`.
+            reports: one listener for each observation.
+        """
         return [
             self.complete(observation, seed=seed, device=device, report=report)
             for observation, seed, report in zip(observations, seeds, reports, strict=True)

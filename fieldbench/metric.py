@@ -340,6 +340,13 @@ def score_all(
 def score_one(metric: Metric, estimate: Estimate, truth: Field, where: Mask, mask: Mask) -> float:
     """The score by which estimates are chosen.
 
+    Args:
+        metric: scores.
+        estimate: of the field.
+        truth: the field.
+        where: entries that are scored, True = scored.
+        mask: entries that were observed, True = observed.
+
     Raises:
         ValueError: if the metric gives no single number.
     """
@@ -362,12 +369,12 @@ def doubled(field: Field) -> Field:
 
 
 def applies(metric: Metric, field: Field) -> bool:
-    """Whether a metric's score means anything for a field, of which it is shown a copy."""
+    """Whether a metric's score means anything for a field; the metric gets a copy."""
     return type(metric).applies_to is Metric.applies_to or bool(metric.applies_to(copy.deepcopy(field)))
 
 
 def for_field(metric: Metric, field: Field) -> Metric:
-    """The metric as it scores a field, of which it is shown a copy."""
+    """The metric as it scores a field; it gets a copy."""
     return metric if type(metric).for_field is Metric.for_field else metric.for_field(copy.deepcopy(field))
 
 

@@ -156,7 +156,7 @@ class Modules:
 
 
 def imported(code: CodeType, package: str) -> Iterator[str]:
-    """The modules that code may import, in functions too; and all names taken from them, of which some may be modules.
+    """The modules that code may import, in functions too; and all names taken from them; some may be modules.
 
     Args:
         code: of a module or function.

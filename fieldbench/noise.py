@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -25,7 +26,12 @@ class Noise(Plugin, ABC):
     ...         return rng.uniform(-self.step / 2, self.step / 2, shape)
     >>> Rounding(step=0.5).draw((2, 3), np.random.default_rng(0)).shape
     (2, 3)
+
+    Attributes:
+        normal: whether it is nothing, or normal and independent with one deviation; only then do datasets know a floor.
     """
+
+    normal: ClassVar[bool] = False
 
     @abstractmethod
     def draw(self, shape: Sequence[int], rng: np.random.Generator) -> FloatArray:

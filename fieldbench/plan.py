@@ -83,7 +83,7 @@ class Setting:
     rate: float
 
     def cell(self, method: str, select: str) -> Cell:
-        """The cell of a method, observed so, and the estimate of which this rule chooses."""
+        """The cell of a method, observed in this way, with the rule that chooses its estimate."""
         return Cell(method, self.dataset, self.sampler, self.noise, select, self.rate)
 
     @classmethod

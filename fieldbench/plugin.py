@@ -23,17 +23,22 @@ def parameter(
 ) -> Any:
     """Declare one parameter of a plugin: its default, meaning, source, bounds and what tuning may try.
 
-    ``search`` is a range ``(2, 9)``, a logarithmic one ``Log(1e-4, 1)``, or a list of values; a range of whole numbers
-    holds whole numbers alone. ``constraints`` are pydantic's (``gt``, ``ge``, ``lt``, ``le``, ``min_length`` ...);
-    without a ``default`` the parameter must be given. Numbers are finite, unless the default is not or
-    ``allow_inf_nan=True`` is among the constraints.
-
     >>> class Example(Plugin):
     ...     '''An example.'''
     ...     name = "example"
     ...     sigma: float = parameter(0.1, "standard deviation of the noise", unit="m/s", gt=0)
     >>> str(Example()), str(Example(sigma=0.3))
     ('example', 'example[sigma=0.3]')
+
+    Args:
+        default: value where none is given; without one the parameter must be given.
+        meaning: what it does, in one line.
+        source: where the default comes from, such as a paper's section.
+        unit: of the value, such as ``m/s``.
+        search: a range ``(2, 9)``, a logarithmic one ``Log(1e-4, 1)``, or a list of values; a range of whole numbers
+            holds whole numbers alone.
+        **constraints: pydantic's (``gt``, ``ge``, ``lt``, ``le``, ``min_length`` ...). Numbers are finite, unless the
+            default is not or ``allow_inf_nan=True`` is among them.
     """
     extra: dict[str, Any] = {"source": source, "unit": unit}
     if search is not None:

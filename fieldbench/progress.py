@@ -14,7 +14,7 @@ from fieldbench.plan import Plan
 from fieldbench.records import FAILURES, OK, Cell
 
 #: What a running mean is taken over: method, selection, dataset.
-Place: TypeAlias = tuple[str, str, str]
+Series: TypeAlias = tuple[str, str, str]
 
 
 @dataclass
@@ -61,34 +61,51 @@ class Progress:
         self.statuses: Counter[str] = Counter()
         self._headline, self._slots, self._clock = headline, max(1, slots), clock
         self._left: dict[Cell, int] = dict.fromkeys(plan.cells, plan.request.trials)
-        self._places: list[Place] = list(dict.fromkeys(map(_place, self._left)))
+        self._series: list[Series] = list(dict.fromkeys(map(_series_of, self._left)))
         self._seconds: dict[Cell, Average] = {}
-        self._scores: dict[Place, Average] = {}
+        self._scores: dict[Series, Average] = {}
         self._started = self._last = clock()
         self._worked = 0.0
 
     def remember(self, cell: Cell, status: str, metrics: Mapping[str, float], seconds: float | None) -> None:
-        """Count a trial that ended in an earlier run."""
-        self._count(cell, status, metrics, seconds)
+        """Count a trial that ended in an earlier run.
+
+        Args:
+            cell: of the trial.
+            status: how it ended, such as ``ok``.
+            metrics: its scores by name.
+            seconds: that it took, where known.
+        """
+        self.done += 1
+        self.statuses[status] += 1
+        self.failed += status in FAILURES
+        self._left[cell] = self._left.get(cell, 0) - 1
+        if status == OK and seconds is not None:
+            self._seconds.setdefault(cell, Average()).add(seconds)
+        elif status != OK:
+            self._seconds.setdefault(cell, Average())
+        score = metrics.get(self._headline.get(cell.dataset, ""))
+        if status == OK and score is not None and not math.isnan(score):
+            self._scores.setdefault(_series_of(cell), Average()).add(score)
 
     def add(self, cell: Cell, status: str, metrics: Mapping[str, float], seconds: float | None) -> None:
-        """Count a trial that has just ended."""
-        self._count(cell, status, metrics, seconds)
+        """Count a trial that has just ended.
+
+        Args:
+            cell, status, metrics, seconds: as in :meth:`remember`.
+        """
+        self.remember(cell, status, metrics, seconds)
         self.new += 1
         self._worked += seconds or 0.0
         self._last = self._clock()
-
-    @staticmethod
-    def counts_as_failure(status: str) -> bool:
-        return status in FAILURES
 
     @property
     def left(self) -> int:
         return max(0, self.total - self.done)
 
-    def means(self) -> dict[Place, Average]:
+    def means(self) -> dict[Series, Average]:
         """Running means of the headline metric, in the plan's order."""
-        return {place: self._scores[place] for place in self._places if place in self._scores}
+        return {series: self._scores[series] for series in self._series if series in self._scores}
 
     def headline(self, dataset: str) -> str:
         """The metric whose running mean is kept for a dataset."""
@@ -120,19 +137,6 @@ class Progress:
         longest = max((self._estimate(cell) or 0.0 for cell, count in self._left.items() if count > 0), default=0.0)
         return max(work / self._slots * cost, longest) - min(longest, self._clock() - self._last)
 
-    def _count(self, cell: Cell, status: str, metrics: Mapping[str, float], seconds: float | None) -> None:
-        self.done += 1
-        self.statuses[status] += 1
-        self.failed += status in FAILURES
-        self._left[cell] = self._left.get(cell, 0) - 1
-        if status == OK and seconds is not None:
-            self._seconds.setdefault(cell, Average()).add(seconds)
-        elif status != OK:
-            self._seconds.setdefault(cell, Average())
-        score = metrics.get(self._headline.get(cell.dataset, ""))
-        if status == OK and score is not None and not math.isnan(score):
-            self._scores.setdefault(_place(cell), Average()).add(score)
-
     def _estimate(self, cell: Cell) -> float | None:
         """Seconds of one trial: as measured in its cell, or else in the method's other cells."""
         own = self._seconds.get(cell)
@@ -146,7 +150,7 @@ class Progress:
         return 0.0 if alike else None
 
 
-def _place(cell: Cell) -> Place:
+def _series_of(cell: Cell) -> Series:
     return cell.method, cell.select, cell.dataset
 
 

@@ -55,6 +55,11 @@ class Reconstruction:
 def save(folder: Path, key: str, reconstruction: Reconstruction) -> Path:
     """Write one file as a whole or not at all.
 
+    Args:
+        folder: ``fields`` of a run; made if it does not exist.
+        key: of the trial.
+        reconstruction: its fields.
+
     Raises:
         OSError: if there is no room.
     """
@@ -102,7 +107,7 @@ def load(path: Path) -> Reconstruction:
     """Read what :func:`save` wrote.
 
     Raises:
-        RequestError: if the file is none of these.
+        RequestError: if the file is of another kind, or damaged.
     """
     try:
         with np.load(path, allow_pickle=False) as stored:
@@ -113,7 +118,8 @@ def load(path: Path) -> Reconstruction:
             Axis(name, arrays[f"axis_{index}"], unit)
             for index, (name, unit) in enumerate(zip(names, units, strict=True))
         )
-        valid = np.unpackbits(arrays["valid"], count=int(np.prod(shape))).astype(bool).reshape(shape)
+        packed = arrays["valid"] if "valid" in arrays else arrays["existing"]  # as 0.1.0 called it
+        valid = np.unpackbits(packed, count=int(np.prod(shape))).astype(bool).reshape(shape)
         floor = float(arrays["log_floor"])
         about = (axes, str(arrays["unit"]), str(arrays["quantity"]), valid)
         log_floor = None if np.isnan(floor) else floor

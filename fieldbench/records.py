@@ -115,7 +115,8 @@ class Record:
         session: id of the session of the run in which it was computed.
         timed: how its seconds were taken, see :data:`Timed`.
         diagnostics: anything else worth keeping: curves over steps, the selected step, GPU memory, the most CPU
-            threads that the method learned it may use, the metrics that failed to score.
+            threads that the method learned it may use, the metrics that failed to score, the histogram of
+            probability transforms (``pit``).
     """
 
     trial: Trial
@@ -178,7 +179,7 @@ def decode(line: bytes, *, diagnostics: bool = True) -> dict[str, Any]:
         diagnostics: whether they are wanted; curves and tracebacks are most of a row.
 
     Raises:
-        ValueError: if it is no row, in words that say why.
+        ValueError: if it is not a row, in words that say why.
     """
     try:
         row: dict[str, Any] = (_WHOLE if diagnostics else _BRIEF).validate_json(line)

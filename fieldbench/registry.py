@@ -43,6 +43,7 @@ from fieldbench.sources import (
     Sources,
     file_version,
     is_editable,
+    spec_of_file,
 )
 from fieldbench.spec import Part, is_name, parse
 
@@ -239,7 +240,7 @@ class Registry:
         return list(self._metrics)
 
     def selection(self, text: str) -> Selection:
-        """One of the three selection rules; these belong to the harness and are no plugins."""
+        """One of the three selection rules; these belong to the harness and are not plugins."""
         (part,) = _only_part(text)
         if part.name not in RULES:
             raise RequestError(f"unknown selection {part.name!r}{nearest(part.name, RULES)}")
@@ -396,7 +397,7 @@ class Registry:
         kind = next((kind for kind, bases in KINDS.items() if _is_subclass(cls, bases)), None)
         if kind is None or (expected is not None and kind != expected):
             base = KINDS[expected or "method"][0].__name__
-            self._break(plugin, source, f"{_shown(cls)} is no class derived from fieldbench.{base}")
+            self._break(plugin, source, f"{_shown(cls)} is not a class derived from fieldbench.{base}")
             return
         name = getattr(cls, "name", None)
         if not isinstance(name, str) or not is_name(name):
@@ -467,6 +468,12 @@ def validated(cls: type[P], part: Part, text: str, registry: Registry | None = N
 
     Parameters that are plugins themselves are looked up in ``registry``.
 
+    Args:
+        cls: the plugin class.
+        part: name and parameters, as parsed.
+        text: the whole spec, which errors quote.
+        registry: where parameters that are plugins themselves are looked up.
+
     Raises:
         RequestError: if a parameter is unknown or its value not allowed, or the class cannot be made.
     """
@@ -481,8 +488,8 @@ def validated(cls: type[P], part: Part, text: str, registry: Registry | None = N
     except (RequestError, CtrlC):
         raise
     except pydantic.ValidationError as error:
-        place, _, message = complaint(error)
-        key = place[0] if place else "its parameters"
+        path, _, message = complaint(error)
+        key = path[0] if path else "its parameters"
         given = f" = {part.parameters[key]!r}" if key in part.parameters else ""
         raise RequestError(f"{text!r}: {key}{given} of {part.name}: {message}") from None
     except BaseException as error:  # what the class itself does when it is made
@@ -557,9 +564,8 @@ def _is_subclass(cls: Any, bases: tuple[type[Plugin], ...]) -> bool:
 
 
 def _import_file(name: str, file: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, file)
-    if spec is None or spec.loader is None:
-        raise ImportError(f"{file.name} is no Python file")
+    spec = spec_of_file(name, file)
+    assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

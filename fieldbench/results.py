@@ -56,15 +56,34 @@ class Results:
         """The records as a pandas frame, one row a trial, metrics as columns."""
         return self._frame.copy()
 
+    @cached_property
+    def _floors(self) -> pd.DataFrame:
+        from fieldbench.report.floors import read_floor_frame
+
+        return read_floor_frame(self.path)
+
+    @cached_property
+    def leaks(self) -> list[str]:
+        """One line for each method that is below the floor of a dataset beyond chance; none where all is well."""
+        from fieldbench.report.floors import leaks
+
+        return leaks(self._frame, self._metadata, self._floors)
+
     def table(
         self,
         *,
         rows: str | Sequence[str] | None = None,
         columns: str | Sequence[str] = "rate",
-        metric: str | None = None,
+        metric: str | Sequence[str] | None = None,
         spread: str = "std",
     ) -> Table:
         """A table of means, as :func:`fieldbench.report.tables.make_table` describes it.
+
+        Args:
+            rows: factor or factors; methods where None.
+            columns: factor or factors.
+            metric: name; the datasets' own where None.
+            spread: what follows the mean: ``std``, ``stderr``, ``interval`` or ``none``.
 
         Raises:
             RequestError: for an unknown factor, metric or spread.
@@ -73,7 +92,9 @@ class Results:
 
         rows = [rows] if isinstance(rows, str) else rows
         columns = [columns] if isinstance(columns, str) else columns
-        table = make_table(self._frame, self._metadata, rows=rows, columns=columns, metric=metric, spread=spread)
+        table = make_table(
+            self._frame, self._metadata, rows=rows, columns=columns, metric=metric, spread=spread, floors=self._floors
+        )
         here, asked = len(self._frame), self._metadata.size
         return replace(table, unfinished=f"unfinished: {here} of {asked} trials are here" if here < asked else "")
 
@@ -112,7 +133,7 @@ class Results:
         """Figures of one kind, by name.
 
         Args:
-            kind: ``rate``, ``epoch``, ``slices``, ``attention``, ``cost``, ``strips`` or ``ranks``.
+            kind: ``rate``, ``epoch``, ``slices``, ``attention``, ``cost``, ``strips``, ``calibration`` or ``ranks``.
             only: levels of factors, as in :meth:`compare`.
             trial, axis, at: for the kinds that show fields: which trial, the axis that is cut, indices along it.
 

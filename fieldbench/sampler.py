@@ -46,6 +46,11 @@ class Sampler(Plugin, ABC):
     def withhold(self, mask: Mask, share: float, rng: np.random.Generator) -> Mask:
         """Choose about ``share`` of the observed entries to withhold, as this sampler's pattern demands.
 
+        Args:
+            mask: True = observed.
+            share: of the observed entries, in (0, 1).
+            rng: chooses.
+
         Returns:
             A boolean array, True = withheld: a part of ``mask``, never all of it.
 
@@ -58,6 +63,11 @@ class Sampler(Plugin, ABC):
         """As :meth:`withhold`, for a pattern that shows only beside the axes, or beside where the field exists.
 
         This is what is asked; by default it hands the mask on.
+
+        Args:
+            observation: with mask, axes and where the field exists.
+            share: of the observed entries, in (0, 1).
+            rng: chooses.
         """
         return self.withhold(observation.mask, share, rng)
 
@@ -127,7 +137,7 @@ class Blocks(Sampler):
         return mask
 
     def withhold(self, mask: Mask, share: float, rng: np.random.Generator) -> Mask:
-        """Entries in holes as deep as the missing block, since scattered ones would be far easier to predict."""
+        """Entries in gaps as deep as the missing block, since scattered ones would be far easier to predict."""
         return withhold_like_gaps(mask, ~mask, share, rng)
 
     def withhold_from(self, observation: Observation, share: float, rng: np.random.Generator) -> Mask:
@@ -142,6 +152,11 @@ def observe(field: Field, mask: Mask, noise: FloatArray) -> Observation:
     >>> observe(field, np.array([True, False, True]), np.array([0.5, 0.5, -0.5])).values.tolist()
     [1.5, nan, 2.5]
 
+    Args:
+        field: the truth.
+        mask: boolean array of the field's shape, True = observed.
+        noise: array of the field's shape, in the field's unit.
+
     Raises:
         RequestError: if the mask observes nothing.
     """
@@ -155,7 +170,7 @@ def observe(field: Field, mask: Mask, noise: FloatArray) -> Observation:
 
 
 def is_fiber_mask(mask: Mask, valid: Mask | None = None) -> bool:
-    """Whether every position is observed along the whole last axis or not at all.
+    """Whether every position is observed along the whole last axis or not at all; never so of one axis alone.
 
     With ``valid`` (True where the field exists), whole is what exists: columns of water end at the sea floor.
 
@@ -163,7 +178,7 @@ def is_fiber_mask(mask: Mask, valid: Mask | None = None) -> bool:
     (True, False)
     """
     whole = mask.any(axis=-1, keepdims=True)
-    return bool((mask == (whole if valid is None else whole & valid)).all())
+    return mask.ndim > 1 and bool((mask == (whole if valid is None else whole & valid)).all())
 
 
 def _observed(total: int, rate: float, what: str) -> int:

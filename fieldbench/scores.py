@@ -10,11 +10,18 @@ import numpy as np
 
 from fieldbench.field import FloatArray
 
+#: Bins of a histogram of probability transforms.
+PIT_BINS = 10
+
 
 def crps_normal(mean: FloatArray, deviation: FloatArray, truth: FloatArray) -> FloatArray:
     """Continuous ranked probability score of a normal distribution; |truth - mean| where the deviation is 0.
 
     (Gneiting and Raftery 2007, equation 21.)
+
+    Args:
+        mean, deviation: of the distribution, in one unit; arrays of one shape.
+        truth: in the same unit and shape.
     """
     from scipy.special import erf
 
@@ -47,5 +54,10 @@ def crps_quantiles(quantiles: Mapping[float, FloatArray], truth: FloatArray) -> 
 
 
 def surprise(mean: FloatArray, deviation: FloatArray, truth: FloatArray) -> FloatArray:
-    """The negative logarithm of a normal density; deviations are above 0."""
+    """The negative logarithm of a normal density; deviations are above 0.
+
+    Args:
+        mean, deviation: of the distribution, in one unit; arrays of one shape.
+        truth: in the same unit and shape.
+    """
     return np.log(deviation) + 0.5 * math.log(2 * math.pi) + 0.5 * ((truth - mean) / deviation) ** 2

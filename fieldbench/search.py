@@ -153,10 +153,16 @@ def plain(value: Any) -> Value:
     """
     read = parse_value(format_value(value))
     if read != value:
-        raise ValueError(f"search: {value!r:.60} is no number, text, boolean or None, nor a tuple of these")
+        raise ValueError(f"search: {value!r:.60} is not a number, text, boolean or None, nor a tuple of these")
     return read
 
 
 def drawn(spaces: dict[str, Search], count: int, rng: np.random.Generator) -> Sequence[dict[str, Value]]:
-    """Points drawn from a space, each a value for every parameter."""
+    """Points drawn from a space, each a value for every parameter.
+
+    Args:
+        spaces: what tuning may try, by parameter.
+        count: of points.
+        rng: draws.
+    """
     return [{key: space.draw(rng) for key, space in spaces.items()} for _ in range(count)]

@@ -18,6 +18,7 @@ import pydantic
 from fieldbench import datafile
 from fieldbench.errors import RequestError, first_complaint, nearest
 from fieldbench.execution import Options, Pool, Stop, check_backend, execute, slots
+from fieldbench.execution.floors import floors
 from fieldbench.execution.preflight import examine
 from fieldbench.judging import Records
 from fieldbench.method import Method
@@ -30,6 +31,7 @@ from fieldbench.report.metadata import RunMetadata, collect
 from fieldbench.results import Results
 from fieldbench.spec import parse
 from fieldbench.store.files import MANIFEST
+from fieldbench.store.floors import read_floors, write_floors
 from fieldbench.store.manifest import existing_run, read_manifest
 from fieldbench.store.merge import joined_metadata
 from fieldbench.store.merge import reuse as take_from_others
@@ -201,7 +203,7 @@ class Session:
             stop: lets the caller ask for an end.
 
         Raises:
-            RequestError: if the folder is no run or in use, data is missing, or the plan turns out to be
+            RequestError: if the folder is not a run, is in use, data is missing, or the plan turns out to be
                 impossible on it.
             StorageError: if a record cannot be written; what is written stays.
         """
@@ -225,6 +227,7 @@ class Session:
             if said := _growth(self.path, progress, taken, store.superseded):
                 watch.say(said)
             self._hide_seed(store, progress, watch)
+            self._find_floors()
             records = self._records(store, retry_failed, stop)
             outcome = "interrupted"
             watch.start(progress)
@@ -242,6 +245,13 @@ class Session:
             if outcome == "complete":
                 self._tell_seed(store, watch)
         return progress
+
+    def _find_floors(self) -> None:
+        """Add the floors of the plan's draws that the folder lacks."""
+        known = read_floors(self.path)
+        new = {floor.draw: floor for floor in floors(self.plan, self._pool, known)}
+        if new:
+            write_floors(self.path, {**known, **new}.values())
 
     def _hide_seed(self, store: RunStore, progress: Progress, watch: Listener) -> None:
         if self._secret is None:

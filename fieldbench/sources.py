@@ -15,9 +15,9 @@ import sysconfig
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from importlib.abc import MetaPathFinder
-from importlib.machinery import ModuleSpec
+from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 import cloudpickle
@@ -88,7 +88,13 @@ class Sources:
     def from_environment(
         cls, files: Iterable[str] = (), classes: Iterable[type[Plugin]] = (), blocked: Iterable[str] = ()
     ) -> Sources:
-        """Add what FIELDBENCH_PLUGINS and FIELDBENCH_STRICT_PLUGINS say."""
+        """Add what FIELDBENCH_PLUGINS and FIELDBENCH_STRICT_PLUGINS say.
+
+        Args:
+            files: paths of single-file plugins.
+            classes: plugin classes given as such.
+            blocked: names of plugins to be left out.
+        """
         listed = [path for path in os.environ.get("FIELDBENCH_PLUGINS", "").split(os.pathsep) if path]
         absolute = dict.fromkeys(str(expanded(path).resolve()) for path in [*listed, *files])
         strict = os.environ.get("FIELDBENCH_STRICT_PLUGINS", "") not in ("", "0")
@@ -127,7 +133,13 @@ class Parcel:
 
     @classmethod
     def of(cls, objects: Any, sources: Sources, files: tuple[tuple[str, str, str], ...]) -> Parcel:
-        """Pack objects of classes that came from some sources."""
+        """Pack objects of classes that came from some sources.
+
+        Args:
+            objects: what is sent.
+            sources: of the plugins that the objects are of.
+            files: of the plugins, which the other side writes.
+        """
         return cls(_packed(objects, sources.classes), files, datafile.locations())
 
     def open(self) -> Any:
@@ -154,8 +166,28 @@ class _PluginFiles(MetaPathFinder):
             if module == name:
                 if file_version(Path(file).read_bytes()) != version:
                     raise ImportError(f"{file} has changed since the run began; start the run again")
-                return importlib.util.spec_from_file_location(name, file)
+                return spec_of_file(name, Path(file))
         return None
+
+
+class _FromSource(SourceFileLoader):
+    """Compiles a file each time: cached bytecode of a file that was edited within a second may be the old one."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        return self.source_to_code(self.get_data(self.path), self.path)
+
+
+def spec_of_file(name: str, file: Path) -> ModuleSpec:
+    """How a single-file plugin is imported under a name.
+
+    Raises:
+        ImportError: if the file is not a Python file.
+    """
+    if file.suffix != ".py":
+        raise ImportError(f"{file.name} is not a Python file")
+    spec = importlib.util.spec_from_file_location(name, file, loader=_FromSource(name, str(file)))
+    assert spec is not None
+    return spec
 
 
 def file_version(content: bytes) -> str:

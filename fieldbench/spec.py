@@ -164,7 +164,7 @@ def _parse_part(text: str, whole: str) -> Part:
     if not _NAME.match(name):
         # What follows a + or comma of a path looks like one more name.
         path = "; a path with + or , in it goes in quotes: 'file:\"a+b.nc\"'" if re.search(r"[./\\]", name) else ""
-        raise RequestError(f"{whole!r}: {name!r} is no name; names are lower case letters, digits and hyphens{path}")
+        raise RequestError(f"{whole!r}: {name!r} is not a name; names are lower case letters, digits and hyphens{path}")
     if argument.startswith('"') and quoted is None:
         if whole.count('"') == 1:
             raise RequestError(f"{whole!r}: the quote that begins the path is not closed; end the path with another")
@@ -179,7 +179,7 @@ def _parse_part(text: str, whole: str) -> Part:
         for item in split(inside) if inside else []:
             key, equals, value = (piece.strip() for piece in item.partition("="))
             if not equals or not _PARAMETER.match(key) or not value:
-                raise RequestError(f"{whole!r}: {item!r} is no parameter; write {name}[parameter=value]")
+                raise RequestError(f"{whole!r}: {item!r} is not a parameter; write {name}[parameter=value]")
             if key in parameters:
                 raise RequestError(f"{whole!r}: {key!r} is given twice; give it once")
             parameters[key] = parse_value(value)

@@ -23,10 +23,10 @@ from fieldbench.registry import Registry, Sources
 from fieldbench.search import Space
 from fieldbench.spec import Value, parse_value
 from fieldbench.store.secret import label
-from fieldbench.tuning import Outcome, Study, as_row, in_words
+from fieldbench.tuning import Study, TriedPoint, as_row, in_words
 
 #: Told after every point: which, what came of it, and the least error so far.
-Told = Callable[[Mapping[str, Value], Outcome, float], None]
+Told = Callable[[Mapping[str, Value], TriedPoint, float], None]
 
 
 class Development(Tuner):
@@ -132,7 +132,7 @@ def tune(
         journal = _Journal(path, {**described, "keys": [trial.key for trial in first]})
         metric = registry.dataset(dataset).metric
 
-        def evaluate(values: Mapping[str, Value]) -> Outcome:
+        def evaluate(values: Mapping[str, Value]) -> TriedPoint:
             outcome = journal.known.get(in_words(values))
             if outcome is None:
                 plan = planned(values)
@@ -181,16 +181,16 @@ def _records(pool: Pool, trials: list[Trial], method: Method) -> list[Record]:
     return records
 
 
-def _outcome(records: list[Record]) -> Outcome:
+def _outcome(records: list[Record]) -> TriedPoint:
     """The mean error of some development trials."""
     seconds = sum(record.seconds or 0.0 for record in records)
     lost = next((record for record in records if record.status != OK), None)
     if lost is not None:
-        return Outcome(math.inf, seconds, f"{lost.status}: {lost.error}")
+        return TriedPoint(math.inf, seconds, f"{lost.status}: {lost.error}")
     errors = [record.diagnostics["tuning"]["points"][0]["error"] for record in records]
     if None in errors:
-        return Outcome(math.inf, seconds, "its error is no number")
-    return Outcome(sum(errors) / len(errors), seconds)
+        return TriedPoint(math.inf, seconds, "its error is not a number")
+    return TriedPoint(sum(errors) / len(errors), seconds)
 
 
 class _Journal:
@@ -202,7 +202,7 @@ class _Journal:
             RequestError: if the file is of another search, or of another version of what takes part in it.
         """
         self._path = path
-        self.known: dict[str, Outcome] = {}
+        self.known: dict[str, TriedPoint] = {}
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
             self._write(described)
@@ -211,7 +211,7 @@ class _Journal:
         try:
             head = json.loads(lines[0])
         except (ValueError, IndexError):
-            raise RequestError(f"{path} is no study; name another file by --study") from None
+            raise RequestError(f"{path} is not a study; name another file by --study") from None
         different = next((name for name, value in described.items() if head.get(name) != value), None)
         if different is not None:
             other = f"{different} {head.get(different)}, not {described[different]}"
@@ -222,12 +222,12 @@ class _Journal:
                 row = json.loads(line)
                 values = {str(key): parse_value(text) for key, text in row["values"].items()}
                 error = math.inf if row["error"] is None else float(row["error"])
-                self.known[in_words(values)] = Outcome(error, float(row["seconds"]), str(row.get("reason", "")))
+                self.known[in_words(values)] = TriedPoint(error, float(row["seconds"]), str(row.get("reason", "")))
         if not lines[-1].endswith("\n"):
             with path.open("a", encoding="utf-8") as file:
                 file.write("\n")
 
-    def add(self, values: Mapping[str, Value], outcome: Outcome) -> None:
+    def add(self, values: Mapping[str, Value], outcome: TriedPoint) -> None:
         """Keep what came of a point."""
         self._write(as_row(values, outcome))
 

@@ -21,7 +21,7 @@ class BudgetSpent(Exception):
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TriedPoint:
     """What came of a point.
 
     Attributes:
@@ -38,7 +38,7 @@ class Outcome:
 class Study:
     """One search: it holds a tuner to its budget and chooses."""
 
-    def __init__(self, tuner: Tuner, space: Space, evaluate: Callable[[Mapping[str, Value]], Outcome]) -> None:
+    def __init__(self, tuner: Tuner, space: Space, evaluate: Callable[[Mapping[str, Value]], TriedPoint]) -> None:
         """
         Args:
             tuner: says what to try.
@@ -49,7 +49,7 @@ class Study:
         self._budget = tuner.points or MOST_POINTS
         self._asked, self._told = 0, False
         #: What was tried, in order, by the point in words.
-        self.tried: dict[str, tuple[dict[str, Value], Outcome]] = {}
+        self.tried: dict[str, tuple[dict[str, Value], TriedPoint]] = {}
 
     def run(self, seed: int) -> dict[str, Value]:
         """Try the method's own values, then what the tuner says, and return the point with the least error."""
@@ -96,7 +96,7 @@ class Study:
         return {"modifier": str(self._tuner), "chosen": _texts(chosen), "points": points, "seconds": self.seconds}
 
 
-def as_row(point: Mapping[str, Value], outcome: Outcome) -> dict[str, Any]:
+def as_row(point: Mapping[str, Value], outcome: TriedPoint) -> dict[str, Any]:
     """A point and what came of it, as JSON has them."""
     error = outcome.error if math.isfinite(outcome.error) else None
     reason = {"reason": outcome.reason} if outcome.reason else {}

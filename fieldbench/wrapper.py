@@ -77,14 +77,28 @@ class Wrapper(Modifier, ABC):
         device: str,
         reports: Sequence[Report],
     ) -> Sequence[ArrayLike | Estimate]:
-        """As :meth:`Method.complete_batch`; to be overridden together with :meth:`batch_size`."""
+        """As :meth:`Method.complete_batch`; to be overridden together with :meth:`batch_size`.
+
+        Args:
+            method: that is wrapped.
+            observations: of one shape.
+            seeds: one for each observation.
+            device: as in :meth:`Method.complete`.
+            reports: one listener for each observation.
+        """
         return [
             self.complete(method, observation, seed=seed, device=device, report=report)
             for observation, seed, report in zip(observations, seeds, reports, strict=True)
         ]
 
     def batch_size(self, method: Method, shape: Sequence[int], device: str) -> int:
-        """How many trials of fields of this shape are worth computing at once on ``device``."""
+        """How many trials of fields of this shape are worth computing at once on ``device``.
+
+        Args:
+            method: that is wrapped.
+            shape: of the fields.
+            device: where they are computed.
+        """
         return 1
 
     def orders(self, method: Method) -> tuple[int, ...] | None:

@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import io
+import pkgutil
 import re
 import shlex
 import sys
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -147,6 +149,37 @@ def test_blocks_are_found_with_what_is_written_about_them(tmp_path: Path) -> Non
 def test_blocks_that_do_not_run_say_why() -> None:
     reasons = {page.name: [block.reason for block in blocks(page) if block.reason] for page in PAGES}
     assert all(len(reason.split()) >= 2 for listed in reasons.values() for reason in listed), reasons
+
+
+def test_the_layers_of_the_architecture_are_those_that_are_checked() -> None:
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    (layers,) = [contract["layers"] for contract in contracts if contract.get("containers") == ["fieldbench"]]
+    level = {name: number for number, layer in enumerate(layers) for name in layer.split(" | ")}
+    section = architecture().partition("## The layers")[2].partition("## ")[0]
+    rows = re.findall(r"^\| (`.*?`) \|", section, re.M)
+    listed = [name.removesuffix(".py").rstrip("/") for row in rows for name in re.findall(r"`(.+?)`", row)]
+    assert sorted(listed) == sorted(level)
+    assert [level[name] for name in listed] == sorted(level.values())
+
+
+REFERENCES = sorted(
+    {line for page in DOCS.rglob("*.md") for line in re.findall(r"^::: ([\w.]+)$", page.read_text(), re.M)}
+)
+
+
+@pytest.mark.parametrize("reference", REFERENCES)
+def test_what_the_reference_shows_is_there(reference: str) -> None:
+    assert pkgutil.resolve_name(reference).__doc__
+
+
+def test_every_module_of_execution_has_its_place_in_the_architecture() -> None:
+    section = architecture().partition("## Processes of a run")[2].partition("## ")[0]
+    named = {name.rpartition("/")[2] for name in re.findall(r"`([\w/]+\.py)`", section)}
+    assert named == {file.name for file in (ROOT / "fieldbench" / "execution").glob("*.py")} - {"__init__.py"}
+
+
+def architecture() -> str:
+    return (DOCS / "architecture.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -18,12 +19,13 @@ import pytest
 from scipy import stats
 from scipy.io import savemat
 
-from fieldbench.errors import RequestError
+from fieldbench.errors import DataUnavailable, RequestError
 from fieldbench.estimate import Estimate
 from fieldbench.field import Axis, Field
 from fieldbench.registry import Registry, Sources
 from fieldbench_datasets import ssf as ssf_module
 from fieldbench_datasets.download import PublishedFile
+from fieldbench_datasets.propagation import crossings
 
 REGISTRY = Registry(Sources())
 KINDS = ("noise", "sampler", "metric", "dataset")
@@ -33,6 +35,9 @@ BUILT_IN = [
     for name, entry in sorted(REGISTRY.entries(kind).items())
     if entry.source.label == "fieldbench-completion"
 ]
+#: Published files, in a folder beside the repository.
+BESIDE = Path(__file__).resolve().parents[2] / "shared" / "data"
+
 ANSWERS: dict[tuple[str, str], Callable[..., None]] = {}
 
 #: A right program fails a test of chance less than once in this many runs; seeds are fixed, so it does not at all.
@@ -56,6 +61,8 @@ def test_it_gives_the_known_answer(kind: str, name: str, tmp_path: Path, monkeyp
     assert (kind, name) in ANSWERS, f"write the known answer of the {kind} {name} here"
     if (kind, name) == ("dataset", "ssf"):
         publish(tmp_path, monkeypatch)
+    elif kind == "dataset" and BESIDE.is_dir():
+        monkeypatch.setenv("FIELDBENCH_DATA", os.environ.get("FIELDBENCH_DATA", str(BESIDE)))
     ANSWERS[kind, name](tmp_path)
 
 
@@ -217,6 +224,24 @@ def drifters(folder: Path) -> None:
     expected = 0.25 * np.exp(-np.abs(lags) / 3).sum()
     scaled = (paths[:, 10] ** 2).sum(axis=1) / expected
     assert stats.kstest(scaled, stats.chi2(2).cdf).pvalue > LEAST_P
+
+
+@answer("sampler", "swaths")
+def swaths(folder: Path) -> None:
+    """Over the poles, so low that the earth does not turn meanwhile, a pass is a meridian, and each is as likely."""
+    axes = (Axis.regular("lat", 3, 1e-4, "degrees_north"), Axis.regular("lon", 4, 5.0, "degrees_east"))
+    sampler = REGISTRY.sampler("swaths[inclination=90,revolutions=14,repeat=1]")
+    generator, valid = rng(), np.ones((3, 4), dtype=bool)
+    found = Counter(sampler.draw(valid, axes, 0.25, generator).tobytes() for _ in range(400))
+    are_as_likely(found, [np.arange(12).reshape(3, 4) % 4 == column for column in range(4)])
+    # By 14 revolutions a day the earth turns by 360/14 degrees in one, and by an eighth of that up to latitude 45.
+    polar = REGISTRY.sampler("swaths[inclination=90,revolutions=14,repeat=1]")
+    assert polar.ground_track(np.array([45.0]), True) == pytest.approx(-360 / 14 / 8)
+    assert polar.ground_track(np.array([45.0]), False) == pytest.approx(360 / 14 / 8)
+    # At its highest latitude, the inclination, a satellite is a quarter of the earth east of its node, less the turn.
+    jason = REGISTRY.sampler("swaths")
+    assert jason.ground_track(np.array([66.04]), True)[0] == pytest.approx(90 - 90 * 10 / 127)
+    assert np.isnan(jason.ground_track(np.array([66.05]), True)[0])
 
 
 # Metrics: by hand.
@@ -401,3 +426,106 @@ def radiomap1(folder: Path) -> None:
 @answer("dataset", "radiomap2")
 def radiomap2(folder: Path) -> None:
     radio_map("radiomap2", 10, 9.0)
+
+
+@answer("dataset", "radiomap-walls")
+def radiomap_walls(folder: Path) -> None:
+    """Without walls it is radiomap; a wall between two halves takes its loss from all paths to the other half."""
+    plain, walled = (REGISTRY.dataset(text).draw(rng()) for text in ("radiomap", "radiomap-walls[walls=0]"))
+    np.testing.assert_array_equal(plain.values, walled.values)
+    wall = np.array([[[-99.0, 4.5], [99.0, 4.5]], [[2.5, -99.0], [2.5, 99.0]]])
+    expected = np.add.outer((np.arange(6) > 2).astype(float), (np.arange(8) > 4).astype(float))
+    np.testing.assert_array_equal(crossings(np.array([[1.2, 0.3]]), wall, (6, 8)), [expected])
+
+
+@answer("dataset", "fronts")
+def fronts(folder: Path) -> None:
+    """The mean stays as it is and no new extreme is made; half a turn of a row is the row half way round."""
+    field = REGISTRY.dataset("fronts").draw(rng())
+    np.testing.assert_allclose(field.values.mean(axis=(0, 1)), 0, atol=1e-12)
+    highest, lowest = field.values.max(axis=(0, 1)), field.values.min(axis=(0, 1))
+    assert (np.diff(highest) <= 0).all()
+    assert (np.diff(lowest) >= 0).all()
+    # A shear of whole grid steps: row y moves by 3 sin(2 pi (y + 1/4)/4 ...) = 3, 0, -3, 0 steps of 12 along x.
+    dataset = REGISTRY.dataset("fronts[grid=12x4,stirring=0.25]")
+    tracer = rng().normal(size=(12, 4))
+    moved = np.stack([np.roll(tracer[:, y], shift) for y, shift in enumerate((3, 0, -3, 0))], axis=1)
+    along_y = np.round(0.25 * 4 * np.sin(2 * np.pi * np.arange(12) / 12), 12)
+    expected = np.array(
+        [
+            (1 - share) * np.roll(row, whole) + share * np.roll(row, whole + 1)
+            for row, whole, share in zip(moved, np.floor(along_y).astype(int), along_y % 1, strict=True)
+        ]
+    )
+    np.testing.assert_allclose(dataset.stirred(tracer, np.array([0.25, 0.0])), expected, atol=1e-10)
+
+
+@answer("dataset", "plume")
+def plume(folder: Path) -> None:
+    """A puff keeps its mass, and its variance grows by twice diffusion x age; most of a field is zero."""
+    dataset = REGISTRY.dataset("plume[grid=80x80,diffusion=0.5,size=2]")
+    steps = np.arange(80)
+    for age in (0.0, 5.0):
+        made = dataset.puff(300.0, np.array([40.2, 39.5]), age)
+        assert made.sum() == pytest.approx(300)
+        along = made.sum(axis=1) / 300
+        assert along @ steps == pytest.approx(40.2)
+        assert along @ (steps - 40.2) ** 2 == pytest.approx(4 + age)
+    values = np.array([REGISTRY.dataset("plume").draw(rng(seed)).values for seed in range(5)])
+    assert (values == 0).mean() > 0.5
+    assert values[values > 0].min() >= 1
+    assert stats.kurtosis(values.ravel()) > 10, "heavy tails"
+
+
+@answer("dataset", "seismic")
+def seismic(folder: Path) -> None:
+    """The wavelet is 1 at its peak and integrates to 0; at each frequency a plane wave is an outer product."""
+    dataset = REGISTRY.dataset("seismic[samples=256,frequency=0.1,moveout=2,events=3]")
+    assert dataset.wavelet(np.zeros(1)) == pytest.approx(1.0)
+    assert dataset.wavelet(np.arange(-200.0, 200.0)).sum() == pytest.approx(0, abs=1e-12)
+    slice_ = np.fft.rfft(dataset.draw(rng()).values, axis=-1)[..., 25]
+    singular = np.linalg.svd(slice_, compute_uv=False)
+    assert singular[2] > 1e-3 * singular[0]
+    assert singular[3] < 1e-6 * singular[0]
+
+
+@answer("dataset", "alboran-sst")
+def alboran_sst(folder: Path) -> None:
+    """121,224 of the entries were seen, says DINEOF's example, and other days' clouds keep the share of real ones."""
+    field = of_shared("alboran-sst")
+    assert field.shape == (10, 201, 301)
+    assert field.valid.sum() == 121_224
+    assert (field.values[field.valid] > 0).all()
+    assert (field.values[field.valid] < 30).all()
+    sea = field.valid.any(axis=0)
+    clear = field.valid[:, sea].mean(axis=1)
+    hidden = REGISTRY.sampler("clouds")
+    thin = of_shared("alboran-sst[every=4]")
+    shares = [hidden.draw(thin.valid, thin.axes, 0.5, rng(seed)).sum() / thin.valid.sum() for seed in range(30)]
+    assert np.mean(shares) == pytest.approx(0.5, abs=4 * np.std(shares) / np.sqrt(30))
+    assert clear.min() < np.mean(shares) < clear.max()
+
+
+@answer("dataset", "era-winds")
+def era_winds(folder: Path) -> None:
+    """At 500 hPa, 5.5 km up, winds of middle latitudes are geostrophic: u = -(1/f) dz/dy."""
+    u, z = of_shared("era-winds"), of_shared("era-winds[variable=z]")
+    assert u.shape == (2, 3, 241, 480)
+    level = u.axes[1].coordinates.tolist().index(500)
+    latitude = np.radians(u.axes[2].coordinates)
+    assert z.values[:, level].mean() / 9.81 == pytest.approx(5600, abs=200)
+    middle = (np.degrees(latitude) > 30) & (np.degrees(latitude) < 60)
+    slope = np.gradient(z.values[0, level], 6.371e6 * latitude, axis=0)[middle]
+    geostrophic = -slope / (2 * 7.292e-5 * np.sin(latitude[middle]))[:, np.newaxis]
+    assert np.corrcoef(geostrophic.ravel(), u.values[0, level][middle].ravel())[0, 1] > 0.95
+    assert u.axes[3].period == 360
+
+
+def of_shared(text: str) -> Field:
+    """The field of a published file, if somebody has put it there."""
+    dataset = REGISTRY.dataset(text)
+    try:
+        dataset.prepare()
+    except DataUnavailable as error:
+        pytest.skip(str(error))
+    return dataset.draw(rng())

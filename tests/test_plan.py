@@ -286,9 +286,9 @@ def test_the_last_of_all_allowed_trials_has_a_number_of_64_bits() -> None:
     ("attributes", "words"),
     [
         ({"metric": "rsme"}, "unknown metric 'rsme'"),
-        ({"metric": 5}, "'5' is no name"),
+        ({"metric": 5}, "'5' is not a name"),
         ({"default_sampler": "fibres"}, "unknown sampler 'fibres'"),
-        ({"default_sampler": None}, "'None' is no name"),
+        ({"default_sampler": None}, "'None' is not a name"),
         ({"default_rates": "half"}, "ValueError: could not convert"),
         ({"default_rates": (0.5, float("nan"))}, r"default_rates are \[0.5, nan\]"),
         ({"default_rates": ()}, r"default_rates are \[\]"),

@@ -111,6 +111,18 @@ def test_coverage_counts_what_lies_within_the_interval(truth: list[float], devia
     assert scores(estimate, np.array(truth))[metric.name] == pytest.approx(expected)
 
 
+@given(st.lists(st.tuples(numbers, deviations, numbers), min_size=1, max_size=20))
+@settings(deadline=None)
+def test_spread_over_skill_and_width_are_sums_over_entries(entries: list[tuple[float, float, float]]) -> None:
+    mean, deviation, truth = (np.array(part) for part in zip(*entries, strict=True))
+    found = scores(Estimate(mean, deviation), truth)
+    squares = sum((m - y) ** 2 for m, _, y in entries)
+    if squares:
+        assert found["spread-skill"] == pytest.approx((sum(s**2 for _, s, _ in entries) / squares) ** 0.5)
+    widths = [stats.norm.ppf(0.95, m, s) - stats.norm.ppf(0.05, m, s) for m, s, _ in entries]
+    assert found["width90"] == pytest.approx(sum(widths) / len(widths))
+
+
 def test_what_is_right_scores_as_it_should() -> None:
     found = scene()
     assert found["crps"] == pytest.approx(1 / np.sqrt(np.pi), rel=0.01)
@@ -201,3 +213,24 @@ def test_resolution_is_kept_axis_by_axis_under_flat_names() -> None:
     truth = rng.normal(size=(16, 16)).cumsum(axis=0)
     found, _ = score_all([Resolution()], Estimate(truth), Field(truth), np.zeros((16, 16), dtype=bool))
     assert found == {"resolution.x": 2.0, "resolution.x.finer": 1.0, "resolution.y": 2.0, "resolution.y.finer": 1.0}
+
+
+@given(numbers, st.sampled_from([0.0, 0.01, 1.0, 5.0]), numbers)
+@settings(deadline=None)
+def test_the_probability_transform_is_the_distribution_function_at_the_truth(
+    mean: float, deviation: float, truth: float
+) -> None:
+    found = Estimate(np.array([mean]), np.array([deviation])).probability_below(np.array([truth]))
+    certain = 0.5 if truth == mean else float(truth > mean)
+    expected = stats.norm.cdf(truth, mean, deviation) if deviation else certain
+    assert found is not None
+    assert found[0] == pytest.approx(expected)
+
+
+def test_the_probability_transform_of_members_is_their_share_below() -> None:
+    members = np.array([[1.0], [2.0], [2.0], [4.0]])
+    for truth, expected in ((0.0, 0.0), (2.0, 0.5), (3.0, 0.75), (5.0, 1.0)):
+        found = Estimate(np.array([2.0]), members=members).probability_below(np.array([truth]))
+        assert found is not None
+        assert found[0] == expected
+    assert Estimate(np.zeros(2)).probability_below(np.zeros(2)) is None

@@ -115,7 +115,7 @@ def test_out_chooses_the_folder(here: Path) -> None:
 def test_a_folder_can_be_opened_later() -> None:
     path = run().path
     assert fieldbench.Results(path).table().to("csv") == run().table().to("csv")
-    with pytest.raises(fieldbench.RequestError, match="no run"):
+    with pytest.raises(fieldbench.RequestError, match="not a run"):
         fieldbench.Results("elsewhere")
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import signal
 
 from fieldbench import Axis
-from fieldbench.spectra import effective_resolution
+from fieldbench.spectra import effective_resolution, spectrum
 
 SIZE, SPACING = 128, 2.0
 AXIS = Axis.regular("x", SIZE, SPACING, "km")
@@ -68,3 +69,12 @@ def test_axes_that_have_no_spectrum_have_no_resolution():
     uneven = Axis("depth", np.array([0.0, 10, 20, 50, 100, 200, 500, 1000]))
     assert found(np.ones((3, 8)), np.ones((3, 8)), axis=uneven) is None
     assert found(np.zeros((3, SIZE)), np.ones((3, SIZE))) is None  # a constant has no structure to resolve
+
+
+@pytest.mark.parametrize("size", [8, 9, 20, 31])
+def test_spectra_are_scipys(size):
+    lines = np.random.default_rng(0).normal(size=(7, size)) + 3
+    frequencies, power = signal.welch(lines, fs=1 / 0.4, window="hann", nperseg=size, axis=-1)
+    ours, density = spectrum(lines, 0.4)
+    np.testing.assert_allclose(ours, frequencies[1:])
+    np.testing.assert_allclose(density, power.mean(axis=0)[1:])

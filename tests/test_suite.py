@@ -184,7 +184,7 @@ def with_published(tmp_path: Path, numbers: str, *changes: tuple[str, str]) -> t
         ((math.inf, -math.inf), "-"),
         ((math.nan, 1.0), "1.000 (1/2)"),
         ((math.nan, math.nan), "(0/2)"),
-        ((1e200, 3e200), "2.00e+200"),  # squares of these are no numbers
+        ((1e200, 3e200), "2.00e+200"),  # squares of these are not numbers
         ((12.0, 16.0), "14.00 ± 2.828"),
         ((0.047, 0.055), "0.051 ± 0.006"),
         ((0.0041, 0.0043), "0.00420 ± 0.00014"),
@@ -225,7 +225,7 @@ def test_where_more_is_better_the_best_is_the_largest(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("numbers", "scores", "met"),
     [
-        ("[nan, 2.0]", (1.0, 2.2), (1, 1)),  # a gap is no number that could be met or not
+        ("[nan, 2.0]", (1.0, 2.2), (1, 1)),  # a gap is not a number that could be met or not
         ("[0.0, 2.0]", (1.0, 2.2), (1, 2)),
         ("[0.0, 2.0]", (0.0, 2.4), (1, 2)),
         ("[-1.0, -2.0]", (-0.9, -1.6), (1, 2)),  # 10 and 20 % worse

@@ -47,7 +47,7 @@ class Clouds(fieldbench.Sampler):
         return _spread(clear[picked], valid.shape, axes) & valid
 
     def withhold_from(self, observation: Observation, share: float, rng: np.random.Generator) -> Mask:
-        """Entries in holes as deep as the clouds."""
+        """Entries in gaps as deep as the clouds."""
         missing = observation.valid & ~observation.mask
         return withhold_like_gaps(observation.mask, missing, share, rng)
 

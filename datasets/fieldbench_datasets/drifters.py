@@ -42,7 +42,7 @@ class Drifters(fieldbench.Sampler):
         return np.asarray(spread & valid)
 
     def withhold_from(self, observation: Observation, share: float, rng: np.random.Generator) -> Mask:
-        """Entries in holes as deep as the gaps between drifters."""
+        """Entries in gaps as deep as the gaps between drifters."""
         missing = observation.valid & ~observation.mask
         return withhold_like_gaps(observation.mask, missing, share, rng)
 

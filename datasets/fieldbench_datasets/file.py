@@ -31,7 +31,7 @@ class FileDataset(fieldbench.Dataset):
     NetCDF, Zarr, .npy, .npz, MATLAB .mat, HDF5, GeoTIFF, and CSV or Parquet tables of points. Entries that are
     missing in the file (NaN, fill values) are taken as places where the field does not exist: they are neither
     observed nor scored. A folder holds one field a file, and every trial draws one of them; with draw=time it draws
-    a position along that dimension, so that trials are of other fields. Results are kept by the gridded of the
+    a position along that dimension, so that trials are of other fields. Results are kept by the content of the
     file, so it may be moved.
     """
 

@@ -21,6 +21,9 @@ KERNELS: dict[str, Callable[[FloatArray], FloatArray]] = {
     "squared-exponential": lambda r: np.exp(-(r**2) / 2),
 }
 
+#: Numbers that the algebra of a floor may hold at once; a larger field has none.
+_LARGEST_FLOOR = 2**27
+
 #: Entries of the torus on which fields are drawn, and the share of its variance that may be lost there.
 _LARGEST_TORUS, _LOST = 2**25, 1e-6
 
@@ -62,6 +65,13 @@ class GaussianField(fieldbench.Dataset):
             field = field + np.sqrt(self.variance * self.nugget) * rng.normal(size=self.shape)
         return fieldbench.Field(field, grid_axes(self.shape), "", "Gaussian field")
 
+    def floor(self, field: fieldbench.Field, observation: fieldbench.Observation) -> fieldbench.Estimate | None:
+        """The posterior, given the deviation of the noise as the observed values have it."""
+        noise = observation.observed - field.values[observation.mask]
+        if len(noise) * field.values.size > _LARGEST_FLOOR:
+            return None
+        return self.posterior(observation, float(np.sqrt(np.mean(noise**2))))
+
     def posterior(self, observation: fieldbench.Observation, noise: float = 0.0) -> fieldbench.Estimate:
         """What is known of a field of this dataset once it is observed; nobody can know more.
 
@@ -99,6 +109,12 @@ def stationary(
 ) -> FloatArray:
     """A field of unit variance whose correlation is the kernel of the distance in length scales.
 
+    Args:
+        shape: of the field.
+        lengths: length scales in grid steps, one an axis.
+        kernel: correlation at a distance in length scales.
+        rng: draws.
+
     Raises:
         ValueError: if the length scales are too long for this grid.
     """
@@ -110,6 +126,11 @@ def stationary(
 
 def spectrum(shape: Sequence[int], lengths: FloatArray, kernel: Callable[[FloatArray], FloatArray]) -> FloatArray:
     """The eigenvalues of the correlation on a torus that holds the grid, so large that none is negative.
+
+    Args:
+        shape: of the field.
+        lengths: length scales in grid steps, one an axis.
+        kernel: correlation at a distance in length scales.
 
     Raises:
         ValueError: if no torus of a size that can be drawn on is large enough.

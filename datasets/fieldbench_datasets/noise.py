@@ -15,6 +15,7 @@ class NoNoise(fieldbench.Noise):
 
     name = "none"
     revision = "1"
+    normal = True
 
     def draw(self, shape: Sequence[int], rng: np.random.Generator) -> FloatArray:
         return np.zeros(shape)
@@ -25,6 +26,7 @@ class Gaussian(fieldbench.Noise):
 
     name = "gaussian"
     revision = "1"
+    normal = True
 
     sigma: float = fieldbench.parameter(0.1, "standard deviation, in the field's unit", gt=0)
 

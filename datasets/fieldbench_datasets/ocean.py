@@ -58,7 +58,13 @@ def mixed_layer_share(depth: ArrayLike, mixed_layer: float) -> Array:
 
 
 def temperature_sensitivity(temperature: float, salinity: float = 35.0, depth: float = 0.0) -> float:
-    """Change of sound speed with temperature in m/s per degree (derivative of Mackenzie's equation)."""
+    """Change of sound speed with temperature in m/s per degree (derivative of Mackenzie's equation).
+
+    Args:
+        temperature: in degrees Celsius.
+        salinity: in parts per thousand.
+        depth: in m.
+    """
     return float(
         4.591
         - 2 * 5.304e-2 * temperature
@@ -83,6 +89,11 @@ def mode_shapes(depth: ArrayLike, modes: int) -> Array:
 def gaussian_pattern(x: Array, y: Array, length: float, rng: np.random.Generator) -> Array:
     """A random horizontal pattern of unit variance and correlation exp(-d^2 / (2 length^2)).
 
+    Args:
+        x, y: coordinates of the grid's rows and columns, in the unit of ``length``.
+        length: of the correlation.
+        rng: draws.
+
     Returns:
         Array of shape (len(x), len(y)).
     """
@@ -94,6 +105,12 @@ def eddy_pattern(x: Array, y: Array, count: int, radius: tuple[float, float], rn
     """The sum of ``count`` Gaussian eddies of either sense, with standard normal amplitudes.
 
     Centres are uniform over the area and a margin of the largest radius; radii are uniform.
+
+    Args:
+        x, y: coordinates of the grid's rows and columns, in the unit of ``radius``.
+        count: of eddies.
+        radius: the smallest and the largest.
+        rng: draws.
 
     Returns:
         Array of shape (len(x), len(y)).
@@ -147,6 +164,12 @@ def mode_weights(modes: int) -> Array:
 
 def internal_wavenumbers(bend: float, largest: float, count: int, rng: np.random.Generator) -> tuple[Array, float]:
     """Wavenumbers drawn from (4 / pi) bend k^2 / (k^2 + bend^2)^2 below ``largest``.
+
+    Args:
+        bend: wavenumber at which the spectrum bends.
+        largest: wavenumber that is drawn, in the unit of ``bend``.
+        count: of wavenumbers.
+        rng: draws.
 
     Returns:
         The wavenumbers, shape (count,), and the share of the spectrum's variance below ``largest``.

@@ -113,7 +113,7 @@ class Tracks(fieldbench.Sampler):
         return np.asarray(visited.reshape(visited.shape + (1,) * (valid.ndim - levels)) & valid)
 
     def withhold_from(self, observation: Observation, share: float, rng: np.random.Generator) -> Mask:
-        """Entries in holes as deep as the gaps between the tracks; whole fibers where fibers were measured."""
+        """Entries in gaps as deep as the gaps between the tracks; whole fibers where fibers were measured."""
         # Of a field that is measured everywhere fibers are withheld too: there are no gaps to imitate.
         mask, valid = observation.mask, observation.valid
         if self._levels(mask.ndim) < mask.ndim or is_fiber_mask(mask, valid):

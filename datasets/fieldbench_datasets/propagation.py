@@ -8,7 +8,7 @@ one lobe that the other emitters hardly touch. Positions are in grid steps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 
@@ -36,6 +36,33 @@ def path_loss(emitters: Array, exponents: ArrayLike, grid: Sequence[int], flat_r
     return distance ** -np.asarray(exponents, dtype=float)[:, np.newaxis, np.newaxis]
 
 
+def crossings(emitters: Array, walls: Array, grid: Sequence[int]) -> Array:
+    """How many walls the straight path from an emitter to each grid point crosses.
+
+    Args:
+        emitters: positions, shape (n, 2), in grid steps.
+        walls: both ends of each, shape (walls, 2, 2).
+        grid: number of grid points along x and y.
+
+    Returns:
+        Array of shape (n, *grid).
+    """
+
+    def side(start: Array, end: Array, point: Array) -> Array:
+        """On which side of the line from start to end a point lies: the sign."""
+        along, to = end - start, point - start
+        return np.asarray(along[..., 0] * to[..., 1] - along[..., 1] * to[..., 0])
+
+    points = np.stack(np.meshgrid(*map(np.arange, grid), indexing="ij"), axis=-1).astype(float)
+    source = emitters[:, np.newaxis, np.newaxis]
+    count = np.zeros((len(emitters), *grid))
+    for first, last in walls:
+        apart = side(first, last, source) * side(first, last, points) < 0
+        between = side(source, points, first) * side(source, points, last) < 0
+        count += apart & between
+    return count
+
+
 @lru_cache(maxsize=2)
 def shadowing_factor(grid: tuple[int, int], decorrelation: float) -> Array:
     """Cholesky factor of the correlation exp(-|m - m'| / decorrelation) over all grid points.
@@ -55,7 +82,14 @@ def shadowing_factor(grid: tuple[int, int], decorrelation: float) -> Array:
 
 
 def shadowing(count: int, grid: tuple[int, int], decorrelation: float, rng: np.random.Generator) -> Array:
-    """Correlated Gaussian shadowing of mean 0 and variance 1, shape (count, *grid)."""
+    """Correlated Gaussian shadowing of mean 0 and variance 1, shape (count, *grid).
+
+    Args:
+        count: of fields.
+        grid: shape of each.
+        decorrelation: distance of correlation 1/e, in grid steps.
+        rng: draws.
+    """
     from scipy.linalg.blas import dtrmm
 
     factor = shadowing_factor(grid, decorrelation)
@@ -93,16 +127,46 @@ def spatial_losses(
     Returns:
         Array of shape (count, *grid), positive.
     """
+    losses, _ = losses_and_paths(
+        count, rng, grid=grid, eta=eta, decorrelation=decorrelation, exponent=exponent, flat_radius=flat_radius
+    )
+    return losses
+
+
+def losses_and_paths(
+    count: int,
+    rng: np.random.Generator,
+    *,
+    grid: tuple[int, int],
+    eta: ArrayLike,
+    decorrelation: float,
+    exponent: tuple[float, float],
+    flat_radius: float,
+    blocked: Callable[[Array, np.random.Generator], Array | float] = lambda emitters, rng: 1.0,
+) -> tuple[Array, Array]:
+    """What :func:`spatial_losses` returns, and the same without the shadowing, by the same norms.
+
+    Args:
+        count, rng, grid, eta, decorrelation, exponent, flat_radius: as there.
+        blocked: of emitters' positions, shape (count, 2), the share of its power that each path keeps, by which path
+            losses are multiplied.
+    """
     emitters = rng.uniform(0.0, 1.0, (count, 2)) * (np.asarray(grid) - 1)
     exponents = rng.uniform(*exponent, count)
     decibels = np.broadcast_to(np.asarray(eta, dtype=float), (count,))[:, np.newaxis, np.newaxis]
     decibels = decibels * shadowing(count, grid, decorrelation, rng)
-    losses = path_loss(emitters, exponents, grid, flat_radius) * 10 ** (decibels / 10)
-    return losses / np.linalg.norm(losses, axis=(1, 2), keepdims=True)
+    paths = path_loss(emitters, exponents, grid, flat_radius) * blocked(emitters, rng)
+    losses = paths * 10 ** (decibels / 10)
+    norms = np.linalg.norm(losses, axis=(1, 2), keepdims=True)
+    return losses / norms, paths / norms
 
 
 def lobe(bins: int, centres: ArrayLike, widths: ArrayLike) -> Array:
     """Main lobe of sinc((k - centre) / width) ** 2 over bins k = 1 .. bins; zero beyond one width.
+
+    Args:
+        bins: their number.
+        centres, widths: in bins; arrays that broadcast to one shape.
 
     Returns:
         Array of shape (*broadcast shape of centres and widths, bins).

@@ -8,10 +8,13 @@ import numpy as np
 from pydantic import model_validator
 
 import fieldbench
-from fieldbench import parameter
+from fieldbench import is_fiber_mask, parameter
 
 _PAPER = "paper, section V-B"
 _PROGRAM = "Shrestha, Fu, Hong 2022, released program"
+
+#: Pairs of draws over which a floor is averaged: their chance is far below what is unknown of the field.
+_PAIRS = 32
 
 
 class RadioMap(fieldbench.Dataset):
@@ -98,15 +101,16 @@ class RadioMap(fieldbench.Dataset):
 
         return min(self.lobes, len(shared_centres(self.emitters, self.bins)))
 
-    def factors(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-        """The factors of one map: what :meth:`draw` multiplies.
+    def factors(self, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """The factors of one map: what :meth:`draw` multiplies, and how they would be without shadowing.
 
         Returns:
-            Spatial loss functions, shape (emitters, *grid), and power spectra, shape (emitters, bins).
+            Spatial loss functions, shape (emitters, *grid), power spectra, shape (emitters, bins), and the path loss
+            in the spatial loss functions, of their shape.
         """
         from fieldbench_datasets import propagation
 
-        losses = propagation.spatial_losses(
+        losses, paths = propagation.losses_and_paths(
             self.emitters,
             rng,
             grid=self.grid,
@@ -114,6 +118,7 @@ class RadioMap(fieldbench.Dataset):
             decorrelation=self.decorrelation,
             exponent=self.exponent,
             flat_radius=self.flat_radius,
+            blocked=self.blocked,
         )
         spectra = propagation.power_spectra(
             self.emitters,
@@ -125,10 +130,52 @@ class RadioMap(fieldbench.Dataset):
             width=self.width,
             private_width=self.private_width,
         )
-        return losses, spectra
+        return losses, spectra, paths
+
+    def blocked(self, emitters: np.ndarray, rng: np.random.Generator) -> np.ndarray | float:
+        """The share of its power that each emitter's path keeps beside path loss and shadowing: all of it.
+
+        Args:
+            emitters: positions, shape (emitters, 2), in grid steps.
+            rng: the only source of randomness.
+
+        Returns:
+            Shape (emitters, *grid), or one number for all.
+        """
+        return 1.0
+
+    def floor(self, field: fieldbench.Field, observation: fieldbench.Observation) -> fieldbench.Estimate | None:
+        """What is known where each emitter's spectrum, path loss and power at the sensors are.
+
+        The shadowing in decibels is Gaussian, so its conditional distribution is exact; the estimate is the mean of
+        the logarithm over draws from it, in pairs of opposite sign. Only of fibers without noise.
+        """
+        mask = observation.mask
+        if not is_fiber_mask(mask) or not np.array_equal(observation.observed, field.values[mask]):
+            return None
+        from scipy.linalg import cho_factor, cho_solve
+
+        from fieldbench_datasets.propagation import shadowing_factor
+
+        losses, spectra, paths = field.latent
+        factor, seen = shadowing_factor(self.grid, self.decorrelation), mask[..., 0].ravel()
+        towards = factor[seen] @ factor.T
+        weights = cho_solve(cho_factor(towards[:, seen]), towards)
+        without, decibels = (np.log(item).reshape(self.emitters, -1) for item in (paths, losses / paths))
+        mean = without + decibels[:, seen] @ weights
+        unknown = np.maximum(1 - np.einsum("nm,nm->m", towards, weights), 0)
+        deviation = self.eta * np.log(10) / 10 * np.sqrt(unknown)
+        total = np.zeros((mean.shape[1], self.bins))
+        rng = np.random.default_rng(0)  # of the integral alone: the same draw has the same floor
+        for normals in rng.normal(size=(_PAIRS, self.emitters, 1)):
+            for sign in (1, -1):
+                power = np.exp(mean + sign * deviation * normals).T @ spectra
+                total += np.log(power + self.log_floor)
+        logarithm = total.reshape(field.shape) / (2 * _PAIRS)
+        return fieldbench.Estimate(np.where(mask, field.values, np.exp(logarithm) - self.log_floor))
 
     def draw(self, rng: np.random.Generator) -> fieldbench.Field:
-        losses, spectra = self.factors(rng)
+        losses, spectra, paths = self.factors(rng)
         axes = (
             fieldbench.Axis.regular("x", self.grid[0], unit="grid step"),
             fieldbench.Axis.regular("y", self.grid[1], unit="grid step"),
@@ -140,6 +187,7 @@ class RadioMap(fieldbench.Dataset):
             quantity="power",
             log_floor=self.log_floor,
             metadata={"emitters": self.emitters},
+            latent=(losses, spectra, paths),
         )
 
 
@@ -160,3 +208,27 @@ class RadioMap2(RadioMap):
     eta: float = parameter(
         9.0, "standard deviation of the shadowing; the paper has 9, 10 and 12", unit="dB", ge=0, source=_PAPER
     )
+
+
+class RadioMapWalls(RadioMap):
+    """A radio map with walls: each wall that a path crosses takes a part of the power, so that shadows have edges.
+
+    Emitters, shadowing and spectra are those of radiomap. Walls are straight, of random place and direction; receivers
+    behind one are ``wall_loss`` darker. A rate is the share of positions with a receiver.
+    """
+
+    name = "radiomap-walls"
+    revision = "1"
+
+    walls: int = parameter(4, "number of walls", ge=0)
+    wall_length: tuple[float, float] = parameter((10.0, 30.0), "range of their lengths", unit="grid steps")
+    wall_loss: float = parameter(10.0, "loss of a path for each wall that it crosses", unit="dB", ge=0)
+
+    def blocked(self, emitters: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        from fieldbench_datasets.propagation import crossings
+
+        middle = rng.uniform(0, 1, (self.walls, 2)) * (np.asarray(self.grid) - 1)
+        angle = rng.uniform(0, np.pi, self.walls)
+        half = rng.uniform(*self.wall_length, self.walls) / 2 * np.array([np.cos(angle), np.sin(angle)])
+        ends = np.stack([middle - half.T, middle + half.T], axis=1)
+        return 10 ** (-self.wall_loss / 10 * crossings(emitters, ends, self.grid))

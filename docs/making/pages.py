@@ -14,6 +14,7 @@ from mkdocs.structure.files import File, Files
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from pictures import SHOWN, picture
 from roles import plain
 
 #: The pages in reading order. A page in docs/ that is not named here stands at the end, so none is hidden.
@@ -32,9 +33,11 @@ COMMANDS, BUILT_IN = "reference/commands.md", "reference/built-in.md"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages that are made from the code."""
+    """Add the pages and pictures that are made from the code."""
     for path, make in ((COMMANDS, commands_page), (BUILT_IN, built_in_page)):
         files.append(File.generated(config, path, content=make()))
+    for name in SHOWN:
+        files.append(File.generated(config, f"pictures/{name}.png", content=picture(name)))
     return files
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def check_results(
-    run: Annotated[Path, typer.Argument(help="The folder of a finished run.", show_default=False)],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.", show_default=False)],
     against: Annotated[
         Path,
         typer.Option(metavar="REFERENCE", help="A file of `fieldbench freeze`, or another run.", show_default=False),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fieldbench.cli.options import Only, RunFolder
+
 
 def compare(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.", show_default=False)],
+    run: RunFolder,
     metric: Annotated[
         str | None,
         typer.Option(help="What is compared: a metric or seconds.", show_default="that of the dataset"),
@@ -22,15 +23,7 @@ def compare(
             show_default=False,
         ),
     ] = None,
-    only: Annotated[
-        list[str],
-        typer.Option(
-            "--only",
-            metavar="FACTOR=LEVEL,...",
-            help="Compare these only: method=tap,tnn or rate=0.1. May be repeated.",
-            show_default=False,
-        ),
-    ] = [],  # noqa: B006 - typer reads the default and never changes it
+    only: Only = [],  # noqa: B006 - typer reads the default and never changes it
     format: Annotated[str, typer.Option(help="text, or csv: one line a pair.")] = "text",
 ) -> None:
     """Compare every pair of methods on the trials that both finished.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +18,9 @@ if TYPE_CHECKING:
     from fieldbench.completion.filling import Filled
     from fieldbench.files import GriddedVariable
 
-WHAT, HOW, WHERE = "What to read", "How to complete it", "Where to write it"
+what = partial(typer.Option, rich_help_panel="What to read")
+how = partial(typer.Option, rich_help_panel="How to complete it")
+where = partial(typer.Option, rich_help_panel="Where to write it")
 
 
 def complete(
@@ -30,173 +33,142 @@ def complete(
     ],
     variable: Annotated[
         str | None,
-        typer.Option(
+        what(
             metavar="NAME,...",
             help="The variable (column, path in HDF5 or NetCDF) to complete, or several.",
-            rich_help_panel=WHAT,
             show_default="the only one",
         ),
     ] = None,
     coordinates: Annotated[
         str | None,
-        typer.Option(
+        what(
             metavar="NAME,...",
             help="Variables with the coordinates of each dimension; of a table, the columns that say where a row is. "
             "NetCDF knows its own, and HDF5 with dimension scales.",
-            rich_help_panel=WHAT,
             show_default=False,
         ),
     ] = None,
     grid: Annotated[
         str | None,
-        typer.Option(
+        what(
             metavar="20x20x10|step=0.5",
             help="For a table whose rows lie on no grid: grid points along each coordinate, or steps of a grid.",
-            rich_help_panel=WHAT,
             show_default=False,
         ),
     ] = None,
     mask: Annotated[
         str | None,
-        typer.Option(
+        what(
             metavar="NAME|FILE",
             help="Variable, or file, that is not zero where the field was observed; NaN and fill values are "
             "missing anyway.",
-            rich_help_panel=WHAT,
             show_default=False,
         ),
     ] = None,
     valid: Annotated[
         str | None,
-        typer.Option(
+        what(
             metavar="NAME|FILE",
             help="Variable, or file, that is zero where the field does not exist and must stay missing: land, "
             "buildings.",
-            rich_help_panel=WHAT,
             show_default=False,
         ),
     ] = None,
     at: Annotated[
         list[str],
-        typer.Option(
+        what(
             metavar="DIMENSION=INDEX|FILE",
             help="Complete one position along a dimension only: time=0 (may be repeated). For a table, a table of "
             "the points where the field is wanted.",
-            rich_help_panel=WHAT,
             show_default=False,
         ),
     ] = [],  # noqa: B006 - typer reads the default and never changes it
     missing: Annotated[
         list[float],
-        typer.Option(
+        what(
             metavar="NUMBER",
             help="A number that stands for a missing value: -999. NaN and fill values do so anyway. May be repeated.",
-            rich_help_panel=WHAT,
             show_default=False,
         ),
     ] = [],  # noqa: B006
     cyclic: Annotated[
         list[str],
-        typer.Option(
+        what(
             metavar="AXIS[=PERIOD]",
             help="An axis whose ends are neighbours: hour=24. Longitudes around the earth are found to be. "
             "May be repeated.",
-            rich_help_panel=WHAT,
             show_default=False,
         ),
     ] = [],  # noqa: B006
     log_floor: Annotated[
         float | None,
-        typer.Option(
+        what(
             help="For positive values that vary over decades, such as power: work on logarithms, this added first.",
-            rich_help_panel=WHAT,
             show_default="not on logarithms",
         ),
     ] = None,
     known: Annotated[
         list[str],
-        typer.Option(
+        what(
             metavar="NAME=NUMBER",
             help="A fact that some methods need: emitters=7. May be repeated.",
-            rich_help_panel=WHAT,
             show_default=False,
         ),
     ] = [],  # noqa: B006
-    method: Annotated[
-        str,
-        typer.Option(help="A method, or auto: the one that does best at withheld entries.", rich_help_panel=HOW),
-    ] = "auto",
+    method: Annotated[str, how(help="A method, or auto: the one that does best at withheld entries.")] = "auto",
     among: Annotated[
         str | None,
-        typer.Option(
-            metavar="METHOD,...",
-            help="The methods that auto chooses among.",
-            rich_help_panel=HOW,
-            show_default="all that are installed",
-        ),
+        how(metavar="METHOD,...", help="The methods that auto chooses among.", show_default="all that are installed"),
     ] = None,
     budget: Annotated[
         float,
-        typer.Option(
+        how(
             metavar="SECONDS",
             help="Time for comparing methods at withheld entries; completing the field comes on top. With a "
             "method named, 0 skips the estimate of its error.",
-            rich_help_panel=HOW,
         ),
-    ] = 300.0,
-    folds: Annotated[int, typer.Option(help="How many times entries are withheld.", rich_help_panel=HOW)] = 3,
-    share: Annotated[
-        float, typer.Option(help="Share of the observed entries withheld each time.", rich_help_panel=HOW)
-    ] = 0.1,
-    by_area: Annotated[
-        bool,
-        typer.Option("--by-area", help="On latitudes, weight errors and the mean by area.", rich_help_panel=HOW),
-    ] = False,
+    ] = 120.0,
+    folds: Annotated[int, how(help="How many times entries are withheld.")] = 3,
+    share: Annotated[float, how(help="Share of the observed entries withheld each time.")] = 0.1,
+    by_area: Annotated[bool, how("--by-area", help="On latitudes, weight errors and the mean by area.")] = False,
     max_gap: Annotated[
         list[str],
-        typer.Option(
+        how(
             metavar="DISTANCE",
             help="Fill only what lies so near to an observation: 3 (grid steps), 25km, 2d, or along an axis: depth=10, "
             "time=1steps. May be repeated; along an axis that is not named the observation is at the same place.",
-            rich_help_panel=HOW,
             show_default="all gaps are filled",
         ),
     ] = [],  # noqa: B006
     within: Annotated[
         tuple[float, float] | None,
-        typer.Option(
+        how(
             metavar="LOWEST HIGHEST",
             help="The range of possible values; estimates outside are brought to its ends.",
-            rich_help_panel=HOW,
             show_default=False,
         ),
     ] = None,
     positive: Annotated[
         bool,
-        typer.Option(
+        how(
             "--positive",
             help="Only values above zero are possible; other estimates become the lowest one observed above zero.",
-            rich_help_panel=HOW,
         ),
     ] = False,
     denoise: Annotated[
-        bool,
-        typer.Option(
-            "--denoise", help="Replace observed entries by the method's estimate as well.", rich_help_panel=HOW
-        ),
+        bool, how("--denoise", help="Replace observed entries by the method's estimate as well.")
     ] = False,
-    seed: Annotated[int, typer.Option(help="Seed of everything random.", rich_help_panel=HOW)] = 0,
-    device: Annotated[str, typer.Option(help="auto, cpu, or a GPU: cuda:0.", rich_help_panel=HOW)] = "auto",
+    seed: Annotated[int, how(help="Seed of everything random.")] = 0,
+    device: Annotated[str, how(help="auto, cpu, or a GPU: cuda:0.")] = "auto",
     out: Annotated[
         Path | None,
-        typer.Option(
+        where(
             metavar="FILE",
             help="The file to write, in the format of the one read.",
-            rich_help_panel=WHERE,
             show_default="NAME_completed beside it",
         ),
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite it.", rich_help_panel=WHERE)] = False,
+    force: Annotated[bool, where("--force", help="Overwrite it.")] = False,
     plugin: PluginFiles = [],  # noqa: B006
     no_plugin: Blocked = [],  # noqa: B006
 ) -> None:
@@ -205,7 +177,7 @@ def complete(
     The result is a file of the same format, with coordinates, attributes and all other variables kept. Of a table on
     a grid it is one row for each grid point, of scattered rows these rows, or the points that --at names. Beside the
     values it says which method made them, with the error to expect, holds their standard deviation if the method
-    knows it, and marks what was filled. Observed entries stay as they are. The withheld entries make holes as deep as
+    knows it, and marks what was filled. Observed entries stay as they are. The withheld entries make gaps as deep as
     the gaps, so that the error is that of the gaps; deep inside the widest of them it may be larger.
 
     **Examples**
@@ -288,7 +260,7 @@ def _grid(text: str | None) -> dict[str, tuple[Any, ...]]:
     except ValueError:
         numbers = []
     if not numbers or not all(0 < number < float("inf") for number in numbers):
-        raise RequestError(f"grid {text!r} is no shape and no step; write 20x20x10, or step=0.5x0.5x10")
+        raise RequestError(f"grid {text!r} is neither a shape nor a step; write 20x20x10, or step=0.5x0.5x10")
     if stepped or not all(number.is_integer() for number in numbers):
         return {"step": tuple(numbers)}
     return {"grid": tuple(int(number) for number in numbers)}
@@ -304,7 +276,7 @@ def _points(texts: list[str]) -> tuple[Path | None, list[str]]:
     if len(files) > 1:
         raise RequestError(f"--at names {len(files)} tables of points; give one")
     if files and not expanded(files[0]).is_file():
-        raise RequestError(f"--at {files[0]!r} is no file")
+        raise RequestError(f"--at {files[0]!r} is not a file")
     return expanded(files[0]) if files else None, [text for text in texts if text not in files]
 
 
@@ -313,7 +285,7 @@ def _tell(filled: Filled, by_area: bool) -> None:
     made, variable = filled.made, filled.completion.gridded.variable
     unit = variable.unit if made.metric == "rmse" else ""
     print()
-    on_a_grid = variable.rows is None  # elsewhere a step from one coordinate to the next is no distance
+    on_a_grid = variable.rows is None  # elsewhere a step from one coordinate to the next is not a distance
     print(_comparison(made, unit, by_area, on_a_grid))
     print()
     error = "" if made.expected_error != made.expected_error else f", {made.metric} {made.expected_error:.3g} {unit}"
@@ -322,7 +294,7 @@ def _tell(filled: Filled, by_area: bool) -> None:
     if out_of_time:
         verb = "method was" if out_of_time == 1 else "methods were"
         print(
-            f"{out_of_time} {verb} not compared for want of time; a larger --budget lets more in, --among asks fewer."
+            f"{out_of_time} {verb} not compared, as time ran out; a larger --budget lets more in, --among asks fewer."
         )
 
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from fieldbench.session import Listener
 
 
-class Failures:
+class FailureLines:
     """What to say of failed trials: the first of each kind, since a thousand alike say no more."""
 
     def __init__(self) -> None:
@@ -35,8 +35,8 @@ class Failures:
         if record.status not in FAILURES or kind in self._seen:
             return ""
         self._seen.add(kind)
-        place = f"{trial.cell.method} on {trial.cell.dataset}, rate {trial.cell.rate:g}, trial {trial.number}"
-        return f"{record.status}: {place}: {record.error}"
+        where = f"{trial.cell.method} on {trial.cell.dataset}, rate {trial.cell.rate:g}, trial {trial.number}"
+        return f"{record.status}: {where}: {record.error}"
 
 
 def display(console: Console, stop: Stop) -> Listener:
@@ -52,7 +52,7 @@ class LiveDisplay:
         self._progress: Progress | None = None
         self._echo = contextlib.ExitStack()
         self._live: Live | None = None
-        self._failures = Failures()
+        self._failures = FailureLines()
 
     def start(self, progress: Progress) -> None:
         from rich.live import Live
@@ -124,7 +124,7 @@ class Lines:
     """A plain line on stderr for every failure, and one about the state now and then: every few seconds at first."""
 
     def __init__(self, every: float = 5.0) -> None:
-        self._every, self._failures = every, Failures()
+        self._every, self._failures = every, FailureLines()
         self._started = self._said = time.monotonic()
 
     def start(self, progress: Progress) -> None:
@@ -169,7 +169,7 @@ def _no_echo_of_keys() -> Iterator[None]:
     try:
         terminal = sys.stdin.fileno()
         before = termios.tcgetattr(terminal)
-    except (OSError, ValueError, termios.error):  # stdin is no terminal: nothing is echoed
+    except (OSError, ValueError, termios.error):  # stdin is not a terminal: nothing is echoed
         yield
         return
     changed = list(before)

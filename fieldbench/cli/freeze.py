@@ -9,7 +9,7 @@ import typer
 
 
 def freeze(
-    run: Annotated[Path, typer.Argument(help="The folder of a finished run.", show_default=False)],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.", show_default=False)],
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The reference file.", show_default="the terminal")
     ] = None,

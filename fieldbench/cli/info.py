@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-import typer
-
+from fieldbench.cli.options import Device
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 
 
 def info(
-    device: Annotated[str, typer.Option(help="As in `fieldbench run`.")] = "auto",
+    device: Device = "auto",
     plugin: PluginFiles = [],  # noqa: B006 - typer reads the default and never changes it
     no_plugin: Blocked = [],  # noqa: B006
 ) -> None:
@@ -24,18 +21,24 @@ def info(
 
     from fieldbench.datafile import expanded
     from fieldbench.execution import Options, slots
-    from fieldbench.execution.provenance import provenance
+    from fieldbench.execution.provenance import distribution_version, provenance
     from fieldbench.registry import Registry
 
-    facts = provenance(slots(Options(device=device)))
-    libraries = ", ".join(f"{name} {version}" for name, version in facts["libraries"].items())
-    _line("fieldbench", facts["fieldbench"], _git(facts["git"]["fieldbench"]))
-    _line("python", facts["python"], "on", facts["system"])
+    found = provenance(slots(Options(device=device)))
+    libraries = ", ".join(f"{name} {version}" for name, version in found["libraries"].items())
+    _line("fieldbench", found["fieldbench"], _git(found["git"]["fieldbench"]))
+    if other := distribution_version("fieldbench"):
+        _line(
+            "clash",
+            f"another project, the distribution fieldbench {other}, is installed into the same folder;",
+            "uninstall it, then reinstall fieldbench-completion",
+        )
+    _line("python", found["python"], "on", found["system"])
     _line("libraries", libraries)
-    _line("cpu", facts["cpu"], f"({facts['cores']} cores usable)")
-    gpus = [f"{gpu['name']} ({gpu['memory_mib']} MiB)" for gpu in facts["gpus"]]
-    _line("gpus", ", ".join(gpus) or "none found", f"driver {facts['driver']}" if facts["driver"] else "")
-    _line("slots", ", ".join(f"{count} x {name}" for name, count in facts["slots"].items()))
+    _line("cpu", found["cpu"], f"({found['cores']} cores usable)")
+    gpus = [f"{gpu['name']} ({gpu['memory_mib']} MiB)" for gpu in found["gpus"]]
+    _line("gpus", ", ".join(gpus) or "none found", f"driver {found['driver']}" if found["driver"] else "")
+    _line("slots", ", ".join(f"{count} x {name}" for name, count in found["slots"].items()))
 
     registry = Registry(sources(plugin, no_plugin))
     counts: dict[str, list[str]] = {}

@@ -32,11 +32,13 @@ from fieldbench.cli.report import report
 from fieldbench.cli.reproduce import reproduce
 from fieldbench.cli.run import run
 from fieldbench.cli.show import show
+from fieldbench.cli.site import site
 from fieldbench.cli.status import status
 from fieldbench.cli.table import table
 from fieldbench.cli.terminal import Output
 from fieldbench.cli.train_prior import train_prior
 from fieldbench.cli.tune import tune
+from fieldbench.cli.verify import verify
 from fieldbench.cli.watch import watch
 from fieldbench.errors import FieldbenchError, RequestError
 
@@ -89,11 +91,13 @@ app.command("table", rich_help_panel="Compare")(table)
 app.command("compare", rich_help_panel="Compare")(compare)
 app.command("plot", rich_help_panel="Compare")(plot)
 app.command("report", rich_help_panel="Compare")(report)
+app.command("site", rich_help_panel="Compare")(site)
 app.command("watch", rich_help_panel="Compare")(watch)
 app.command("reproduce", rich_help_panel="Compare")(reproduce)
 app.command("status", rich_help_panel="Compare")(status)
 app.command("merge", rich_help_panel="Compare")(merge)
 app.command("repair", rich_help_panel="Compare")(repair)
+app.command("verify", rich_help_panel="Compare")(verify)
 app.command("freeze", rich_help_panel="Compare")(freeze)
 app.command("check-results", rich_help_panel="Compare")(check_results)
 app.command("tune", rich_help_panel="Compare")(tune)
@@ -113,7 +117,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None) -> None:
-    """Run a command line called ``name`` and exit as :func:`main` does."""
+    """Run a command line called ``name`` and exit as :func:`main` does.
+
+    Args:
+        app: the commands.
+        name: what the command line is called, for messages.
+        arguments: the words after that name; those of this process where None.
+    """
     _make_streams_usable()
     out, err = Output(sys.stdout), Output(sys.stderr)
     with contextlib.redirect_stdout(cast(TextIO, out)), contextlib.redirect_stderr(cast(TextIO, err)):

@@ -2,52 +2,37 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fieldbench.cli.options import Only, RunFolder
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 
-FIELD = "Kinds that show fields"
+field = partial(typer.Option, rich_help_panel="Kinds that show fields")
 
 
 def plot(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.", show_default=False)],
+    run: RunFolder,
     kind: Annotated[
         str,
         typer.Option(
             metavar="KIND,...",
-            help="rate, epoch, slices, attention, cost, strips, ranks; or all that this run has something to show "
-            "of without computing fields again.",
+            help="rate, epoch, slices, attention, cost, strips, calibration, ranks; or all that this run has something "
+            "to show of without computing fields again.",
         ),
     ] = "all",
     format: Annotated[str, typer.Option(metavar="FORMAT,...", help="png, pdf, svg.")] = "pdf",
     out: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Where the figures go.", show_default="figures/ in the run"),
+        Path | None, typer.Option(metavar="FOLDER", help="Where the figures go.", show_default="figures/ in the run")
     ] = None,
-    only: Annotated[
-        list[str],
-        typer.Option(
-            "--only",
-            metavar="FACTOR=LEVEL,...",
-            help="Draw these only: rate=0.1 or method=tap,tnn. May be repeated.",
-            show_default=False,
-        ),
-    ] = [],  # noqa: B006 - typer reads the default and never changes it
-    trial: Annotated[
-        int | None, typer.Option(help="Which trial.", rich_help_panel=FIELD, show_default="the first")
-    ] = None,
-    axis: Annotated[
-        str | None,
-        typer.Option(help="Axis that is cut, by name or number.", rich_help_panel=FIELD, show_default="the last"),
-    ] = None,
+    only: Only = [],  # noqa: B006 - typer reads the default and never changes it
+    trial: Annotated[int | None, field(help="Which trial.", show_default="the first")] = None,
+    axis: Annotated[str | None, field(help="Axis that is cut, by name or number.", show_default="the last")] = None,
     at: Annotated[
-        str | None,
-        typer.Option(
-            metavar="I,J,...", help="Indices of the slices along it.", rich_help_panel=FIELD, show_default="three"
-        ),
+        str | None, field(metavar="I,J,...", help="Indices of the slices along it.", show_default="three")
     ] = None,
     plugin: PluginFiles = [],  # noqa: B006
     no_plugin: Blocked = [],  # noqa: B006
@@ -55,8 +40,8 @@ def plot(
     """Draw figures of a run and print where they are.
 
     rate: error against sampling rate. epoch: error and core sparsity against epoch. cost: error against
-    seconds. strips: every trial. ranks: critical differences. slices: truth, observation, reconstructions
-    and errors. attention: attention maps.
+    seconds. strips: every trial. calibration: coverage of intervals. ranks: critical differences. slices:
+    truth, observation, reconstructions, errors and deviations. attention: attention maps.
 
     slices and attention need whole fields: kept ones (`fieldbench run --save-fields`), or the trial is
     computed again, and then kept.
@@ -82,7 +67,7 @@ def plot(
     try:
         places = tuple(int(text) for text in split(at)) if at else ()
     except ValueError:
-        raise RequestError(f"--at {at!r} is no list of indices; write --at 0,5,10") from None
+        raise RequestError(f"--at {at!r} is not a list of indices; write --at 0,5,10") from None
     stored = StoredRun(run, sources(plugin, no_plugin), levels(only))
     folder = out or stored.path / "figures"
     written = 0

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Annotated
-
-import typer
+from fieldbench.cli.options import RunFolder
 
 
 def repair(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.", show_default=False)],
+    run: RunFolder,
 ) -> None:
     """Make the manifest of a run anew from its records, where it is damaged or gone.
 

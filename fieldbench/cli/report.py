@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
+from fieldbench.cli.options import RunFolder
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 
 
 def report(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.", show_default=False)],
+    run: RunFolder,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The file to write.", show_default="report.html in the run")
     ] = None,

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fieldbench.cli.options import Device, DryRun, Jobs, OutFolder, RetryFailed
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 
 
 def reproduce(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="TABLE", help="table1 to table7, or a suite file of your own.", show_default=False),
+        typer.Argument(
+            metavar="TABLE",
+            help="table1 to table7, ocean, radio, gaps, or a suite file of your own.",
+            show_default=False,
+        ),
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the tables that ship with fieldbench.")] = False,
     trials: Annotated[
@@ -22,15 +26,12 @@ def reproduce(
     methods: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="Only the rows of these methods.", show_default="all")
     ] = None,
-    jobs: Annotated[int | None, typer.Option(help="Trials at once on the CPU.", show_default="one a core")] = None,
-    device: Annotated[str, typer.Option(help="auto (all GPUs, else the CPU), cpu, cuda, or cuda:0,cuda:2.")] = "auto",
+    jobs: Jobs = None,
+    device: Device = "auto",
     format: Annotated[str, typer.Option(help="text, markdown, csv, latex or html.")] = "text",
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Folder of the run.", show_default="runs/..."),
-    ] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and what of it is done.")] = False,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run trials that failed again.")] = False,
+    out: OutFolder = None,
+    dry_run: DryRun = False,
+    retry_failed: RetryFailed = False,
     plugin: PluginFiles = [],  # noqa: B006 - typer reads the default and never changes it
     no_plugin: Blocked = [],  # noqa: B006
 ) -> int:

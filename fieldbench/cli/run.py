@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fieldbench.cli.options import MOST, Device, DryRun, Jobs, OutFolder, RetryFailed, how
 from fieldbench.cli.sources import Blocked, PluginFiles, must_name_something, sources
 from fieldbench.cli.terminal import plain_console
 
@@ -17,10 +19,8 @@ if TYPE_CHECKING:
     from fieldbench.session import Session
     from fieldbench.suite import Suite
 
-WHAT, HOW, WHERE = "What to compare", "How to run it", "Where to keep it"
-
-#: Slots of a machine, or threads of a slot, beyond which a number is a slip of the keyboard.
-MOST = 10_000
+what = partial(typer.Option, rich_help_panel="What to compare")
+where = partial(typer.Option, rich_help_panel="Where to keep it")
 
 
 def run(
@@ -28,163 +28,92 @@ def run(
         str | None,
         typer.Argument(
             metavar="[SUITE]",
-            help="A suite file (TOML) that lists what to compare, or table1 to table7; then --methods and "
-            "--trials narrow it, and nothing else of What to compare applies.",
+            help="A suite file (TOML) that lists what to compare, or table1 to table7, ocean, radio, gaps; then "
+            "--methods and --trials narrow it, and nothing else of What to compare applies.",
             show_default=False,
         ),
     ] = None,
     methods: Annotated[
         str | None,
-        typer.Option(
-            metavar="A,B,...",
-            help="Methods, with parameters in brackets: tap,'tnn[epochs=500]'.",
-            rich_help_panel=WHAT,
-            show_default=False,
+        what(
+            metavar="A,B,...", help="Methods, with parameters in brackets: tap,'tnn[epochs=500]'.", show_default=False
         ),
     ] = None,
-    datasets: Annotated[
-        str | None,
-        typer.Option(metavar="A,B,...", help="Datasets, likewise.", rich_help_panel=WHAT, show_default=False),
-    ] = None,
+    datasets: Annotated[str | None, what(metavar="A,B,...", help="Datasets, likewise.", show_default=False)] = None,
     rates: Annotated[
         str | None,
-        typer.Option(
-            metavar="0.1,0.2,...",
-            help="Shares of the entries that are observed.",
-            rich_help_panel=WHAT,
-            show_default="the dataset's own",
-        ),
+        what(metavar="0.1,0.2,...", help="Shares of the entries that are observed.", show_default="the dataset's own"),
     ] = None,
     noise: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A,B,...",
-            help="Measurement noise: 'gaussian[sigma=0.1]'.",
-            rich_help_panel=WHAT,
-            show_default="none",
-        ),
+        str | None, what(metavar="A,B,...", help="Measurement noise: 'gaussian[sigma=0.1]'.", show_default="none")
     ] = None,
     samplers: Annotated[
         str | None,
-        typer.Option(
+        what(
             metavar="A,B,...",
             help="Which entries are observed: random, fibers, blocks.",
-            rich_help_panel=WHAT,
             show_default="the dataset's own",
         ),
     ] = None,
     select: Annotated[
         str | None,
-        typer.Option(
+        what(
             metavar="RULE,...",
             help="Which estimate of an iterative method counts: final, the last; holdout, the best on observed "
             "entries withheld from it; oracle, the best against the truth (marked in tables).",
-            rich_help_panel=WHAT,
             show_default="final",
         ),
     ] = None,
-    trials: Annotated[
-        int | None,
-        typer.Option(help="Repetitions of every cell.", rich_help_panel=WHAT, show_default="3, or the suite's"),
-    ] = None,
+    trials: Annotated[int | None, what(help="Repetitions of every cell.", show_default="3, or the suite's")] = None,
     seed: Annotated[
         str | None,
-        typer.Option(
+        what(
             metavar="NUMBER",
             help="Base seed; or secret: drawn at random, and told when the run is complete.",
-            rich_help_panel=WHAT,
             show_default="0",
         ),
     ] = None,
     first_trial: Annotated[
-        int | None,
-        typer.Option(
-            help="Number of the first repetition, to spread a run over machines.",
-            rich_help_panel=WHAT,
-            show_default="0",
-        ),
+        int | None, what(help="Number of the first repetition, to spread a run over machines.", show_default="0")
     ] = None,
     set_: Annotated[
         list[str],
-        typer.Option(
+        what(
             "--set",
             metavar="NAME.PARAMETER=V,...",
             help="Set a parameter wherever NAME stands; several values make a grid: tap.epochs=500,1000. "
             "May be repeated.",
-            rich_help_panel=WHAT,
             show_default=False,
         ),
     ] = [],  # noqa: B006 - typer reads the default and never changes it
-    device: Annotated[
-        str, typer.Option(help="auto (all GPUs, else the CPU), cpu, cuda, or cuda:0,cuda:2.", rich_help_panel=HOW)
-    ] = "auto",
-    jobs: Annotated[
-        int | None,
-        typer.Option(max=MOST, help="Trials at once on the CPU.", rich_help_panel=HOW, show_default="one a core"),
-    ] = None,
-    threads: Annotated[int, typer.Option(max=MOST, help="CPU threads of each trial.", rich_help_panel=HOW)] = 1,
-    slots_per_device: Annotated[
-        int, typer.Option(max=MOST, help="Trials at once on each GPU.", rich_help_panel=HOW)
-    ] = 1,
+    device: Device = "auto",
+    jobs: Jobs = None,
+    threads: Annotated[int, how(max=MOST, help="CPU threads of each trial.")] = 1,
+    slots_per_device: Annotated[int, how(max=MOST, help="Trials at once on each GPU.")] = 1,
     timeout: Annotated[
-        float | None,
-        typer.Option(
-            metavar="SECONDS", help="Stop a trial that takes longer.", rich_help_panel=HOW, show_default="none"
-        ),
+        float | None, how(metavar="SECONDS", help="Stop a trial that takes longer.", show_default="none")
     ] = None,
     memory_limit: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SIZE",
-            help="Stop a trial that uses more memory: 8GiB, 500MB.",
-            rich_help_panel=HOW,
-            show_default="none",
-        ),
+        str | None, how(metavar="SIZE", help="Stop a trial that uses more memory: 8GiB, 500MB.", show_default="none")
     ] = None,
-    backend: Annotated[str, typer.Option(help="local, or dask for a cluster.", rich_help_panel=HOW)] = "local",
+    backend: Annotated[str, how(help="local, or dask for a cluster.")] = "local",
     scheduler: Annotated[
-        str | None,
-        typer.Option(
-            metavar="ADDRESS", help="With --backend dask: tcp://host:port.", rich_help_panel=HOW, show_default=False
-        ),
+        str | None, how(metavar="ADDRESS", help="With --backend dask: tcp://host:port.", show_default=False)
     ] = None,
-    timing: Annotated[
-        bool, typer.Option("--timing", help="One trial at a time, for seconds that compare.", rich_help_panel=HOW)
-    ] = False,
-    retry_failed: Annotated[
-        bool, typer.Option("--retry-failed", help="Run trials that failed again.", rich_help_panel=HOW)
-    ] = False,
-    dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run",
-            help="Print the plan, what of it is done, and how long the rest should take.",
-            rich_help_panel=HOW,
-        ),
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FOLDER", help="Folder of the run.", rich_help_panel=WHERE, show_default="runs/..."),
-    ] = None,
+    timing: Annotated[bool, how("--timing", help="One trial at a time, for seconds that compare.")] = False,
+    retry_failed: RetryFailed = False,
+    dry_run: DryRun = False,
+    out: OutFolder = None,
     reuse: Annotated[
         list[Path],
-        typer.Option(
-            metavar="RUN",
-            help="Take what another run has finished from there. May be repeated.",
-            rich_help_panel=WHERE,
-            show_default=False,
+        where(
+            metavar="RUN", help="Take what another run has finished from there. May be repeated.", show_default=False
         ),
     ] = [],  # noqa: B006
-    fresh: Annotated[
-        bool, typer.Option("--fresh", help="Delete what the folder holds and start over.", rich_help_panel=WHERE)
-    ] = False,
+    fresh: Annotated[bool, where("--fresh", help="Delete what the folder holds and start over.")] = False,
     save_fields: Annotated[
         bool,
-        typer.Option(
-            "--save-fields",
-            help="Keep truth, observation and estimate of every trial, compressed, for figures.",
-            rich_help_panel=WHERE,
-        ),
+        where("--save-fields", help="Keep truth, observation and estimate of every trial, compressed, for figures."),
     ] = False,
     plugin: PluginFiles = [],  # noqa: B006
     no_plugin: Blocked = [],  # noqa: B006
@@ -211,7 +140,7 @@ def run(
     from fieldbench.execution import Options
     from fieldbench.session import Session
 
-    what = {
+    asked = {
         "datasets": datasets,
         "rates": rates,
         "noise": noise,
@@ -221,14 +150,14 @@ def run(
         "first-trial": first_trial,
         "set": set_ or None,
     }
-    for name, text in what.items():
+    for name, text in asked.items():
         if isinstance(text, str):
             must_name_something(name, text)
     secret = seed == "secret"
     request: Request | Suite
     table: Suite | None = None
     if suite is not None:
-        given = [name for name, value in what.items() if value is not None]
+        given = [name for name, value in asked.items() if value is not None]
         if given:
             raise RequestError(f"--{given[0]} does not go with a suite; change it in the file, or leave the file out")
         request = table = read_suite(suite, methods, trials)
@@ -245,7 +174,7 @@ def run(
     if scheduler is not None and backend != "dask":
         raise RequestError("--scheduler needs --backend dask")
     if scheduler is not None and not re.fullmatch(r"(\w+://)?[^/]+:\d+", scheduler):
-        raise RequestError(f"--scheduler {scheduler!r} is no address; write tcp://HOST:PORT")
+        raise RequestError(f"--scheduler {scheduler!r} is not an address; write tcp://HOST:PORT")
     options = Options(
         device=device,
         jobs=jobs,
@@ -273,7 +202,13 @@ def run(
 
 
 def read_suite(name: str, methods: str | None, trials: int | None) -> Suite:
-    """A suite by name or file, narrowed to some methods and another number of trials where these are given."""
+    """A suite by name or file, narrowed to some methods and another number of trials where these are given.
+
+    Args:
+        name: of a suite that comes along, or the path of a suite file.
+        methods: specs with commas between them; all of the suite where None.
+        trials: repetitions; the suite's own number where None.
+    """
     import pydantic
 
     from fieldbench import suite as suites
@@ -299,12 +234,21 @@ def perform(
     fresh: bool = False,
     retry_failed: bool = False,
 ) -> int:
-    """Run what is missing, print the table (a suite's beside the published numbers); the exit code."""
+    """Run what is missing, print the table (a suite's beside the published numbers); the exit code.
+
+    Args:
+        session: the run.
+        suite: whose published numbers the table is to stand beside.
+        format: of the table.
+        fresh: do not go on with the trials that are there.
+        retry_failed: run failed trials again.
+    """
     import shlex
     import sys
 
     from fieldbench.cli.display import display
     from fieldbench.execution import Stop
+    from fieldbench.results import Results
     from fieldbench.session import interruptible
 
     stop = Stop()
@@ -323,10 +267,12 @@ def perform(
         return 130
     print(f"\nRun:  {folder}", file=said)
     print(f"Show: fieldbench table {folder}", file=said)
+    leaks = Results(session.path).leaks
+    for leak in leaks:
+        print(leak, file=sys.stderr)
     if progress.failed:
         print(f"{progress.failed} of {progress.total} trials failed: fieldbench status {folder}", file=sys.stderr)
-        return 1
-    return 0
+    return 1 if progress.failed or leaks else 0
 
 
 def _table(session: Session, suite: Suite | None, format: str) -> str:
@@ -405,7 +351,7 @@ def _seed(text: str) -> int:
 
     if re.fullmatch(r"\s*[+-]?\d{1,40}\s*", text):
         return int(text)
-    raise RequestError(f"seed {text!r:.60} is no whole number; write --seed 7, or --seed secret")
+    raise RequestError(f"seed {text!r:.60} is not a whole number; write --seed 7, or --seed secret")
 
 
 def _number(text: str) -> float:
@@ -414,7 +360,7 @@ def _number(text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise RequestError(f"rate {text!r} is no number; write --rates 0.1,0.2") from None
+        raise RequestError(f"rate {text!r} is not a number; write --rates 0.1,0.2") from None
 
 
 def _bytes(text: str) -> int:
@@ -426,5 +372,5 @@ def _bytes(text: str) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", text)
     size = float(match[1]) * units.get(match[2].upper(), 0) if match else 0.0
     if not 0 < size < LARGEST:
-        raise RequestError(f"memory limit {text!r} is no size; write 8GiB or 500MB")
+        raise RequestError(f"memory limit {text!r} is not a size; write 8GiB or 500MB")
     return round(size)

@@ -94,7 +94,13 @@ def _needs_parameters(cls: type[Plugin]) -> bool:
 
 
 def pages(kind: str, item: Plugin | type[Plugin], source: str) -> list[RenderableType]:
-    """Title, description, facts and parameters of a plugin, to be printed one below the other."""
+    """Title, description, properties and parameters of a plugin, to be printed one below the other.
+
+    Args:
+        kind: of plugin, such as ``method``.
+        item: an object with parameters of its own, or a class.
+        source: where the plugin comes from, for the title.
+    """
     import inspect
 
     from rich.padding import Padding
@@ -106,9 +112,9 @@ def pages(kind: str, item: Plugin | type[Plugin], source: str) -> list[Renderabl
         Text.assemble((title, "bold cyan"), f"  {kind}", (f"  from {source}", "dim")),
         Padding(Text(_reflowed(inspect.cleandoc(cls.__doc__ or "It has no description."))), (1, 0, 0, 2)),
     ]
-    facts = _facts(cls, item)
-    if facts:
-        lines = Text("\n").join(Text.assemble((f"{name}: ", "bold"), value) for name, value in facts.items())
+    properties = _properties(cls, item)
+    if properties:
+        lines = Text("\n").join(Text.assemble((f"{name}: ", "bold"), value) for name, value in properties.items())
         pages.append(Padding(lines, (1, 0, 0, 2)))
     names = cls.parameter_names()
     if names:
@@ -127,33 +133,34 @@ def _reflowed(text: str) -> str:
     )
 
 
-def _facts(cls: type[Plugin], item: Plugin | type[Plugin]) -> dict[str, str]:
+def _properties(cls: type[Plugin], item: Plugin | type[Plugin]) -> dict[str, str]:
     """What a class declares about itself, or the object where that depends on its parameters, in words."""
     from fieldbench.dataset import Dataset
     from fieldbench.method import Method
     from fieldbench.metric import Metric
 
-    facts: dict[str, str] = {}
+    properties: dict[str, str] = {}
     if issubclass(cls, Method):
         orders = ", ".join(f"{order}-D" for order in cls.orders) if cls.orders else "any order"
-        facts["Fields"] = orders
-        facts["GPU"] = "yes, where there is one" if cls.uses_gpu else "no, the CPU"
-        facts["Trained"] = (
+        properties["Fields"] = orders
+        properties["GPU"] = "yes, where there is one" if cls.uses_gpu else "no, the CPU"
+        properties["Trained"] = (
             "on data beyond the observation; tables mark it" if cls.trained else "on the observation alone"
         )
         if cls.accepts:
-            facts["Takes"] = ", ".join(f"+{name}" for name in sorted(cls.accepts))
+            properties["Takes"] = ", ".join(f"+{name}" for name in sorted(cls.accepts))
     if issubclass(cls, Dataset):
-        facts["Sampled by"] = cls.default_sampler
-        facts["Rates"] = ", ".join(f"{rate:g}" for rate in cls.default_rates)
+        properties["Sampled by"] = cls.default_sampler
+        properties["Rates"] = ", ".join(f"{rate:g}" for rate in cls.default_rates)
         metric = getattr(item, "metric", None)
-        facts["Metric"] = metric if isinstance(metric, str) else "depends on its parameters"
+        properties["Metric"] = metric if isinstance(metric, str) else "depends on its parameters"
+        properties |= {name: text for name, text in (("Licence", cls.licence), ("Cite", cls.citation)) if text}
     if issubclass(cls, Metric):
-        facts["Better"] = "less" if cls.lower_is_better else "more"
+        properties["Better"] = "less" if cls.lower_is_better else "more"
         if cls.target is not None:
-            facts["Better"] = f"nearer to {cls.target:g}"
-        facts["Unit"] = "that of the field" if cls.has_unit else "none"
-    return facts
+            properties["Better"] = f"nearer to {cls.target:g}"
+        properties["Unit"] = "that of the field" if cls.has_unit else "none"
+    return properties
 
 
 def _parameters(item: Plugin | type[Plugin], names: list[str]) -> RenderableType:

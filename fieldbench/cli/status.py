@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fieldbench.cli.options import RunFolder
 from fieldbench.cli.terminal import plain_console
 
 
 def status(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of the run.", show_default=False)],
+    run: RunFolder,
     failures: Annotated[
         bool, typer.Option("--failures", help="List every failed trial with its message.", show_default=False)
     ] = False,
@@ -58,8 +58,8 @@ def status(
         times = "once" if len(rows) == 1 else f"{len(rows)} times"
         console.print(f"  {method}, {times}, {status}: {error}", markup=False, soft_wrap=True)
         for row in rows if failures else ():
-            place = f"{row['dataset']}, {row['sampler']} {100 * row['rate']:g} %, noise {row['noise']}, {row['select']}"
-            console.print(f"    trial {row['trial']} of seed {row['seed']}: {place}", markup=False, soft_wrap=True)
+            where = f"{row['dataset']}, {row['sampler']} {100 * row['rate']:g} %, noise {row['noise']}, {row['select']}"
+            console.print(f"    trial {row['trial']} of seed {row['seed']}: {where}", markup=False, soft_wrap=True)
 
 
 def _escaped(text: str) -> str:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fieldbench.cli.options import RunFolder
+
 
 def table(
-    run: Annotated[Path, typer.Argument(help="The folder of a run, as `fieldbench run` names it.", show_default=False)],
+    run: RunFolder,
     rows: Annotated[
         str | None,
         typer.Option(
@@ -23,8 +24,9 @@ def table(
     metric: Annotated[
         str | None,
         typer.Option(
+            metavar="METRIC,...",
             help="What the cells hold: a metric, its variant over unobserved entries only (rmse.unobserved), "
-            "seconds or peak_memory.",
+            "seconds or peak_memory; several have a block each.",
             show_default="that of the dataset",
         ),
     ] = None,
@@ -42,6 +44,7 @@ def table(
         fieldbench table runs/tap-tnn-radiomap1-1a2b3c4d
         fieldbench table RUN --rows noise --columns method --spread interval
         fieldbench table RUN --columns epochs --metric seconds
+        fieldbench table RUN --metric crps,coverage90,width90
         fieldbench table RUN --format latex > table.tex
     """
     import sys
@@ -49,8 +52,9 @@ def table(
     from fieldbench.results import Results
     from fieldbench.spec import split
 
+    chosen = None if metric is None else split(metric)
     made = Results(run).table(
-        rows=None if rows is None else split(rows), columns=split(columns), metric=metric, spread=spread
+        rows=None if rows is None else split(rows), columns=split(columns), metric=chosen, spread=spread
     )
     print(made.to(format, styled=styled(sys.stdout.isatty())))
 

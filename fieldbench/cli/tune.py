@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fieldbench.cli.options import Device, Jobs
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 
 if TYPE_CHECKING:
     from fieldbench.spec import Value
-    from fieldbench.tuning import Outcome
+    from fieldbench.tuning import TriedPoint
 
 
 def tune(
@@ -40,10 +41,8 @@ def tune(
         Path | None,
         typer.Option(metavar="FILE", help="Where what was tried is kept.", show_default="studies/..."),
     ] = None,
-    device: Annotated[str, typer.Option(help="auto (all GPUs, else the CPU), cpu, cuda, or cuda:0.")] = "auto",
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Trials at once on the CPU.", show_default="one a core")
-    ] = None,
+    device: Device = "auto",
+    jobs: Jobs = None,
     plugin: PluginFiles = [],  # noqa: B006 - typer reads the default and never changes it
     no_plugin: Blocked = [],  # noqa: B006
 ) -> None:
@@ -62,7 +61,7 @@ def tune(
     from fieldbench.study import tune as search
     from fieldbench.tuning import in_words
 
-    def tell(values: Mapping[str, Value], outcome: Outcome, least: float) -> None:
+    def tell(values: Mapping[str, Value], outcome: TriedPoint, least: float) -> None:
         came = outcome.reason or f"{outcome.error:.5g}{' *' * (outcome.error == least)}"
         typer.echo(f"{in_words(values)}: {came}")
 

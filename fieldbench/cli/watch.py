@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from fieldbench.cli.options import RunFolder
+
 
 def watch(
-    run: Annotated[Path, typer.Argument(help="The folder of a run.", show_default=False)],
+    run: RunFolder,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port on this machine.", show_default="a free one")] = 0,
     show: Annotated[bool, typer.Option("--open/--no-open", help="Open it in the browser.")] = True,
 ) -> None:

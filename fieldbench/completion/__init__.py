@@ -8,14 +8,15 @@ what is left, and the errors at the withheld entries, weighted to be as hard to 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from fieldbench.completion.bench import Bench, Fit
-from fieldbench.completion.comparison import Candidate, Comparison, rank
+from fieldbench.calibration import LEVELS, ONE_DEVIATION, calibrated
+from fieldbench.completion.bench import Bench, FitResult
+from fieldbench.completion.comparison import Candidate, CandidateComparison, rank
 from fieldbench.completion.nearby import AtDistance, by_distance
 from fieldbench.completion.periodic import fitted
 from fieldbench.completion.validation import Promise, Validation
@@ -24,6 +25,7 @@ from fieldbench.execution import Options
 from fieldbench.execution.machine import cores
 from fieldbench.field import FloatArray, Observation
 from fieldbench.judging import keyed_seed, stream
+from fieldbench.method import Method
 from fieldbench.metric import Metric
 from fieldbench.registry import Registry, Sources
 
@@ -36,7 +38,7 @@ AUTO = "auto"
 NEAREST = "nearest"
 
 #: Seconds of processor time for a comparison, by default.
-BUDGET = 60.0
+BUDGET = 120.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +48,9 @@ class Completed:
     Attributes:
         method: spec of the method that made it.
         values: array, in the observation's unit; NaN where the field does not exist.
-        deviation: standard deviation of each entry, or None if the method reports none.
+        deviation: standard deviation of each entry, in the observation's unit: calibrated at the withheld entries, or
+            without these as the method reports it; None if it reports none. NaN at observed entries if it reports
+            none, as withheld entries say nothing of these.
         comparison: the candidates, best first.
         metric: name of the metric of their errors.
         withheld: how many observed entries were withheld in the first fold; 0 without a comparison.
@@ -55,6 +59,9 @@ class Completed:
             are harder to predict than anything that could be withheld (:attr:`beyond`).
         beyond: whether the error at the gaps is beyond what can be checked.
         by_distance: the chosen method's errors at withheld entries by distance to the nearest observation.
+        intervals: by probability, the half width of the interval around a value that should hold the truth so often,
+            in deviations (of the logarithm, for a field with a floor). Empty where the deviation is not calibrated,
+            or where the error is :attr:`beyond` what can be checked.
     """
 
     method: str
@@ -67,6 +74,7 @@ class Completed:
     promise: Promise | None = None
     beyond: bool = False
     by_distance: tuple[AtDistance, ...] = ()
+    intervals: Mapping[float, float] = field(default_factory=dict)
 
     @property
     def expected_error(self) -> float:
@@ -126,25 +134,29 @@ def complete(
     sources = Sources.from_environment() if sources is None else sources
     registry = Registry(sources)
     metric = _metric(registry, observation)
-    with Bench(registry, Options(device=device, jobs=1, threads=cores())) as bench:
+    comparison, ranked, promise, distances = None, list[Candidate](), None, tuple[AtDistance, ...]()
+    alone = Options(device=device, jobs=1, threads=cores())
+    with Bench(registry, alone if method != AUTO else replace(alone, jobs=cores(), threads=1)) as bench:
         specs, unsuited = _candidates(observation, method, candidates, registry, bench)
-        comparison, ranked, promise, distances = None, list[Candidate](), None, tuple[AtDistance, ...]()
         if budget > 0:
             busy("withholding entries in the pattern of the gaps")
             validation = Validation(observation, share, folds, stream("withhold", seed), weights)
-            comparison = Comparison(bench, observation, validation, seed, budget, watch, busy)
+            comparison = CandidateComparison(bench, observation, validation, seed, budget, watch, busy)
             ranked = sorted(comparison.run(specs), key=rank)
         elif method == AUTO:
             raise RequestError("choosing a method needs a budget; give --budget SECONDS, or name a method")
         compared = [item.method for item in ranked if item.errors]
         if method == AUTO and not compared:
             compared = _last_resort(ranked, budget, watch)
+    with Bench(registry, alone) as bench:
         chosen, fit = _final(bench, observation, compared if method == AUTO else specs, seed, watch, busy)
-        if comparison is not None and chosen in comparison.squares:
-            promise = comparison.promise(chosen)
-            distances = by_distance(observation, validation, comparison.squares[chosen])
+    deviation, intervals = fit.deviation, dict[float, float]()
+    if comparison is not None and chosen in comparison.squares:
+        promise = comparison.promise(chosen)
+        distances = by_distance(observation, validation, comparison.squares[chosen])
+        deviation, intervals = _calibrated(comparison, chosen, fit, observation)
     values = np.array(fit.estimate)
-    deviation = None if fit.deviation is None else np.array(fit.deviation)
+    deviation = None if deviation is None else np.array(deviation)
     for array in (values, deviation):
         if array is not None:
             array[~observation.valid] = np.nan
@@ -160,7 +172,26 @@ def complete(
         None if beyond else promise,
         beyond,
         distances,
+        {} if beyond else intervals,
     )
+
+
+def _calibrated(
+    comparison: CandidateComparison, method: str, fit: FitResult, observation: Observation
+) -> tuple[FloatArray | None, dict[float, float]]:
+    """A deviation as large as errors at withheld entries, and intervals in parts of it; the method's own of too few."""
+    assert fit.made is not None
+    calibration = comparison.calibration(method, fit.made)
+    one = calibration.quantile(ONE_DEVIATION)
+    if not one:
+        return fit.deviation, {}
+    widths = {level: calibration.quantile(level) for level in (*LEVELS, ONE_DEVIATION)}
+    spread = np.array(calibrated(fit.made, observation, calibration, levels=()).spread())
+    if fit.deviation is None:  # errors at withheld entries say nothing of those at observed ones
+        spread[observation.mask] = np.nan
+    else:
+        spread[fit.deviation == 0] = 0.0
+    return spread, {level: width / one for level, width in sorted(widths.items()) if width is not None}
 
 
 def _last_resort(ranked: Sequence[Candidate], budget: float, watch: Callable[[str], None]) -> list[str]:
@@ -178,13 +209,13 @@ def _candidates(
 ) -> tuple[list[str], list[Candidate]]:
     """The methods to compare, and those that cannot work on such an observation, with the reason."""
     if method != AUTO:
-        selector = registry.method(method)
-        reason = bench.unsuited(str(selector), observation)
+        chosen = registry.method(method)
+        reason = bench.unsuited(str(chosen), observation)
         if reason:
             raise RequestError(reason)
-        return [str(selector)], []
+        return [str(chosen)], []
     reasons: dict[str, str | None] = {}
-    for text in candidates or registry.entries("method"):
+    for text in candidates or _methods(registry):
         try:
             made = registry.method(text)
             reasons[str(made)] = bench.unsuited(str(made), observation)
@@ -196,6 +227,10 @@ def _candidates(
     if not suited:
         raise RequestError("no method works on this field: " + "; ".join(filter(None, reasons.values())))
     return suited, [Candidate(text, note=reason) for text, reason in reasons.items() if reason is not None]
+
+
+def _methods(registry: Registry) -> list[str]:
+    return [name for name, entry in registry.entries("method").items() if issubclass(entry.cls, Method)]
 
 
 def _metric(registry: Registry, observation: Observation) -> Metric:
@@ -212,7 +247,7 @@ def _final(
     seed: int,
     watch: Callable[[str], None],
     busy: Callable[[str], None],
-) -> tuple[str, Fit]:
+) -> tuple[str, FitResult]:
     """Fit the best method to everything; if it fails on that, the next."""
     error = ""
     for text in ranked:

@@ -1,4 +1,4 @@
-"""Fitting methods one after the other, each in its own process, and stopping one that takes too long."""
+"""Fitting methods, each in its own process, several at once, and stopping one that takes too long."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ import contextlib
 import math
 import time
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass
+from queue import SimpleQueue
 
 from fieldbench.errors import RequestError
 from fieldbench.estimate import Estimate
@@ -30,7 +32,7 @@ _PATIENCE = 4.0
 
 
 @dataclass(frozen=True)
-class Fit:
+class FitResult:
     """What came of a fit.
 
     Attributes:
@@ -70,39 +72,54 @@ class Bench:
         """
         Args:
             registry: where methods are found.
-            options: the device, and how many threads a process may use; the first slot is taken.
+            options: the device, how many fits run at once, and how many threads each may use.
         """
-        places = slots(options)
-        self._registry, self._pool = registry, Pool(places, registry, options)
-        self._workers = {worker.slot.lane: worker for worker in reversed(self._pool.workers)}
+        self._registry, self._pool = registry, Pool(slots(options), registry, options)
+        self._free: dict[str, SimpleQueue[WorkerSlot]] = {}
+        for worker in self._pool.workers:
+            self._free.setdefault(worker.slot.lane, SimpleQueue()).put(worker)
+        #: How many fits run at once.
+        self.width = len(self._pool.workers)
 
     def __enter__(self) -> Bench:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all processes; fits that run now come back without an estimate."""
         self._pool.close()
 
-    def fit(self, method: str, observation: Observation, seed: int, *, limit: float | None = None) -> Fit:
+    def fit(self, method: str, observation: Observation, seed: int, *, limit: float | None = None) -> FitResult:
         """Fit a method, for at most ``limit`` seconds of processor time, and a few times as much of wall-clock time.
 
         Starting its process does not count.
+
+        Args:
+            method: a spec.
+            observation: what the method gets.
+            seed: of the method.
+            limit: seconds of processor time; no limit where None.
         """
         plugin = self._registry.method(method)
-        task = fit_request("complete", [Task(observation, seed, 0)])
-        worker = self._worker(plugin)
+        with self._lent(plugin) as worker:
+            return self._fitted(worker, plugin, Task(observation, seed, 0), limit)
+
+    def _fitted(self, worker: WorkerSlot, plugin: Method, task: Task, limit: float | None) -> FitResult:
         patience = _FOREVER if limit is None else _PATIENCE * limit
         start, before = time.monotonic(), 0.0
         try:
             process = worker.ready(plugin)
             before, start = _processor_time(process), time.monotonic()
             _allow(process, before + patience / _PATIENCE)
-            frame = worker.ask_method(plugin, task, "", patience, largest=_LARGEST)
+            frame = worker.ask_method(plugin, fit_request("complete", [task]), "", patience, largest=_LARGEST)
         except Lost as lost:
             wall = time.monotonic() - start
             if lost.status == TIMEOUT or "SIGXCPU" in lost.message:
-                return Fit(None, limit or wall, wall, f"took longer than {limit:.0f} s", late=True)
-            return Fit(None, wall, wall, lost.message)
-        return _fit(frame, observation, _processor_time(process) - before, time.monotonic() - start)
+                return FitResult(None, limit or wall, wall, f"took longer than {limit:.0f} s", late=True)
+            return FitResult(None, wall, wall, lost.message)
+        return _fit(frame, task.observation, _processor_time(process) - before, time.monotonic() - start)
 
     def pointwise(self, method: str) -> bool:
         """Whether a method predicts each entry from the observed ones alone, so that few can be asked for."""
@@ -119,14 +136,21 @@ class Bench:
         plugin = self._registry.method(method)
         question = fit_request("suits", [Task(observation, 0, 0)])
         try:
-            frame = self._worker(plugin).ask_method(plugin, question, "", self._pool.question, largest=_LARGEST)
+            with self._lent(plugin) as worker:
+                frame = worker.ask_method(plugin, question, "", self._pool.question, largest=_LARGEST)
         except Lost as lost:
             raise RequestError(f"{method}: {lost.message}") from None
         reasons = (frame.header.get(name) for name in ("reason", "contradiction", "error"))
         return next((str(reason) for reason in reasons if reason), None)
 
-    def _worker(self, plugin: Method) -> WorkerSlot:
-        return self._workers.get("gpu" if plugin.uses_gpu else "cpu", self._workers["cpu"])
+    @contextlib.contextmanager
+    def _lent(self, plugin: Method) -> Iterator[WorkerSlot]:
+        free = self._free.get("gpu" if plugin.uses_gpu else "cpu", self._free["cpu"])
+        worker = free.get()
+        try:
+            yield worker
+        finally:
+            free.put(worker)
 
 
 def _processor_time(process: int) -> float:
@@ -141,7 +165,7 @@ def _processor_time(process: int) -> float:
 
 
 def _allow(process: int, seconds: float) -> None:
-    """Have the system end a process that has used so many seconds of processor time, where it can do that."""
+    """Have the system end a process when it has used these seconds of processor time, where it can do that."""
     import psutil
 
     limit = getattr(psutil, "RLIMIT_CPU", None)
@@ -151,11 +175,11 @@ def _allow(process: int, seconds: float) -> None:
             own.rlimit(limit, (math.ceil(min(seconds, _FOREVER)), own.rlimit(limit)[1]))
 
 
-def _fit(frame: Frame, observation: Observation, seconds: float, wall: float) -> Fit:
+def _fit(frame: Frame, observation: Observation, seconds: float, wall: float) -> FitResult:
     if frame.header.get("status") != OK:
-        return Fit(None, seconds, wall, str(frame.header.get("error")))
+        return FitResult(None, seconds, wall, str(frame.header.get("error")))
     try:
         (about,) = frame.header["estimates"]
-        return Fit(unpack_estimate(about, deque(frame.arrays)).checked(observation.valid), seconds, wall)
+        return FitResult(unpack_estimate(about, deque(frame.arrays)).checked(observation.valid), seconds, wall)
     except (ValueError, KeyError, IndexError) as error:
-        return Fit(None, seconds, wall, str(error))
+        return FitResult(None, seconds, wall, str(error))

@@ -3,26 +3,47 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
+from threading import Lock
+from typing import TypeVar
 
 import numpy as np
 
-from fieldbench.completion.bench import Bench
+from fieldbench.calibration import Calibration, calibrate
+from fieldbench.calibration import Fold as Held
+from fieldbench.completion.bench import Bench, FitResult
 from fieldbench.completion.periodic import fitted
 from fieldbench.completion.validation import Promise, Validation
+from fieldbench.completion.window import window
+from fieldbench.errors import RequestError
+from fieldbench.estimate import Estimate
 from fieldbench.field import FloatArray, Observation
-from fieldbench.judging import keyed_seed
+from fieldbench.judging import keyed_seed, stream
 
 #: Part of the budget that every candidate may take for its first fold, and the seconds that it has at least.
 _FIRST, _LEAST = 0.03, 2.0
 #: How much more a candidate is given that did not come to an end, at least.
 _MORE = 4.0
-#: A candidate that is slower than this part of the budget, and has an error so much larger than the best one's, is
-#: given no more folds.
+#: A candidate gets no more folds if it is slower than this part of the budget, and its error larger than the best one's
+#: by this factor.
 _SLOW, _BEATEN = 0.02, 1.5
-#: Folds of the chosen method, so that its promised error does not hang on a few pieces.
+#: Folds of the best candidates, so that neither the choice nor the promised error hangs on a few pieces.
 _FOLDS = 8
+#: Of a field with more observed entries a window with so many is completed first.
+_WINDOW = 2_000
+#: Part of the budget that a candidate may take for the window, and how many times the best one's error it may have
+#: there without having to wait until the others have done.
+_FOR_WINDOW, _HOPELESS = 0.04, 3.0
+#: Share of the observed entries of a window that is withheld.
+_SHARE = 0.1
+#: Candidates whose error is at most so many times the best one's may still turn out to be the best.
+_CLOSE = 2.0
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -33,7 +54,7 @@ class Candidate:
         method: its spec.
         errors: its error in each fold that it completed, in the metric.
         expected: the error to compare by, as if it had completed all folds: where some are missing, scaled by the
-            ratio of the best complete candidate's error in all folds and in the same folds.
+            ratio of the leading candidate's error in all folds and in the same folds.
         seconds: processor time of one fit, on average.
         wall: wall-clock time of one fit, on average.
         note: why it is not (fully) compared: not applicable, failed, out of time.
@@ -56,11 +77,12 @@ def rank(candidate: Candidate) -> tuple[bool, float, float]:
     return False, candidate.expected, candidate.seconds
 
 
-class Comparison:
+class CandidateComparison:
     """Cross-validation within a budget: what is quick gets all folds, what is slow the time that is left.
 
     Every candidate first gets a small part of the budget for one fold. Those that make it do all folds. The others
-    are given several times as much in turn, as long as the budget lasts.
+    are given several times as much in turn, as long as the budget lasts. Of a large field, a window tells before which
+    ones are quick, and which are hopeless.
     """
 
     def __init__(
@@ -77,23 +99,28 @@ class Comparison:
         self._watch, self._busy, self._budget, self._left = watch, busy, budget, budget
         self._folds = len(validation.folds)
         self.squares: dict[str, list[FloatArray]] = {}
+        self._held: dict[str, list[Held]] = {}
         self._errors: dict[str, list[float]] = {}
         self._times: dict[str, list[tuple[float, float]]] = {}
         self._notes: dict[str, str] = {}
         self._longest: dict[str, float] = {}
+        self._lock = Lock()
 
     def run(self, methods: Sequence[str]) -> list[Candidate]:
-        """Compare methods, and measure the best one more often."""
+        """Compare methods, and measure those that may be the best more often."""
         self._notes = dict.fromkeys(methods, "")
+        needed, slow = self._tried_on_a_window(methods) if len(methods) > 1 else ({}, [])
         # A method that predicts single entries only has far less to do here.
-        waiting = sorted(methods, key=lambda method: not self._bench.pointwise(method))
+        rest = [method for method in methods if method not in needed and method not in slow]
+        waiting = [*needed, *sorted(rest, key=lambda method: not self._bench.pointwise(method))]
         limit = self._left if len(methods) == 1 else max(_FIRST * self._left, min(_LEAST, self._left / len(methods)))
         while waiting and self._left > 0:
-            late = [method for method in waiting if not self._fold(method, 0, min(limit, self._left))]
+            limits = {method: max(limit, needed.pop(method, 0.0)) for method in waiting}
+            done = self._at_once(partial(self._first_fold, limits), waiting)
+            late = [method for method, whole in zip(waiting, done, strict=True) if not whole] + slow
+            slow = []
             for number in range(1, self._folds):
-                for method in waiting:
-                    if method in self._errors and self._worth_more(method):
-                        self._fold(method, number, self._left)
+                self._at_once(partial(self._further_fold, number), waiting)
             waiting = [method for method in late if self._notes[method] == ""]
             if waiting and self._left < 1.5 * limit:
                 break
@@ -101,37 +128,96 @@ class Comparison:
         for method in methods:
             if self._notes[method] == "":
                 self._notes[method] = self._lacking(method)
-        made = self._candidates(methods)
-        self._more_folds(min(made, key=rank))
-        return made
+        while self._another_round(methods):
+            pass
+        return self._candidates(methods)
+
+    def _tried_on_a_window(self, methods: Sequence[str]) -> tuple[dict[str, float], list[str]]:
+        """What fits of the whole field may cost, the quickest first, and candidates that had better wait.
+
+        Both are empty where the field is no larger than a window, or says too little in one.
+        """
+        rng = stream("window", self._seed)
+        part = window(self._observation, _WINDOW, rng)
+        if part is None:
+            return {}, []
+        try:
+            validation = Validation(part, _SHARE, 1, rng)
+        except RequestError:
+            return {}, []
+        larger = self._observation.mask.sum() / part.mask.sum()
+        fold, seen = validation.folds[0], part.without(validation.folds[0].withheld)
+        errors, needed, slow = dict[str, float](), dict[str, float](), []
+
+        def tried(method: str) -> FitResult:
+            self._busy(f"trying {method} on a window of the field")
+            return self._bench.fit(method, seen, self._seed_of(method), limit=_FOR_WINDOW * self._budget)
+
+        for method, fit in zip(methods, self._at_once(tried, methods), strict=True):
+            self._left -= fit.charged
+            if fit.estimate is not None:
+                errors[method] = validation.error(validation.squares(fit.estimate, fold), 0)
+                needed[method] = larger * fit.seconds
+            elif fit.late:
+                slow.append(method)
+        best = min(errors.values(), default=0.0)
+        far = [method for method in needed if errors[method] > _HOPELESS * best]
+        ordered = sorted(set(needed) - set(far), key=needed.__getitem__)
+        return {method: needed[method] for method in ordered}, far + slow
+
+    def _at_once(self, work: Callable[[str], T], methods: Sequence[str]) -> list[T]:
+        """Do work for each method, as many at once as there are slots."""
+        with ThreadPoolExecutor(self._bench.width) as threads:
+            try:
+                return list(threads.map(work, methods))
+            except BaseException:
+                # Ctrl-C, for one, is not to wait for fits that are under way.
+                threads.shutdown(wait=False, cancel_futures=True)
+                self._bench.close()
+                raise
+
+    def _seed_of(self, method: str) -> int:
+        return keyed_seed(self._seed, "complete", method)
 
     def promise(self, method: str) -> Promise:
         """The error of a method to expect at the gaps."""
         return self._validation.promise(self.squares[method])
 
+    def calibration(self, method: str, estimate: Estimate) -> Calibration:
+        """What a method's errors at withheld entries say of its estimate from all that was observed."""
+        held = self._held[method]
+        return calibrate(estimate, self._observation, held, self._validation.weights()[0][: len(held)])
+
     def _worth_more(self, method: str) -> bool:
         """Whether another fold of a method should end in time, and may matter."""
+        if self._notes[method] or method not in self._errors:
+            return False
         slowest = max(seconds for seconds, _ in self._times[method])
-        if self._notes[method] or slowest > self._left or len(self._errors) == 0:
+        if slowest > self._left:
             return False
         best = min(errors[0] for errors in self._errors.values())
         return slowest < _SLOW * self._budget or self._errors[method][0] <= _BEATEN * best
 
-    def _more_folds(self, best: Candidate) -> None:
-        """Withhold other entries for the best candidate, as long as that is quick."""
-        if not best.errors or len(best.errors) < self._folds:
-            return
-        while len(self.squares[best.method]) < _FOLDS and best.seconds < self._left:
-            number = len(self.squares[best.method])
-            if number == len(self._validation.folds):
-                self._validation.add()
-            if not self._fold(best.method, number, self._left):
-                return
+    def _another_round(self, methods: Sequence[str]) -> bool:
+        """Withhold other entries for all that may be the best, as long as that is quick; whether there may be more."""
+        complete = [made for made in self._candidates(methods) if len(made.errors) >= self._folds and not made.note]
+        if not complete:
+            return False
+        best = min(complete, key=rank)
+        number = len(best.errors)
+        close = [made for made in complete if made.expected <= _CLOSE * best.expected and len(made.errors) == number]
+        if sum(made.seconds for made in close) * (_FOLDS - number) > self._left:
+            close = [best]
+        if number >= _FOLDS or best.seconds > self._left:
+            return False
+        if number == len(self._validation.folds):
+            self._validation.add()
+        return all(self._at_once(partial(self._fold, number), [one.method for one in close]))
 
     def _lacking(self, method: str) -> str:
         """What a candidate lacks that is not at fault."""
         done = len(self._errors.get(method, ()))
-        if done == self._folds:
+        if done >= self._folds:
             return ""
         if done:
             return f"{done} of {self._folds} folds, error scaled to all"
@@ -139,20 +225,31 @@ class Comparison:
             return f"too slow: no fold in {self._longest[method]:.2g} s"
         return "not tried: the time was up"
 
-    def _fold(self, method: str, number: int, limit: float) -> bool:
+    def _first_fold(self, limits: Mapping[str, float], method: str) -> bool:
+        return self._fold(0, method, limits[method])
+
+    def _further_fold(self, number: int, method: str) -> bool:
+        return self._worth_more(method) and self._fold(number, method)
+
+    def _fold(self, number: int, method: str, limit: float = math.inf) -> bool:
         """Fit one fold; whether it came to an end. One that runs out of time gets no note, as it may come again."""
+        limit = min(limit, self._left)
         if limit <= 0 or self._notes[method]:
             return False
         fold = self._validation.folds[number]
-        place = f"fold {number + 1} of {max(self._folds, number + 1)}"
-        self._busy(f"measuring {method}, {place}")
+        self._busy(f"measuring {method}, {self._place(number)}")
         seen = self._observation.without(fold.withheld)
         if self._bench.pointwise(method):
             seen = replace(seen, valid=self._observation.mask)  # nothing else is asked for but what is withheld
-        own = keyed_seed(self._seed, "complete", method)
-        fit = fitted(lambda part: self._bench.fit(method, part, own, limit=limit), seen)
+        fit = fitted(lambda part: self._bench.fit(method, part, self._seed_of(method), limit=limit), seen)
+        with self._lock:
+            return self._told(method, number, limit, fit)
+
+    def _told(self, method: str, number: int, limit: float, fit: FitResult) -> bool:
+        """Keep what came of a fold."""
+        fold = self._validation.folds[number]
         self._left -= fit.charged
-        if fit.estimate is None:
+        if fit.made is None:
             if fit.late:
                 self._longest[method] = max(limit, self._longest.get(method, 0.0))
                 self._watch(f"{method}: not done in {limit:.2g} s")
@@ -160,26 +257,30 @@ class Comparison:
                 self._notes[method] = fit.error
                 self._watch(f"{method}: {fit.error}")
             return False
-        squares = self._validation.squares(fit.estimate, fold)
+        squares, at = self._validation.squares(fit.made.mean, fold), tuple(fold.at.T)
         self.squares.setdefault(method, []).append(squares)
+        self._held.setdefault(method, []).append(Held(fold.withheld, fit.made.at(at), at))
         error = self._validation.error(squares, number)
         self._errors.setdefault(method, []).append(error)
         self._times.setdefault(method, []).append((fit.seconds, fit.wall))
+        place = self._place(number)
         self._watch(f"{method}: {place}, {self._validation.metric} {error:.4g}, {fit.seconds:.1f} s")
         return True
 
+    def _place(self, number: int) -> str:
+        return f"fold {number + 1} of {max(self._folds, number + 1)}"
+
     def _candidates(self, methods: Sequence[str]) -> list[Candidate]:
-        whole = [method for method in methods if len(self._errors.get(method, ())) == self._folds]
         promised = {method: self.promise(method).expected for method in methods if method in self.squares}
-        best = min(whole, key=lambda method: promised[method], default=None)
+        leader = min(promised, key=lambda method: (-len(self.squares[method]), promised[method]), default="")
         made = []
         for method in methods:
             errors = tuple(self._errors.get(method, ()))
             expected = promised.get(method, math.nan)
-            if errors and best is not None and method not in whole:
-                same = self._validation.promise(self.squares[best][: len(errors)]).expected
+            if errors and len(errors) < len(self.squares[leader]):
+                same = self._validation.promise(self.squares[leader][: len(errors)]).expected
                 if same > 0:
-                    expected *= promised[best] / same
+                    expected *= promised[leader] / same
             seconds, wall = (
                 (float(np.mean(part)) for part in zip(*self._times[method], strict=True))
                 if errors

@@ -215,7 +215,7 @@ def _result(filled: Filled, values: Any, deviation: Any, gaps: Any) -> Completed
     import pandas as pd
 
     made = filled.made
-    # Between scattered rows a step from one coordinate to the next is no distance.
+    # Between scattered rows a step from one coordinate to the next is not a distance.
     on_a_grid = filled.completion.gridded.variable.rows is None
     distances = pd.DataFrame([vars(item) for item in made.by_distance if on_a_grid])
     remarks = (*filled.completion.gridded.remarks, *filled.remarks)

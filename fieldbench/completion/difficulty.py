@@ -26,7 +26,7 @@ _FAR = 0.25
 
 
 @dataclass(frozen=True, eq=False)
-class Covariance:
+class StableCovariance:
     """A stable covariance, exp(-r ** power), and a nugget beside it; both together are 1 at distance 0.
 
     Attributes:
@@ -57,7 +57,7 @@ def positions(axes: Sequence[Axis], indices: NDArray[np.intp]) -> FloatArray:
     return np.stack([axis.coordinates[indices[:, i]] / axis.spacing for i, axis in enumerate(axes)], axis=1)
 
 
-def fit(observation: Observation, rng: np.random.Generator) -> Covariance:
+def fit(observation: Observation, rng: np.random.Generator) -> StableCovariance:
     """The covariance under which differences between pairs of observations, near and far, are likeliest."""
     from scipy.optimize import minimize
     from scipy.spatial import cKDTree
@@ -70,7 +70,7 @@ def fit(observation: Observation, rng: np.random.Generator) -> Covariance:
     order = observation.ndim
     spread = float(values.std())
     if len(at) < 8 or spread == 0:
-        return Covariance(np.full(order, 0.1), 1.0, 0.0)
+        return StableCovariance(np.full(order, 0.1), 1.0, 0.0)
     points = positions(observation.axes, at)
     anchors = rng.choice(len(at), min(_ANCHORS, len(at)), replace=False)
     near = cKDTree(points).query(points[anchors], min(_PARTNERS + 1, len(at)))[1][:, 1:]
@@ -95,13 +95,19 @@ def fit(observation: Observation, rng: np.random.Generator) -> Covariance:
     found = minimize(unlikely, start, method="L-BFGS-B", bounds=bounds, options={"maxiter": 80})
     x = found.x
     sill, nugget = float(np.exp(x[-2])), float(np.exp(x[-1]))
-    return Covariance(
+    return StableCovariance(
         1 / np.exp(x[:order]), min(float(2 / (1 + np.exp(-x[order]))), _SMOOTHEST), nugget / (sill + nugget)
     )
 
 
 def sample(entries: Mask, number: int, rng: np.random.Generator) -> list[Sample]:
-    """At most about so many of some entries; of a large field, from boxes around a few of them."""
+    """At most about ``number`` of the entries; of a large field, from boxes around a few of them.
+
+    Args:
+        entries: those to choose from, True = may be chosen.
+        number: how many are wanted.
+        rng: chooses.
+    """
     if entries.size <= _BOX:
         everything = tuple(slice(0, size) for size in entries.shape)
         at = np.argwhere(entries)
@@ -117,9 +123,21 @@ def sample(entries: Mask, number: int, rng: np.random.Generator) -> list[Sample]
 
 
 def extrapolated(
-    covariance: Covariance, axes: Sequence[Axis], observed: Mask, samples: Sequence[Sample], rng: np.random.Generator
+    covariance: StableCovariance,
+    axes: Sequence[Axis],
+    observed: Mask,
+    samples: Sequence[Sample],
+    rng: np.random.Generator,
 ) -> Mask:
-    """For each entry whether it is far outside of what is observed, on one side of all observations nearby."""
+    """For each entry whether it is far outside of what is observed, on one side of all observations nearby.
+
+    Args:
+        covariance: tells which entries are far away.
+        axes: of the field.
+        observed: mask of the field's shape, True = observed.
+        samples: the entries to be judged.
+        rng: chooses among many observations in a box.
+    """
     found = []
     for part in samples:
         around = np.argwhere(observed[part.box])
@@ -138,8 +156,17 @@ def extrapolated(
     return np.concatenate(found)
 
 
-def variances(covariance: Covariance, axes: Sequence[Axis], observed: Mask, samples: Sequence[Sample]) -> FloatArray:
-    """Kriging variance of entries from the nearest observed ones, in parts of the field's variance, as a vector."""
+def variances(
+    covariance: StableCovariance, axes: Sequence[Axis], observed: Mask, samples: Sequence[Sample]
+) -> FloatArray:
+    """Kriging variance of entries from the nearest observed ones, in parts of the field's variance, as a vector.
+
+    Args:
+        covariance: of the field.
+        axes: of the field.
+        observed: mask of the field's shape, True = observed.
+        samples: the entries to be predicted.
+    """
     from scipy.spatial import cKDTree
 
     found: list[FloatArray] = []
@@ -156,7 +183,7 @@ def variances(covariance: Covariance, axes: Sequence[Axis], observed: Mask, samp
     return np.concatenate(found)
 
 
-def _kriging(covariance: Covariance, targets: FloatArray, near: FloatArray) -> FloatArray:
+def _kriging(covariance: StableCovariance, targets: FloatArray, near: FloatArray) -> FloatArray:
     """Variance of ordinary kriging, in parts of the whole variance: targets (n, d), neighbours (n, k, d)."""
     result = np.empty(len(targets))
     for start in range(0, len(targets), 500):

@@ -1,4 +1,4 @@
-"""From what was read to what is to be written: complete a gridded, within limits."""
+"""From what was read to what is to be written: complete a variable, within limits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from fieldbench.files.axes import is_latitude
 
 @dataclass(frozen=True, eq=False)
 class Filled:
-    """A gridded with its gaps filled.
+    """A variable with its gaps filled.
 
     Attributes:
         completion: what is to be written.
@@ -68,7 +68,7 @@ def fill(
     chosen_freely = method == AUTO and not candidates
     observation, near = fillable(gridded, chosen_freely, log_floor, metadata, limits)
     weights = areas(gridded.axes) if by_area else None
-    # What is to stay missing is no gap: it is neither estimated, nor does the expected error count it.
+    # What is to stay missing is not a gap: it is neither estimated, nor does the expected error count it.
     made = complete(
         replace(observation, valid=observation.valid & near),
         method,
@@ -86,7 +86,7 @@ def fill(
         values[observation.mask] = observation.observed
     if gridded.classes and gridded.variable.flags and not np.isin(values[missing & near], gridded.classes).all():
         raise RequestError(f"{made.method} made values between the classes; {_classes(gridded)}")
-    remarks = []
+    remarks = _of_deviation(made, observation)
     if outside.any():
         remarks.append(f"{int(outside.sum())} gaps are farther from an observation than max-gap says, and stay missing")
     if changed.any():
@@ -116,7 +116,7 @@ def fillable(
         chosen_freely: whether the method is chosen among all; then classes are refused, as most would average them.
 
     Raises:
-        RequestError: if there is nothing to fill, or the request does not fit the gridded.
+        RequestError: if there is nothing to fill, or the request does not fit the variable.
     """
     if not gridded.missing.any():
         raise RequestError(f"{gridded.name} has no gap to fill")
@@ -145,6 +145,17 @@ def areas(axes: tuple[Axis, ...]) -> FloatArray:
     raise RequestError(f"by-area needs an axis of latitudes in degrees_north; there are {names}")
 
 
+def _of_deviation(made: Completed, observation: Observation) -> list[str]:
+    """What its standard deviations promise, as a line, or that nothing was checked of them."""
+    if made.deviation is None or not made.withheld:
+        return []
+    if not made.intervals:
+        return ["Its standard deviations are not checked: no withheld entry is as hard to predict as the gaps"]
+    of = "of the logarithm " if observation.log_floor is not None else ""
+    within = ", ".join(f"{level:.0%} within {width:.2g}".replace("%", " %") for level, width in made.intervals.items())
+    return [f"Calibrated at withheld entries, its standard deviations {of}promise of the gaps: {within}"]
+
+
 def _classes(gridded: GriddedVariable) -> str:
     listed = ", ".join(f"{number:g}" for number in gridded.classes[:8]) + (", ..." if len(gridded.classes) > 8 else "")
     amounts = "" if gridded.variable.flags else "; if its numbers are amounts, name methods: --among kriging,thin-plate"
@@ -165,6 +176,7 @@ def _notes(made: Completed, seed: int, share: float, budget: float, by_area: boo
         folds = next(len(item.errors) for item in ranked if item.method == made.method)
         times = "in 1 fold" if folds == 1 else f"in each of {folds} folds"
         weighted = ", weighted by area" if by_area else ""
+        notes |= {f"deviations_for_{100 * level:.0f}_percent": width for level, width in made.intervals.items()}
         notes["estimated_by"] = f"{made.withheld} observed entries withheld {times} (share {share:g}){weighted}"
         if len(ranked) > 1:
             notes["chosen_among"] = "; ".join(f"{item.method} {item.expected:.4g}" for item in ranked)

@@ -94,7 +94,7 @@ def _close(columns: Sequence[_Column], mask: Mask, sought: Mask) -> Mask:
     from scipy.spatial import cKDTree
 
     lowest = [float(column.values.min()) for column in columns]
-    observed, selector = (
+    observed, targets = (
         np.stack(
             [
                 np.broadcast_to(column.values - low, mask.shape)[part]
@@ -106,12 +106,12 @@ def _close(columns: Sequence[_Column], mask: Mask, sought: Mask) -> Mask:
     )
     periods = [column.period for column in columns]
     if any(periods):
-        for points in (observed, selector):
+        for points in (observed, targets):
             for index, period in enumerate(periods):
                 if period:
                     points[:, index] %= period
     tree = cKDTree(observed, boxsize=periods if any(periods) else None)
-    distances, _ = tree.query(selector, distance_upper_bound=1 + 1e-9, workers=-1)
+    distances, _ = tree.query(targets, distance_upper_bound=1 + 1e-9, workers=-1)
     return np.asarray(np.isfinite(distances))
 
 

@@ -8,14 +8,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench.completion.bench import Fit
+from fieldbench.completion.bench import FitResult
 from fieldbench.field import Axis, Observation
 
 #: The share of a closed axis that is repeated beyond each of its ends.
 _SHARE = 1 / 4
 
 
-def fitted(fit: Callable[[Observation], Fit], observation: Observation) -> Fit:
+def fitted(fit: Callable[[Observation], FitResult], observation: Observation) -> FitResult:
     """Fit a method to a field with its closed axes continued beyond both ends, and cut its estimate back."""
     if all(axis.period is None for axis in observation.axes):
         return fit(observation)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fieldbench.completion.difficulty import Covariance, Sample, extrapolated, fit, positions, sample, variances
+from fieldbench.completion.difficulty import Sample, StableCovariance, extrapolated, fit, positions, sample, variances
 from fieldbench.errors import RequestError
 from fieldbench.field import FloatArray, Mask, Observation
 from fieldbench.gap_holdout import withhold_like_gaps
@@ -33,7 +33,7 @@ _APART = (0.1, 0.2, 0.4, 0.8, 1.6)
 
 
 @dataclass(frozen=True, eq=False)
-class Fold:
+class WithheldFold:
     """Entries withheld once.
 
     Attributes:
@@ -91,12 +91,12 @@ class Validation:
         gaps = observation.valid & ~observation.mask
         if not gaps.any():
             raise RequestError("nothing is missing, so there is no gap to imitate")
-        self.covariance: Covariance = fit(observation, rng)
+        self.covariance: StableCovariance = fit(observation, rng)
         self._gaps: list[Sample] = sample(gaps, _ENTRIES, rng)
         self._own = self._area(np.concatenate([part.at for part in self._gaps]))
         self._hard = variances(self.covariance, observation.axes, observation.mask, self._gaps)
         self._far = extrapolated(self.covariance, observation.axes, observation.mask, self._gaps, rng)
-        self.folds: list[Fold] = []
+        self.folds: list[WithheldFold] = []
         for _ in range(folds):
             self.add()
 
@@ -111,7 +111,7 @@ class Validation:
         chosen = sample(withheld, _ENTRIES, rng)
         variance = variances(self.covariance, observation.axes, observation.mask & ~withheld, chosen)
         at = np.concatenate([part.at for part in chosen])
-        self.folds.append(Fold(withheld, at, variance, self._area(at)))
+        self.folds.append(WithheldFold(withheld, at, variance, self._area(at)))
 
     def _area(self, at: NDArray[np.intp]) -> FloatArray:
         return np.ones(len(at)) if self._areas is None else np.asarray(self._areas[tuple(at.T)])
@@ -154,7 +154,7 @@ class Validation:
         """Whether the gaps, or most of them, are no harder to predict than what could be withheld."""
         return self.weights()[1] >= _LEAST_COVERED
 
-    def squares(self, estimate: FloatArray, fold: Fold) -> FloatArray:
+    def squares(self, estimate: FloatArray, fold: WithheldFold) -> FloatArray:
         """Squared errors at the validation points of a fold; of logarithms, in parts of their mean square (in %)."""
         at, floor = tuple(fold.at.T), self._observation.log_floor
         guess, truth = (np.asarray(part[at], dtype=float) for part in (estimate, self._observation.values))

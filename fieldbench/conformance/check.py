@@ -9,7 +9,7 @@ from typing import Literal, NoReturn
 
 from fieldbench.errors import one_line
 
-Status = Literal["passed", "failed", "skipped", "expected"]
+Verdict = Literal["passed", "failed", "skipped", "expected"]
 
 
 class ConformanceFailure(AssertionError):
@@ -21,7 +21,13 @@ class NotChecked(unittest.SkipTest):
 
 
 def fail(done: str, found: str, right: str) -> NoReturn:
-    """Raise a failure in the three parts that every failure has."""
+    """Raise a failure in the three parts that every failure has.
+
+    Args:
+        done: what the check did.
+        found: what came of it.
+        right: what a right plugin does, as in "returns a field".
+    """
     raise ConformanceFailure(f"{done}: {found}. A right plugin {right}.")
 
 
@@ -36,7 +42,7 @@ class CheckResult:
         cause: what was raised, with its traceback.
     """
 
-    status: Status
+    status: Verdict
     message: str = ""
     cause: BaseException | None = None
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from fieldbench.conformance.check import Check
 from fieldbench.conformance.datasets import of_dataset
-from fieldbench.conformance.general import Named, expected_failures_exist, of_any
+from fieldbench.conformance.general import NamedCheck, expected_failures_exist, of_any
 from fieldbench.conformance.leaks import beats_no_white_noise
 from fieldbench.conformance.methods import of_method
 from fieldbench.conformance.metrics import of_metric
@@ -75,7 +75,7 @@ def quick(plugin: P) -> P:
     """The plugin with ``conformance_parameters`` in place of parameters that are at their defaults.
 
     Raises:
-        RequestError: if ``conformance_parameters`` names what is no parameter.
+        RequestError: if ``conformance_parameters`` names what is not a parameter.
     """
     if isinstance(plugin, Method) and plugin.modifiers:
         method = quick(plugin.bare())
@@ -97,7 +97,7 @@ def _made(cls: type[P]) -> P:
     """An object of a class with its ``conformance_parameters``.
 
     Raises:
-        RequestError: if these are none, or another parameter must be given.
+        RequestError: if these are not its parameters, or another parameter must be given.
     """
     _must_be_parameters(cls)
     return validated(cls, Part(cls.name, cls.conformance_parameters), cls.name)
@@ -106,7 +106,7 @@ def _made(cls: type[P]) -> P:
 def _must_be_parameters(cls: type[Plugin]) -> None:
     for key in cls.conformance_parameters:
         if key not in cls.parameter_names():
-            raise RequestError(f"{cls.name}: conformance_parameters names {key!r}, which is no parameter")
+            raise RequestError(f"{cls.name}: conformance_parameters names {key!r}, which is not a parameter")
 
 
 def _named(text: str, kind: str | None, registry: Registry) -> Plugin:
@@ -131,7 +131,7 @@ def kinds_of(text: str, registry: Registry) -> list[str]:
     return [kind for kind in KINDS if name in registry.entries(kind)]
 
 
-def _of_kind(plugin: Plugin, registry: Registry, observation: Observation | None) -> Iterator[Named]:
+def _of_kind(plugin: Plugin, registry: Registry, observation: Observation | None) -> Iterator[NamedCheck]:
     if isinstance(plugin, Method):
         if observation is None and plugin.conformance_dataset is not None:
             observation = _observed(registry.dataset(plugin.conformance_dataset), registry)

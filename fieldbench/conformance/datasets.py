@@ -10,14 +10,17 @@ import numpy as np
 
 from fieldbench import seeding
 from fieldbench.conformance.check import NotChecked, fail
-from fieldbench.conformance.general import Named
+from fieldbench.conformance.general import NamedCheck
 from fieldbench.dataset import Dataset
 from fieldbench.errors import DataUnavailable, RequestError, one_line
+from fieldbench.estimate import Estimate
 from fieldbench.field import Axis, Field
+from fieldbench.metric import for_field, score_one
 from fieldbench.registry import Registry
+from fieldbench.sampler import observe
 
 
-def of_dataset(dataset: Dataset, registry: Registry) -> Iterator[Named]:
+def of_dataset(dataset: Dataset, registry: Registry) -> Iterator[NamedCheck]:
     """The checks of a dataset."""
     yield "draws-a-field", partial(_draws_a_field, dataset)
     yield "deterministic", partial(_deterministic, dataset)
@@ -25,6 +28,8 @@ def of_dataset(dataset: Dataset, registry: Registry) -> Iterator[Named]:
     yield "defaults-exist", partial(_defaults_exist, dataset, registry)
     yield "observable", partial(_observable, dataset, registry)
     yield "fingerprint", partial(_fingerprint, dataset)
+    if type(dataset).floor is not Dataset.floor:
+        yield "floor", partial(_floor, dataset, registry)
 
 
 def _draw(dataset: Dataset, seed: int = 1) -> Field:
@@ -113,6 +118,32 @@ def _fingerprint(dataset: Dataset) -> None:
             f"it returned {first!r} and {second!r}",
             "returns one text that identifies its data, or an empty one",
         )
+
+
+def _floor(dataset: Dataset, registry: Registry) -> None:
+    """Over a few fields the floor must be lower than the mean of what was observed, or it is none."""
+    metric, sampler = registry.metric(dataset.metric), registry.sampler(dataset.default_sampler)
+    done, scores = f"asking {dataset} for its floor", []
+    for seed in range(3):
+        field = _draw(dataset, seed)
+        rng = np.random.default_rng(seed)
+        mask = sampler.draw(field.valid, field.axes, dataset.default_rates[0], rng) & field.valid
+        observation = observe(field, mask, np.zeros(field.shape))
+        made = dataset.floor(field, observation)
+        if made is None:
+            return
+        if not isinstance(made, Estimate):
+            fail(done, f"floor() returned a {type(made).__name__}", "returns a fieldbench.Estimate or None")
+        mean = Estimate(np.full(field.shape, observation.observed.mean()))
+        try:
+            both = [estimate.checked(field.valid) for estimate in (made, mean)]
+        except ValueError as error:
+            fail(done, str(error), "returns an estimate of the whole field")
+        own = for_field(metric, field)
+        scores.append([own.rank(score_one(own, estimate, field, field.valid, mask)) for estimate in both])
+    floor, plain = np.mean(scores, axis=0)
+    if floor > plain:
+        fail(done, "it is worse than the mean of what was observed", "returns the best estimate that there can be")
 
 
 def _same(first: Field, second: Field, done: str) -> None:

@@ -33,6 +33,13 @@ def smooth_field(shape: Sequence[int]) -> FloatArray:
 
 
 def random_mask(shape: Sequence[int], rate: float = 0.4, seed: int = 1) -> Mask:
+    """Entries chosen at random, True = observed.
+
+    Args:
+        shape: of the field.
+        rate: share of the entries that is observed; at least one is.
+        seed: of the choice.
+    """
     mask = np.zeros(int(np.prod(shape)), dtype=bool)
     mask[np.random.default_rng(seed).permutation(mask.size)[: max(1, round(rate * mask.size))]] = True
     return mask.reshape(shape)

@@ -15,10 +15,10 @@ from fieldbench.plugin import Plugin
 from fieldbench.spec import Part, Value, format_part, parse
 
 #: A check's name and what it does.
-Named: TypeAlias = tuple[str, Callable[[], None]]
+NamedCheck: TypeAlias = tuple[str, Callable[[], None]]
 
 
-def of_any(plugin: Plugin, modified: Plugin | None = None) -> Iterator[Named]:
+def of_any(plugin: Plugin, modified: Plugin | None = None) -> Iterator[NamedCheck]:
     """The checks of every plugin; of a method with modifiers, both it and the method without them are given."""
     yield "description", partial(describes_itself, plugin)
     yield "parameters-round-trip", partial(parameters_round_trip, plugin)

@@ -15,7 +15,7 @@ from fieldbench import seeding
 from fieldbench.conformance import examples
 from fieldbench.conformance.check import NotChecked, fail
 from fieldbench.conformance.examples import Example
-from fieldbench.conformance.general import Named
+from fieldbench.conformance.general import NamedCheck
 from fieldbench.errors import one_line
 from fieldbench.estimate import Estimate, as_estimate, as_field_array
 from fieldbench.field import FloatArray, Observation
@@ -126,13 +126,27 @@ class MethodUnderCheck:
     def complete(
         self, example: Example, *, seed: int = SEED, device: str = "cpu", report: Report | None = None
     ) -> FloatArray:
-        """Complete a copy of one observation and see that the result is a field."""
+        """Complete a copy of one observation and see that the result is a field.
+
+        Args:
+            example: the observation, and its description for failures.
+            seed: of the method.
+            device: as :meth:`fieldbench.Method.complete` gets it.
+            report: listener; one that hears nothing where None.
+        """
         return self.inspected(self.made(example, seed=seed, device=device, report=report), example)
 
     def made(
         self, example: Example, *, seed: int = SEED, device: str = "cpu", report: Report | None = None
     ) -> ArrayLike | Estimate:
-        """What the method returns for a copy of one observation."""
+        """What the method returns for a copy of one observation.
+
+        Args:
+            example: the observation, and its description for failures.
+            seed: of the method.
+            device: as :meth:`fieldbench.Method.complete` gets it.
+            report: listener; one that hears nothing where None.
+        """
         copy = copied(example.observation)
         try:
             return self.method.complete(copy, seed=seed, device=device, report=report or NullReport())
@@ -150,7 +164,7 @@ class MethodUnderCheck:
         try:
             array = np.asarray(estimate.detach().cpu().numpy() if hasattr(estimate, "detach") else estimate)
         except Exception as error:
-            fail(done, f"what complete() returned is no array ({error})", "returns an array")
+            fail(done, f"what complete() returned is not an array ({error})", "returns an array")
         if array.dtype.kind not in "fiu":
             fail(done, f"complete() returned dtype {array.dtype}", "returns real numbers")
         if array.shape != observation.shape:
@@ -159,8 +173,8 @@ class MethodUnderCheck:
                 f"complete() returned shape {array.shape} for an observation of shape {observation.shape}",
                 "returns the whole field, in the shape of the observation",
             )
-        exists = observation.valid
-        bad = ~np.isfinite(array) & exists
+        valid = observation.valid
+        bad = ~np.isfinite(array) & valid
         if bad.any():
             first = tuple(int(index) for index in np.argwhere(bad)[0])
             fail(
@@ -168,7 +182,7 @@ class MethodUnderCheck:
                 f"{int(bad.sum())} of {array.size} entries are NaN or infinite, the first at {first}",
                 "returns finite numbers everywhere; unobserved entries of observation.values are NaN, not to be used",
             )
-        return np.where(exists, array, 0.0).astype(float)  # whatever is said of land, it is no part of the estimate
+        return np.where(valid, array, 0.0).astype(float)  # whatever is said of land, it is not part of the estimate
 
     def try_on(self, example: Example) -> None:
         """Complete an observation that the method may refuse, with a reason."""
@@ -178,7 +192,7 @@ class MethodUnderCheck:
         self.complete(example)
 
 
-def of_method(method: Method, observation: Observation | None = None) -> Iterator[Named]:
+def of_method(method: Method, observation: Observation | None = None) -> Iterator[NamedCheck]:
     """The checks that suit what a method declares about itself, each with its name."""
     bench = MethodUnderCheck(method, observation)
     yield "shape-and-finiteness", partial(_shape_and_finiteness, bench)

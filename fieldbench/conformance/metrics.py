@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from fieldbench.conformance.check import NotChecked, fail
-from fieldbench.conformance.general import Named
+from fieldbench.conformance.general import NamedCheck
 from fieldbench.errors import one_line
 from fieldbench.estimate import Estimate
 from fieldbench.field import Field, FloatArray, Mask
@@ -20,7 +20,7 @@ _TOLERANCE = 1e-9
 _SHAPE = (20, 24)
 
 
-def of_metric(metric: Metric) -> Iterator[Named]:
+def of_metric(metric: Metric) -> Iterator[NamedCheck]:
     """The checks of a metric."""
     yield "returns-a-number", partial(_returns_a_number, metric)
     if metric.target is None:

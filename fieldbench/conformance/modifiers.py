@@ -10,7 +10,7 @@ import numpy as np
 
 from fieldbench.conformance import examples, tuners
 from fieldbench.conformance.check import NotChecked, fail
-from fieldbench.conformance.general import Named
+from fieldbench.conformance.general import NamedCheck
 from fieldbench.conformance.methods import SEED, MethodUnderCheck, of_method, search_space
 from fieldbench.errors import RequestError, one_line
 from fieldbench.estimate import Estimate
@@ -29,8 +29,16 @@ _AGAIN = (
 )  # fmt: skip
 
 
-def of_modifier(modifier: Modifier, methods: list[Method], observation: Observation | None = None) -> Iterator[Named]:
-    """The checks of a modifier, with the methods that it can be tried on."""
+def of_modifier(
+    modifier: Modifier, methods: list[Method], observation: Observation | None = None
+) -> Iterator[NamedCheck]:
+    """The checks of a modifier, with the methods that it can be tried on.
+
+    Args:
+        modifier: that is checked.
+        methods: on which it may be tried.
+        observation: for tuning's values; a small one of the suite's own where None.
+    """
     takers = [method for method in methods if takes(method, modifier)]
     if isinstance(modifier, OfFits):
         yield "has-a-method", partial(_has_a_method, modifier, takers)
@@ -53,7 +61,7 @@ def of_modifier(modifier: Modifier, methods: list[Method], observation: Observat
         yield f"changes-{method.name}", partial(_changes, method, modified, observation)
 
 
-def _of_refit(modifier: Refit) -> Iterator[Named]:
+def _of_refit(modifier: Refit) -> Iterator[NamedCheck]:
     """The checks of a modifier that makes one estimate of several fits, on a method made for them."""
     yield "makes-an-estimate", partial(_makes_an_estimate, modifier)
     yield "fits-what-was-observed", partial(_fits_what_was_observed, modifier)
@@ -120,7 +128,7 @@ def takes(method: Method, modifier: Modifier) -> bool:
     """Whether this method accepts this modifier."""
     try:
         modifier.modify(method)
-    except Exception:  # what is no RequestError is a failure of refused-elsewhere
+    except Exception:  # what is not a RequestError is a failure of refused-elsewhere
         return False
     return True
 

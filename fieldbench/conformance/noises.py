@@ -10,13 +10,13 @@ import numpy as np
 from fieldbench import seeding
 from fieldbench.conformance import examples
 from fieldbench.conformance.check import fail
-from fieldbench.conformance.general import Named
+from fieldbench.conformance.general import NamedCheck
 from fieldbench.errors import one_line
 from fieldbench.field import FloatArray
 from fieldbench.noise import Noise
 
 
-def of_noise(noise: Noise) -> Iterator[Named]:
+def of_noise(noise: Noise) -> Iterator[NamedCheck]:
     """The checks of a noise."""
     for order, shape in examples.SHAPES.items():
         yield f"works-in-{order}-d", partial(_shape, noise, shape)

@@ -12,7 +12,7 @@ import numpy as np
 from fieldbench import seeding
 from fieldbench.conformance import examples
 from fieldbench.conformance.check import NotChecked, fail
-from fieldbench.conformance.general import Named
+from fieldbench.conformance.general import NamedCheck
 from fieldbench.errors import RequestError, one_line
 from fieldbench.field import Mask, Observation
 from fieldbench.sampler import Sampler
@@ -29,7 +29,7 @@ _RATES = (0.3, 0.8)
 _WITHHELD, _COARSENESS = (0.1, 0.5), 0.25
 
 
-def of_sampler(sampler: Sampler) -> Iterator[Named]:
+def of_sampler(sampler: Sampler) -> Iterator[NamedCheck]:
     """The checks of a sampler."""
     for order in _SHAPES:
         yield f"works-in-{order}-d", partial(_draws_a_mask, sampler, order)
@@ -161,7 +161,7 @@ def _withholds_a_part(sampler: Sampler) -> None:
             fail(done, "two draws from one seed differ", "draws from the given generator alone")
         if withheld.dtype != np.bool_ or withheld.shape != mask.shape or (withheld & ~mask).any():
             fail(
-                done, "the result is no part of the mask", "withholds observed entries only (boolean, True = withheld)"
+                done, "the result is not part of the mask", "withholds observed entries only (boolean, True = withheld)"
             )
         count, total = int(withheld.sum()), int(mask.sum())
         if not 0 < count < total:

@@ -10,7 +10,7 @@ import numpy as np
 
 from fieldbench.conformance import examples
 from fieldbench.conformance.check import fail
-from fieldbench.conformance.general import Named
+from fieldbench.conformance.general import NamedCheck
 from fieldbench.dataset import Dataset
 from fieldbench.estimate import Estimate
 from fieldbench.field import Field, FloatArray
@@ -31,7 +31,7 @@ _SPACE = Space(
 )
 
 
-def of_tuner(tuner: Tuner) -> Iterator[Named]:
+def of_tuner(tuner: Tuner) -> Iterator[NamedCheck]:
     """The checks of a modifier that chooses parameters."""
     yield "tries-points", partial(_tries_points, tuner)
     yield "deterministic", partial(_deterministic, tuner)

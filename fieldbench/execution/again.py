@@ -31,6 +31,12 @@ def recompute(
 ) -> Reconstruction:
     """Run a trial again for its fields.
 
+    Args:
+        trial: that is run again.
+        registry: knows its plugins.
+        device: ``cpu``, ``cuda`` or one GPU, such as ``cuda:0``.
+        secrets: secret base seeds by the labels that trials know them by.
+
     Raises:
         RequestError: if plugins or data are no longer those of the trial, or it does not end well.
     """
@@ -53,6 +59,12 @@ def reconstruction(
 ) -> Reconstruction:
     """The fields of a trial: as kept, or recomputed and then kept.
 
+    Args:
+        run_folder: where the fields are kept.
+        trial: whose fields are wanted.
+        registry: called only where the trial must be computed again.
+        device: ``cpu``, ``cuda`` or one GPU, such as ``cuda:0``.
+
     Raises:
         RequestError: if they are not kept and cannot be recomputed.
     """
@@ -72,7 +84,7 @@ def attention(trial: Trial, registry: Registry, secrets: Mapping[int, int]) -> F
         secrets: secret base seeds by the labels that trials know them by.
 
     Raises:
-        RequestError: if the method's process or the judge is lost, or what came is no map.
+        RequestError: if the method's process or the judge is lost, or what came is not a map.
     """
     cell, options = trial.cell, Options(device="cpu", jobs=1)
     drawn = replace(trial, seed=secrets.get(trial.seed, trial.seed))

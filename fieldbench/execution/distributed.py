@@ -38,6 +38,12 @@ _LOOK, _ROLL_CALL, _SILENCE = 0.02, 1.0, 5.0
 def execute_on_cluster(trials: Iterable[Trial], sources: Sources, options: Options, stop: Stop) -> Iterator[Outcome]:
     """What came of trials that the workers of a cluster ran.
 
+    Args:
+        trials: to be run, in this order.
+        sources: of the plugins.
+        options: of the run, with the scheduler's address.
+        stop: ends the run early.
+
     Raises:
         RequestError: if there is no Dask, no scheduler, or no worker that runs the same code.
         FieldbenchError: if the scheduler is lost.

@@ -273,8 +273,8 @@ class _Beginning:
         output, *kept = files
         # First out of the way of one another, then to their places: output, errors, and all that is given.
         high = [fcntl.fcntl(number, fcntl.F_DUPFD, 100) for number in (output, output, *kept)]
-        for place, number in enumerate(high, 1):
-            os.dup2(number, place, inheritable=place < 3)
+        for descriptor, number in enumerate(high, 1):
+            os.dup2(number, descriptor, inheritable=descriptor < 3)
         for number, name in ((1, "stdout"), (2, "stderr")):
             if getattr(sys, name) is None:  # the server was started with the stream closed
                 setattr(sys, name, open(number, "w", encoding="utf-8", errors="replace", closefd=False))  # noqa: SIM115

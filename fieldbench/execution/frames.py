@@ -26,7 +26,7 @@ _START = struct.Struct(">4sIQ")
 _LETTERS = b"FBF1"
 
 #: What is said of a process whose frame cannot be one.
-NO_ANSWER = "sent something that is no answer"
+NO_ANSWER = "sent something that is not an answer"
 
 #: Bytes of a header: of a record with its curves, and of what a method's process sends.
 LARGEST_HEADER, LARGEST_METHOD_HEADER = 1 << 26, 1 << 20
@@ -39,7 +39,7 @@ _PIECE = 1 << 20
 
 
 class BadFrame(Exception):
-    """What came is no frame, or not one that is allowed here."""
+    """What came is not a frame, or not one that is allowed here."""
 
 
 class Frame(NamedTuple):
@@ -100,7 +100,7 @@ class Channel:
                 ready.poll(_LOOK * 1000)
 
     def poll(self, wait: float | None) -> Frame | None:
-        """The next frame, or None if it is not whole after a wait of so many seconds (None: for ever).
+        """The next frame, or None if it is not whole after a wait of these seconds (None: without end).
 
         Raises:
             EOFError: if the other end is closed.
@@ -227,7 +227,7 @@ def _npy_start(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
 def _decoded(text: bytes, body: memoryview) -> Frame:
     header = json.loads(text)
     if not isinstance(header, dict):
-        raise BadFrame("its header is no JSON object")
+        raise BadFrame("its header is not a JSON object")
     arrays = []
     for size in header.pop("arrays"):
         arrays.append(_array(body[:size]))
@@ -257,7 +257,7 @@ def _npy_meaning(start: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
 
 
 def readable(link: socket.socket | int, wait: float | None) -> bool:
-    """Whether something comes within so many seconds (None: for ever), be it the end."""
+    """Whether something, or the end, comes within these seconds (None: any time)."""
     found = select.poll()
     found.register(link, select.POLLIN)
     return bool(found.poll(None if wait is None else max(0.0, wait) * 1000))

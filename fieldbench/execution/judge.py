@@ -29,6 +29,7 @@ from fieldbench.judging import (
     draw_field,
     draw_mask,
     draw_noise,
+    floor_scores,
     judge,
     stream,
 )
@@ -194,6 +195,13 @@ class _Judge:
         header, arrays = pack(draw(trial, self._shelf, note).observation)
         return {"observation": header}, arrays
 
+    def _floor(self, frame: Frame) -> Reply:
+        """The scores of the floor of a draw."""
+        asked = frame.header
+        return {
+            "scores": floor_scores(Trial(Cell(*asked["cell"]), asked["seed"], asked["trial"], ""), self._shelf, note)
+        }, []
+
     def _run(self, frame: Frame) -> Reply:
         """Run trials of one cell."""
         asked = frame.header
@@ -263,6 +271,6 @@ def _kept(item: Judged) -> tuple[dict[str, Any], list[Any]]:
 
 
 def _said(error: Exception) -> str:
-    """What an error says to whoever made the request: its type only where it is no complaint about a value."""
+    """What an error says to whoever made the request: its type only where it is not a complaint about a value."""
     said = in_one_line(str(error)) if isinstance(error, ValueError) else ""
     return said or one_line(error)

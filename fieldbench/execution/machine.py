@@ -74,7 +74,7 @@ def visible_gpus() -> list[Gpu]:
         known = next((gpu for gpu in installed if _is_meant(gpu, token)), None)
         partition = token.startswith("MIG-") and bool(installed)
         if known is None and not partition:
-            break  # CUDA ignores everything from the first entry that is no device (-1, for example) on
+            break  # CUDA ignores everything from the first entry that is not a device (-1, for example) on
         model = known.model if known else "MIG partition"
         memory, driver = (known.memory, known.driver) if known else (None, installed[0].driver)
         gpus.append(Gpu(f"cuda:{len(gpus)}", token, model, memory, driver, uuid=known.uuid if known else token))

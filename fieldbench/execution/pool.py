@@ -61,7 +61,7 @@ class Pool:
         for worker in reversed(self.workers):
             self._free[worker.slot.lane].append(worker)
         self._busy = 0
-        #: Where everything is asked that is no trial; it never runs one, and only who has the lock may ask.
+        #: Where everything is asked that is not a trial; it never runs one, and only who has the lock may ask.
         environment = next(item.environment for item in reversed(slots))
         self.questions = WorkerSlot(Slot("cpu", "cpu", environment), self, lambda: self.closed or self.stop.asked)
         self.asking = threading.RLock()
@@ -150,7 +150,13 @@ class Pool:
             return Lost(FAILED, f"{doing}: {error}")
 
     def doom(self, kind: str, what: str | Setting, lost: Lost) -> None:
-        """No trial of this method, dataset or setting is worth trying: its processes end before one begins."""
+        """No trial of this method, dataset or setting is worth trying: its processes end before one begins.
+
+        Args:
+            kind: ``method``, ``dataset`` or ``setting``.
+            what: its spec, or the setting.
+            lost: how its process ended.
+        """
         self._hopeless[kind, what] = lost.status, lost.message
 
     def hopeless(self, trial: Trial) -> tuple[str, str] | None:
@@ -176,8 +182,8 @@ class Pool:
             return FAILED, one_line(error)
         # A class of the running program has no version that two machines could compare.
         if here != trial.identity and not (self._elsewhere and self.registry.sources.classes):
-            place = os.uname().nodename
-            return FAILED, f"plugins or data on {place} differ from those the run was planned with; start the run again"
+            host = os.uname().nodename
+            return FAILED, f"plugins or data on {host} differ from those the run was planned with; start the run again"
         return None
 
     # Trials.

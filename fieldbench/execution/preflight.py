@@ -87,8 +87,8 @@ def _examine_dataset(plan: Plan, pool: Pool, text: str) -> str:
 
 
 def _examine_setting(plan: Plan, pool: Pool, setting: Setting) -> None:
-    place = f"{setting.sampler} sampling of {setting.dataset} at rate {setting.rate:g}"
-    place += "" if setting.noise == "none" else f" with {setting.noise}"
+    described = f"{setting.sampler} sampling of {setting.dataset} at rate {setting.rate:g}"
+    described += "" if setting.noise == "none" else f" with {setting.noise}"
     header: dict[str, Any] = {
         "ask": "observe",
         "dataset": setting.dataset,
@@ -98,9 +98,9 @@ def _examine_setting(plan: Plan, pool: Pool, setting: Setting) -> None:
     header |= {"rate": setting.rate, "seed": plan.request.seed, "first": plan.request.first_trial}
     known = [("dataset", setting.dataset), ("sampler", setting.sampler), ("noise", setting.noise)]
     try:
-        frame = pool.questions.ask_judge((header, []), place, pool.options.timeout, *known)
+        frame = pool.questions.ask_judge((header, []), described, pool.options.timeout, *known)
     except RequestError as error:
-        raise RequestError(f"{place}: {error}") from None
+        raise RequestError(f"{described}: {error}") from None
     except Raised as raised:
         raise RequestError(raised.message) from None
     observation: Observation = unpack(frame.header["observation"], deque(frame.arrays))

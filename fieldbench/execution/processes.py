@@ -47,7 +47,7 @@ class Lost(Exception):
 
 
 class Raised(Lost):
-    """A plugin raised at a question that is no trial; its process goes on."""
+    """A plugin raised at a question that is not a trial; its process goes on."""
 
     def __init__(self, message: str, stage: str) -> None:
         super().__init__(FAILED, message, stage=stage)
@@ -112,6 +112,11 @@ class Process:
     def answer(self, limit: Limit, doing: str, first: Limit | None = None) -> Frame:
         """Wait for what is still to come to the last question.
 
+        Args:
+            limit: of all of the wait.
+            doing: what was asked, for messages.
+            first: of the small questions before the work begins.
+
         Raises:
             Lost, GivenUp: as :meth:`ask`.
         """
@@ -133,7 +138,7 @@ class Process:
             raise self.no_answer(doing) from None
 
     def no_answer(self, doing: str = "") -> Lost:
-        """End it, as what it sent is no answer."""
+        """End it, as what it sent is not an answer."""
         return self._ended(CRASHED, f"{self.called} {NO_ANSWER}", doing)
 
     def _ended(self, status: str, message: str, doing: str) -> Lost:
@@ -191,7 +196,7 @@ class MethodProcess(Process):
     def __init__(self, child: Child, pool: Pool, given_up: Callable[[], bool], lender: Lender) -> None:
         super().__init__(child, pool, given_up)
         self._lender, self._allowed = lender, 0
-        #: Datasets of which it has had a trial.
+        #: Datasets that it has had a trial of.
         self.met: set[str] = set()
         #: What it was handed of one field, where entries are withheld from a method that is fitted several times.
         self.seen: Mask | None = None

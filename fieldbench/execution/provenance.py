@@ -35,7 +35,7 @@ def provenance(slots: Sequence[Slot]) -> dict[str, Any]:
         "command": [os.fsencode(word).decode(errors="replace") for word in sys.argv],
         "fieldbench": fieldbench.__version__,
         "python": platform.python_version(),
-        "libraries": {name: version for name in LIBRARIES if (version := _version(name))},
+        "libraries": {name: version for name in LIBRARIES if (version := distribution_version(name))},
         "host": platform.node(),
         "system": platform.platform(),
         "cpu": cpu_name(),
@@ -53,7 +53,7 @@ def provenance(slots: Sequence[Slot]) -> dict[str, Any]:
 
 def what_runs(registry: Registry) -> dict[str, str]:
     """What decides numbers beside data and parameters: hashes of fieldbench and of plugins, versions of libraries."""
-    found = {name: version for name in LIBRARIES if (version := _version(name))}
+    found = {name: version for name in LIBRARIES if (version := distribution_version(name))}
     found["python"] = platform.python_version()
     found["code of fieldbench"] = code_hash([Path(fieldbench.__file__).parent])
     for label, version in registry.distributions.items():
@@ -117,7 +117,8 @@ def _git(folder: Path, *arguments: str) -> str:
     return answer.stdout.strip() if answer.returncode == 0 else ""
 
 
-def _version(distribution: str) -> str | None:
+def distribution_version(distribution: str) -> str | None:
+    """The installed version of a distribution; None where it is not installed."""
     try:
         return importlib.metadata.version(distribution)
     except importlib.metadata.PackageNotFoundError:

@@ -23,7 +23,7 @@ from fieldbench.registry import Registry, Sources
 from fieldbench.sources import packed
 from fieldbench.store.files import FIELDS, StorageError
 
-Task = Callable[[], Outcome]
+Job = Callable[[], Outcome]
 
 
 def execute(
@@ -103,7 +103,7 @@ def _here(trials: Iterable[Trial], pool: Pool, options: Options, stop: Stop) -> 
         _close(outcomes)
 
 
-def _parallel(tasks: Iterable[Task], threads: int) -> Iterator[Outcome]:
+def _parallel(tasks: Iterable[Job], threads: int) -> Iterator[Outcome]:
     """The joblib call: outcomes as they come, tasks drawn no further ahead than there are threads."""
     import joblib
 
@@ -138,6 +138,6 @@ def _keep(folder: Path, key: str, reconstruction: Any) -> None:
         raise StorageError(f"{folder}: the fields of a trial cannot be kept: {error.strerror or error}") from None
 
 
-def _while(condition: Callable[[], bool], task: Task) -> Iterator[Task]:
+def _while(condition: Callable[[], bool], task: Job) -> Iterator[Job]:
     while condition():
         yield task

@@ -74,7 +74,7 @@ class WorkerSlot:
         self._losses: Counter[str] = Counter()
 
     def allow(self, shares: int) -> None:
-        """Let its trial use the CPU threads of so many slots, from now on."""
+        """Let its trial use the CPU threads of this many slots from now on."""
         self._shares = shares
         if (at_work := self._at_work) is not None:
             at_work.allow(shares * self._options.threads)
@@ -126,7 +126,7 @@ class WorkerSlot:
     def ask_method(
         self, method: Method, what: Reply, doing: str, limit: float | None = None, largest: int = 1 << 20
     ) -> Frame:
-        """Ask a method's process something that is no trial.
+        """Ask a method's process something that is not a trial.
 
         Args:
             method: whom to ask.
@@ -143,7 +143,7 @@ class WorkerSlot:
         return process.ask(what, Limit.of(self._pool.question if limit is None else limit), doing)
 
     def ask_judge(self, what: Reply, doing: str, limit: float | None, *known: tuple[str, str]) -> Frame:
-        """Ask a judge something that is no trial.
+        """Ask a judge something that is not a trial.
 
         Args:
             what: header and arrays.

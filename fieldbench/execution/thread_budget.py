@@ -15,11 +15,16 @@ def shares(slots: int, busy: int, more_waits: bool) -> list[int]:
 
     While more waits, an idle slot is about to be taken and each keeps to its own. After that the threads of
     idle slots are dealt out evenly, the first ones getting what is left over.
+
+    Args:
+        slots: worker slots of the machine.
+        busy: how many of them run a trial.
+        more_waits: whether trials wait for a slot.
     """
     if more_waits or not busy:
         return [1] * busy
     each, over = divmod(slots, busy)
-    return [each + (place < over) for place in range(busy)]
+    return [each + (number < over) for number in range(busy)]
 
 
 class Lender:

@@ -86,7 +86,7 @@ def checked_report(frame: Frame, every: Sequence[int], shape: tuple[int, ...]) -
         shape: of the field.
 
     Raises:
-        BadFrame: if it is no report.
+        BadFrame: if it is not a report.
     """
     header = frame.header
     try:
@@ -108,7 +108,7 @@ def checked_answer(frame: Frame, tasks: int) -> Reply:
     """What a method's process answered, for the judge; the numbers of its estimates are not looked at.
 
     Raises:
-        BadFrame: if it is no answer.
+        BadFrame: if it is not an answer.
     """
     header = frame.header
     status, error, said = header.get("status"), header.get("error", ""), header.get("diagnostics", {})
@@ -319,7 +319,7 @@ def as_fingerprint(value: Any) -> str:
     """What a plugin's ``fingerprint`` returned.
 
     Raises:
-        ValueError: if it is no text.
+        ValueError: if it is not a text.
     """
     if not isinstance(value, str):
         raise ValueError(f"fingerprint returned {value!r:.60}; it should return a text")

@@ -35,10 +35,10 @@ def read(file: Path, selector: Selector | None = None) -> GriddedVariable:
     """
     selector = selector or Selector()
     if not (file.is_dir() if file.suffix.lower() == ".zarr" else file.is_file()):
-        raise RequestError(f"{str(file)!r} is no file")
+        raise RequestError(f"{str(file)!r} is not a file")
     found = format_of(file)
     if (selector.grid or selector.step or selector.points) and file.suffix.lower() not in TABLES:
-        raise RequestError(f"{file.name} is no table of points, so it has its own grid; leave out grid and points")
+        raise RequestError(f"{file.name} is not a table of points, so it has its own grid; leave out grid and points")
     if (selector.grid or selector.step) and selector.points:
         raise RequestError("the field is wanted on a grid or at points; leave out one of them")
     try:

@@ -25,16 +25,22 @@ _DEGREES = {"", "deg", "degree", "degrees", "°"}
 def axis(name: str, size: int, coordinates: np.ndarray, unit: str = "") -> Axis:
     """An axis with these coordinates, in the order that the file has them.
 
+    Args:
+        name: of the axis.
+        size: number of points.
+        coordinates: as the file has them.
+        unit: of the coordinates.
+
     Raises:
-        RequestError: if they are no vector of ``size`` different numbers.
+        RequestError: if they are not a vector of ``size`` different numbers.
     """
     if coordinates.dtype.kind not in "fiub":
-        raise RequestError(f"the coordinates {name!r} are no numbers")
+        raise RequestError(f"the coordinates {name!r} are not numbers")
     vector = np.asarray(coordinates, dtype=float).squeeze()
     if vector.ndim == 0 and size == 1:
         vector = vector.reshape(1)
     if vector.shape != (size,):
-        raise RequestError(f"the coordinates {name!r} are no vector of {size} numbers")
+        raise RequestError(f"the coordinates {name!r} are not a vector of {size} numbers")
     if not np.isfinite(vector).all():
         raise RequestError(f"the coordinates {name!r} have missing or infinite entries")
     values, counts = np.unique(vector, return_counts=True)
@@ -47,7 +53,15 @@ def axis(name: str, size: int, coordinates: np.ndarray, unit: str = "") -> Axis:
 
 
 def axis_if_usable(name: str, size: int, coordinates: np.ndarray | None, unit: str, remarks: list[str]) -> Axis:
-    """An axis with the coordinates that a file gives it, or with indices where they cannot be used, and a remark."""
+    """An axis with the coordinates that a file gives it, or with indices where they cannot be used, and a remark.
+
+    Args:
+        name: of the axis.
+        size: number of points.
+        coordinates: as the file has them; None where it has none.
+        unit: of the coordinates.
+        remarks: where a remark is appended.
+    """
     if coordinates is not None:
         try:
             return axis(name, size, coordinates, unit)
@@ -103,7 +117,7 @@ def periods(texts: Sequence[str], axes: Sequence[Axis]) -> dict[str, float | Non
     """The axes that are closed by request, with their periods: from ``hour`` or ``hour=24``.
 
     Raises:
-        RequestError: if there is no such axis, or a period is no positive number.
+        RequestError: if there is no such axis, or a period is not a positive number.
     """
     names = [axis.name for axis in axes]
     found: dict[str, float | None] = {}

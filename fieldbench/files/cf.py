@@ -119,6 +119,11 @@ def encoded(
     Packed ones are unpacked: of 16 bits to single precision, of more to double, missing ones NaN. Whole numbers that
     nothing scales, such as classes, stay in their type if the completed ones are whole and fit. Floats keep their
     type and what stands for a missing value; their valid range only if all values lie in it.
+
+    Args:
+        values: completed and unpacked, NaN = missing.
+        dtype: of the variable in the file.
+        attributes: of the variable in the file.
     """
     if stays_whole(values, dtype, attributes):
         fill = next(iter(_fills(attributes, dtype)), 0)
@@ -135,7 +140,13 @@ def encoded(
 
 
 def stays_whole(values: FloatArray, dtype: np.dtype[Any], attributes: Mapping[str, Any]) -> bool:
-    """Whether values can be stored among whole numbers of this type that nothing scales."""
+    """Whether values can be stored among whole numbers of this type that nothing scales.
+
+    Args:
+        values: completed and unpacked, NaN = missing.
+        dtype: of the variable in the file.
+        attributes: of the variable in the file.
+    """
     if dtype.kind not in "iu" or any(key in attributes for key in (*_SCALING, "_Unsigned")):
         return False
     present = values[~np.isnan(values)]

@@ -1,4 +1,4 @@
-"""Numbers that are no amounts: codes for a missing value, and classes."""
+"""Numbers that are not amounts: codes for a missing value, and classes."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from fieldbench.field import FloatArray, Mask
 
 #: The middle part of the values says how far they usually spread.
 _MIDDLE = (0.01, 0.99)
-#: A number in so large a share of the entries (zero on land), and so many times as often as any other, is suspected
-#: at so small a distance.
+#: A number in this share of the entries (zero on land), and this many times as often as any other, is suspected
+#: where it is that near to the others, in parts of their spread.
 _OFTEN, _TIMES, _NEAR = 0.05, 10, 0.2
 _MOST_CODES, _MANY = 4, 20
 
-#: Whole numbers are taken as classes where there are no more of them, and on average so many entries of each.
+#: Whole numbers are taken as classes where there are at most this many, with this many entries of each on average.
 _MOST_CLASSES, _ENTRIES_A_CLASS = 32, 20
 
 

@@ -17,13 +17,25 @@ class Format(Protocol):
     """Reads variables of one file, and writes that file again with one of them completed."""
 
     def variable(self, file: Path, selector: Selector) -> Variable:
-        """The selector variable."""
+        """The variable that the selector names."""
 
     def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
-        """Another variable of the file, to be used as a mask: an array that broadcasts to ``variable``."""
+        """Another variable of the file, to be used as a mask: an array that broadcasts to ``variable``.
+
+        Args:
+            file: to be read.
+            name: of the mask.
+            variable: that the mask belongs to.
+        """
 
     def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
-        """Write ``source`` again as ``target``, with some variables completed and all else kept."""
+        """Write ``source`` again as ``target``, with some variables completed and all else kept.
+
+        Args:
+            source: the file that was read.
+            target: the file to be written.
+            completions: one for each completed variable, or for each part of one.
+        """
 
 
 #: Format modules by suffix. Each has a function `format_for` and imports its library when used.
@@ -65,6 +77,11 @@ def format_of(file: Path) -> Format:
 
 def need(module: str, file: Path, extra: str = "files") -> None:
     """Check that an optional library, which an extra brings, is installed.
+
+    Args:
+        module: the library's import name.
+        file: that needs it.
+        extra: of fieldbench, which installs the library.
 
     Raises:
         RequestError: if it is not; the message says how to get it.

@@ -16,7 +16,7 @@ from fieldbench.files.format import Format, need
 from fieldbench.files.gridded import Completion, Selector, Variable, matched
 
 
-class GeoTIFF:
+class GeoTIFF(Format):
     """All bands as one array (band, y, x), or a band by its number or description."""
 
     def variable(self, file: Path, selector: Selector) -> Variable:
@@ -64,7 +64,13 @@ def format_for(file: Path) -> Format:
 
 
 def write_beside(source: Path, target: Path, arrays: Sequence[FloatArray]) -> None:
-    """Write arrays (y, x) or (band, y, x) on the grid of another file, one after the other."""
+    """Write arrays (y, x) or (band, y, x) on the grid of another file, one after the other.
+
+    Args:
+        source: a GeoTIFF with the grid.
+        target: the file to be written.
+        arrays: of the grid's shape (y, x), or several bands of it.
+    """
     import rasterio
 
     with rasterio.open(source) as data:

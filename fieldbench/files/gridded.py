@@ -61,7 +61,7 @@ class Selector:
 
 @dataclass(frozen=True, eq=False)
 class ScatteredRows:
-    """ScatteredRows of a table that lie scattered on the grid of all their coordinates.
+    """Rows of a table that lie scattered on the grid of all their coordinates.
 
     Attributes:
         frame: the table (pandas), one row a point.
@@ -84,7 +84,7 @@ class Variable:
         remarks: what could not be used of the file, a line each.
         whole: whether whole numbers are stored that nothing scales: counts, or classes.
         flags: whether the file says that they are classes.
-        exists: True where the field is wanted at all, or None for everywhere.
+        valid: True where the field is wanted at all, or None for everywhere.
         rows: the scattered rows that are to be written, if it has no grid of its own.
     """
 
@@ -96,7 +96,7 @@ class Variable:
     remarks: tuple[str, ...] = ()
     whole: bool = False
     flags: bool = False
-    exists: Mask | None = None
+    valid: Mask | None = None
     rows: ScatteredRows | None = None
 
 
@@ -229,10 +229,10 @@ def assemble(
     values = np.where(code, np.nan, read)
     if mask is not None:
         values = np.where(np.broadcast_to(_truth(mask), shape)[region], values, np.nan)
-    exists = np.ones(values.shape, dtype=bool) if variable.exists is None else variable.exists[region]
+    valid_entries = np.ones(values.shape, dtype=bool) if variable.valid is None else variable.valid[region]
     if valid is not None:
-        exists = exists & np.broadcast_to(_truth(valid), shape)[region]
-    outside = ~exists & ~np.isnan(values)
+        valid_entries = valid_entries & np.broadcast_to(_truth(valid), shape)[region]
+    outside = ~valid_entries & ~np.isnan(values)
     if outside.any():
         remarks.append(
             f"{int(outside.sum())} measured values of {variable.name} lie where {selector.valid} says that there is no "
@@ -241,24 +241,24 @@ def assemble(
     used = values[~np.isnan(values) & ~outside]
     remarks += [*about, *suspicions(variable.name, used)]
     classes = classes_of(used, variable.whole, variable.flags)
-    return GriddedVariable(values, exists, axes, variable, region, code | outside, tuple(remarks), classes)
+    return GriddedVariable(values, valid_entries, axes, variable, region, code | outside, tuple(remarks), classes)
 
 
-def choose(names: Mapping[str, str], selector: str | None, file: str) -> str:
+def choose(names: Mapping[str, str], name: str | None, file: str) -> str:
     """The variable that is meant: the one named, or the only one.
 
     Args:
         names: what each variable is (``"30 x 40"``), by name.
-        selector: a name, or None.
+        name: a name, or None.
         file: what to call the file.
 
     Raises:
         RequestError: if there is none of that name, none at all, or several to choose from.
     """
-    if selector is not None:
-        if selector not in names:
-            raise RequestError(f"{file} has no variable {selector!r}{nearest(selector, names)}")
-        return selector
+    if name is not None:
+        if name not in names:
+            raise RequestError(f"{file} has no variable {name!r}{nearest(name, names)}")
+        return name
     if not names:
         raise RequestError(f"{file} has no numeric array of one dimension or more")
     if len(names) > 1:
@@ -279,6 +279,11 @@ def candidates(shapes: Mapping[str, tuple[int, ...]], selector: Selector) -> dic
 
 def matched(mask: np.ndarray, shape: Sequence[int], name: str) -> np.ndarray:
     """A mask made to broadcast to ``shape``: it has that shape, or 1 in places, or that of first or last dimensions.
+
+    Args:
+        mask: zero where the field is hidden.
+        shape: of the variable.
+        name: of the mask, for messages.
 
     Raises:
         RequestError: if it holds no numbers, or fits nowhere, or in two ways.

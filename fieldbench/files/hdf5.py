@@ -32,7 +32,7 @@ _OF_A_TYPE = (5, 6)
 _DIMENSION_ONLY = "This is a netCDF dimension but not a netCDF variable"
 
 
-class HDF5:
+class HDF5(Format):
     """Datasets by their path in the file; dimension scales are coordinates, attributes give units.
 
     Args:
@@ -113,7 +113,7 @@ class HDF5:
         return name.strip("/").replace("/", "_") + suffix if self._matlab else name + suffix
 
     def _datasets(self, data: Any) -> dict[str, Any]:
-        """All datasets by path; MATLAB's texts, cells and other things that are no arrays left out."""
+        """All datasets by path; MATLAB's texts, cells and other things that are not arrays left out."""
         import h5py
 
         found: dict[str, Any] = {}

@@ -14,7 +14,7 @@ from fieldbench.files.hdf5 import HDF5, without_one
 from fieldbench.files.numpy_files import as_notes, axes_from, complete_arrays, floats, is_whole, named
 
 
-class Matlab:
+class Matlab(Format):
     """Version 4 to 7: arrays by name, those of structures as ``model.temp``; the request names coordinates."""
 
     def variable(self, file: Path, selector: Selector) -> Variable:

@@ -24,7 +24,7 @@ _ENGINES = {b"CDF\x01": "scipy", b"CDF\x02": "scipy", b"CDF\x05": "netcdf4"}
 _LIBRARIES = {"scipy": (), "netcdf4": ("netCDF4",), "h5netcdf": ("h5netcdf", "h5py"), "zarr": ("zarr",)}
 
 
-class NetCDF:
+class NetCDF(Format):
     """NetCDF of version 3 (read by scipy), CDF-5 (by netCDF4) or 4 (by h5netcdf), and Zarr, through xarray.
 
     Variables in groups are named by their paths: ``model/temp``.

@@ -25,7 +25,7 @@ from fieldbench.files.gridded import (
 )
 
 
-class Npy:
+class Npy(Format):
     """One array without a name, coordinates or attributes."""
 
     def variable(self, file: Path, selector: Selector) -> Variable:
@@ -36,7 +36,9 @@ class Npy:
         return Variable(file.stem, values, grid_axes(values.shape), whole=is_whole(array))
 
     def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
-        raise RequestError(f"{name!r} is no file, and {file.name} holds one array only; give the mask as a .npy file")
+        raise RequestError(
+            f"{name!r} is not a file, and {file.name} holds one array only; give the mask as a .npy file"
+        )
 
     def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
         array = np.load(source, allow_pickle=False)
@@ -46,7 +48,7 @@ class Npy:
             np.save(stream, array)
 
 
-class Npz:
+class Npz(Format):
     """Arrays by name; coordinates are vectors that the request names."""
 
     def variable(self, file: Path, selector: Selector) -> Variable:
@@ -81,7 +83,7 @@ def real(array: np.ndarray, name: str) -> np.ndarray:
     """The array, if it is one of real numbers.
 
     Raises:
-        RequestError: if it holds something else, or is no array.
+        RequestError: if it holds something else, or is not an array.
     """
     if array.dtype.kind not in "fiub":
         raise RequestError(f"{name} holds {array.dtype}; a field holds real numbers")
@@ -94,13 +96,19 @@ def floats(array: np.ndarray, name: str) -> FloatArray:
     """An array of real numbers as floats.
 
     Raises:
-        RequestError: if it holds something else, or is no array.
+        RequestError: if it holds something else, or is not an array.
     """
     return np.asarray(real(array, name), dtype=float)
 
 
 def named(shapes: dict[str, tuple[int, ...]], selector: Selector, file: str) -> str:
-    """The wanted one of several arrays."""
+    """The wanted one of several arrays.
+
+    Args:
+        shapes: of the arrays, by name.
+        selector: which one is wanted.
+        file: its name, for messages.
+    """
     sought = shapes if selector.variable is not None else candidates(shapes, selector)
     return choose({name: " x ".join(map(str, shape)) for name, shape in sought.items()}, selector.variable, file)
 
@@ -108,7 +116,14 @@ def named(shapes: dict[str, tuple[int, ...]], selector: Selector, file: str) -> 
 def axes_from(
     vectors: dict[str, np.ndarray], shape: tuple[int, ...], selector: Selector, file: str
 ) -> tuple[Axis, ...]:
-    """Axes from the named coordinate vectors, one for each dimension; without names, indices."""
+    """Axes from the named coordinate vectors, one for each dimension; without names, indices.
+
+    Args:
+        vectors: of the file, by name.
+        shape: of the variable.
+        selector: names the coordinates.
+        file: its name, for messages.
+    """
     if not selector.coordinates:
         return grid_axes(shape)
     if len(selector.coordinates) != len(shape):
@@ -163,7 +178,13 @@ def filled_in(shape: tuple[int, ...], completion: Completion) -> Mask:
 
 
 def spread_out(shape: tuple[int, ...], gridded: GriddedVariable, part: FloatArray) -> FloatArray:
-    """An array of the file's shape with ``part`` in the field's region and NaN elsewhere."""
+    """An array of the file's shape with ``part`` in the field's region and NaN elsewhere.
+
+    Args:
+        shape: of the file's array.
+        gridded: knows the region.
+        part: values of the region.
+    """
     whole = np.full(shape, np.nan)
     whole[gridded.region] = part
     return whole

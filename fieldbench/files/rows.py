@@ -83,6 +83,11 @@ def _without_units(frame: pd.DataFrame) -> pd.DataFrame:
 def numbers(frame: pd.DataFrame, name: str, file: str) -> tuple[FloatArray, str]:
     """A column of numbers or dates as floats, missing ones NaN, and the unit of dates.
 
+    Args:
+        frame: the table.
+        name: of the column.
+        file: its name, for messages.
+
     Raises:
         RequestError: if it holds neither.
     """

@@ -20,15 +20,15 @@ from fieldbench.files.rows import from_numbers, load, numbers
 if TYPE_CHECKING:
     import pandas as pd
 
-#: ScatteredRows that lie on a grid may leave this many times as many points of it empty; beyond, they are scattered.
+#: Rows that lie on a grid may leave this many times as many points of it empty; beyond, they are scattered.
 SPARSEST = 200
-#: Along each axis of a grid so many rows share a coordinate on average, or this share of even steps is taken.
+#: Along each axis of a grid this many rows share a coordinate on average, or this share of even steps is taken.
 _ROWS_A_COORDINATE, _STEPS_TAKEN = 2, 0.5
 #: Scattered points lie on the grid of all their coordinates; positions are rounded where it would be larger.
 _LARGEST = 4_000_000
 
 
-class TextTable:
+class TextTable(Format):
     """One row a measurement: coordinates (numbers or dates) in some columns, the value in another.
 
     Rows on a grid, or with a wanted one, are completed everywhere on it; those at one grid point are averaged. What is
@@ -59,7 +59,7 @@ def format_for(file: Path) -> Format:
 
 
 def variable_of(frame: pd.DataFrame, selector: Selector, file: str, points: pd.DataFrame | None = None) -> Variable:
-    """The selector column of a table as a gridded variable.
+    """The column of a table that the selector names, as a gridded variable.
 
     Args:
         frame: the table.
@@ -77,7 +77,7 @@ def variable_of(frame: pd.DataFrame, selector: Selector, file: str, points: pd.D
         values = np.where(_flags(frame, str(selector.mask), file) != 0, values, np.nan)
     positions, units = _positions(frame, coordinates, file, points)
     measured = [vector[: len(frame)] for vector in positions]
-    remarks, rows, exists = list[str](), None, None
+    remarks, rows, valid = list[str](), None, None
     if selector.grid or selector.step:
         axes = _wanted_grid(coordinates, measured, units, selector)
     elif points is None and _on_a_grid(measured):
@@ -87,18 +87,24 @@ def variable_of(frame: pd.DataFrame, selector: Selector, file: str, points: pd.D
             raise RequestError(_nowhere(file, measured))
         axes = _rounded(_crossing(coordinates, positions, units), remarks)
         indices = _indices(axes, positions)
-        exists = np.zeros([len(axis) for axis in axes], dtype=bool)
-        exists[indices] = True
+        valid = np.zeros([len(axis) for axis in axes], dtype=bool)
+        valid[indices] = True
         rows = ScatteredRows(frame, indices)
         if points is not None:
             rows = ScatteredRows(points, tuple(index[len(frame) :] for index in indices))
     gridded = _gridded(values, axes, measured)
     whole = frame[name].dtype.kind in "iub"
-    return Variable(name, gridded, axes, remarks=tuple(remarks), whole=whole, exists=exists, rows=rows)
+    return Variable(name, gridded, axes, remarks=tuple(remarks), whole=whole, valid=valid, rows=rows)
 
 
 def mask_of(frame: pd.DataFrame, name: str, variable: Variable, file: str) -> np.ndarray:
     """A column of flags on the grid of a variable of the same table.
+
+    Args:
+        frame: the table.
+        name: of the column.
+        variable: whose grid is meant.
+        file: its name, for messages.
 
     Raises:
         RequestError: if there is no such column, or it holds no numbers.
@@ -214,7 +220,7 @@ def _flags(frame: pd.DataFrame, name: str, file: str) -> np.ndarray:
 def _wanted_grid(
     coordinates: Sequence[str], positions: Sequence[FloatArray], units: Sequence[str], selector: Selector
 ) -> tuple[Axis, ...]:
-    """Evenly spaced axes from the lowest to the highest coordinate: of so many points, or with so large steps."""
+    """Evenly spaced axes from the lowest to the highest coordinate: with this number of points, or this step."""
     given = selector.grid or (selector.step * len(coordinates) if len(selector.step) == 1 else selector.step)
     if len(given) != len(coordinates):
         raise RequestError(f"grid has {len(given)} numbers, coordinates {len(coordinates)} columns")
@@ -252,8 +258,8 @@ def _nowhere(file: str, positions: Sequence[FloatArray]) -> str:
     shape = " x ".join(str(len(np.unique(vector))) for vector in positions)
     return (
         f"{file}: its {len(positions[0])} rows lie on no grid (distinct coordinates: {shape}), and each has a value; "
-        "say where the field is wanted: at the points of a table (--at POINTS.csv), on a grid of so many points "
-        f"(--grid {'x'.join(['20'] * len(positions))}), or on one with such a step (--grid step=0.5)"
+        "say where the field is wanted: at the points of a table (--at POINTS.csv), on a grid of your size "
+        f"(--grid {'x'.join(['20'] * len(positions))}), or on one with your step (--grid step=0.5)"
     )
 
 

@@ -21,6 +21,11 @@ from fieldbench.files.numpy_files import as_notes, filled_in, spread_out
 def check_target(source: Path, target: Path, *, overwrite: bool) -> None:
     """Check that a target can be written, before anything is computed.
 
+    Args:
+        source: the file that was read.
+        target: the file to be written.
+        overwrite: whether the target may exist.
+
     Raises:
         RequestError: if it exists and is not to be overwritten, its folder does not, or it has another format.
     """
@@ -29,7 +34,7 @@ def check_target(source: Path, target: Path, *, overwrite: bool) -> None:
     if target.is_dir() and not target.suffix.lower() == ".zarr":
         raise RequestError(f"{target} is a folder; name a file")
     if not target.parent.is_dir():
-        raise RequestError(f"{target} cannot be written: {target.parent} is no folder")
+        raise RequestError(f"{target} cannot be written: {target.parent} is not a folder")
     for file in (target, *_beside(target)):
         if file.exists() and not overwrite:
             raise RequestError(f"{file} exists; use --force to overwrite it, or another --out")

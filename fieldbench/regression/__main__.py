@@ -14,6 +14,7 @@ from typing import Annotated
 import typer
 
 from fieldbench.cli.main import ALL_OK, INTERRUPTED, SOME_FAILED, run_app
+from fieldbench.cli.options import Device, Jobs
 from fieldbench.cli.sources import PluginFiles, sources
 from fieldbench.cli.terminal import plain_console
 
@@ -33,8 +34,8 @@ def regression(
         typer.Option(metavar="FOLDER", help="A run to go on with, or a new one.", show_default="a new one in runs/"),
     ] = None,
     trials: Annotated[int | None, typer.Option(min=1, help="Repetitions.", show_default="the suite's")] = None,
-    jobs: Annotated[int | None, typer.Option(help="Trials at once on the CPU.", show_default="one a core")] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, or cuda:0,cuda:2.")] = "cpu",
+    jobs: Jobs = None,
+    device: Device = "cpu",
     freeze: Annotated[bool, typer.Option("--freeze", help="Write the reference instead of checking it.")] = False,
     exact: Annotated[
         str | None,

@@ -2,7 +2,7 @@
 
 Trials that both have are compared in pairs: the same observation, whatever the versions. Each kind of test has an
 equal share of the chance of a false alarm, and each test of a kind an equal share of that (Bonferroni). Changes count
-towards worse: ``sense`` is -1 for a metric of which more is better.
+towards worse: ``sense`` is -1 for a metric where more is better.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FEWEST = 3
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that has moved: which measure of whose trials, from what to what, and why this is no chance."""
+    """Something that has moved: which measure of whose trials, from what to what, and why this is not chance."""
 
     measure: str
     method: str
@@ -142,7 +142,7 @@ def other_metrics(pairs: pd.DataFrame) -> Iterator[Finding]:
 
 
 def new_failures(pairs: pd.DataFrame) -> Iterator[Finding]:
-    """Trials that raise and did not, or refuse what went well: the same observation, so this is no chance."""
+    """Trials that raise and did not, or refuse what went well: the same observation, so this is not chance."""
     old, new = pairs["status_old"], pairs["status_new"]
     now = pairs[old.isin([OK, NOT_APPLICABLE]) & (new == FAILED) | (old == OK) & (new == NOT_APPLICABLE)]
     for (method, status), part in now.groupby(["method", "status_new"], sort=False):

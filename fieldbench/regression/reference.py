@@ -58,7 +58,7 @@ class Scores:
 
     @property
     def higher_is_better(self) -> list[str]:
-        """Metrics of which more is better."""
+        """Metrics where more is better."""
         return [name for name in self.origin.get("higher is better", "").split(", ") if name]
 
 
@@ -73,7 +73,7 @@ def from_run(path: Path, exact: Mapping[str, float] | None = None) -> Scores:
         RequestError: if there is no run, or it is unfinished.
     """
     stored = StoredRun(Path(path))
-    frame, facts = stored.frame, stored.metadata
+    frame, metadata = stored.frame, stored.metadata
     status = run_status(path)
     if status.done < status.planned:
         raise RequestError(
@@ -82,7 +82,7 @@ def from_run(path: Path, exact: Mapping[str, float] | None = None) -> Scores:
     if frame.empty:
         raise RequestError(f"{path} holds no trial; run something first")
     plain = frame.astype(dict.fromkeys({*CELL, "status", "device"} - {"rate"}, str))
-    metrics = plain["dataset"].map(lambda text: facts.headline.get(text, "rmse"))
+    metrics = plain["dataset"].map(lambda text: metadata.headline.get(text, "rmse"))
     good = plain["status"] == OK
     rows = plain[[*KEY, "status"]].assign(
         metric=metrics,
@@ -92,7 +92,7 @@ def from_run(path: Path, exact: Mapping[str, float] | None = None) -> Scores:
         memory_mib=(plain["peak_memory"] / 2**20).where(good),
         device=[name.partition(":")[0] for name in plain["device"]],
     )
-    origin = {**_origin(stored.manifest.sessions), "higher is better": ", ".join(facts.higher_is_better)}
+    origin = {**_origin(stored.manifest.sessions), "higher is better": ", ".join(metadata.higher_is_better)}
     return Scores(_ordered(rows), {name: text for name, text in origin.items() if text})
 
 
@@ -143,14 +143,14 @@ def read(path: Path) -> Scores:
     """The scores that a reference file holds; columns of other versions are passed over.
 
     Raises:
-        RequestError: if it is not there, is no reference, or is damaged.
+        RequestError: if it is not there, is not a reference, or is damaged.
     """
     if not path.is_file():
         raise RequestError(f"there is no reference {path}; write one: fieldbench freeze RUN --out {path}")
-    # Bytes that are no text become a text that is no reference either.
+    # Bytes that are not text become a text that is not a reference either.
     title, *lines = path.read_text(encoding="utf-8", errors="replace").split("\n")
     if title != f"# {_TITLE}":
-        raise RequestError(f"{path} is no reference; `fieldbench freeze RUN --out FILE` writes one")
+        raise RequestError(f"{path} is not a reference; `fieldbench freeze RUN --out FILE` writes one")
     above = list(itertools.takewhile(lambda line: line.startswith("#"), lines))
     table = csv.reader(lines[len(above) : -1], strict=True)
     rows: dict[tuple[object, ...], dict[str, Any]] = {}
@@ -173,7 +173,7 @@ def read(path: Path) -> Scores:
 def _row(header: list[str], cells: list[str]) -> dict[str, Any]:
     """
     Raises:
-        ValueError: if they are no row.
+        ValueError: if they are not a row.
     """
     if len(cells) != len(header):
         raise ValueError(f"{len(cells)} cells and not {len(header)}")
@@ -185,7 +185,7 @@ def _row(header: list[str], cells: list[str]) -> dict[str, Any]:
         try:
             row[name] = number(row[name] or "nan")
         except (ValueError, OverflowError):
-            raise ValueError(f"{row[name]!r} is no {name}") from None
+            raise ValueError(f"{row[name]!r} is not a {name}") from None
     return row
 
 
@@ -203,6 +203,11 @@ def must_name_methods(exact: Iterable[str], methods: Iterable[str]) -> None:
 
 def must_fit(known: Scores, methods: Sequence[str], exact: Mapping[str, float]) -> None:
     """Check that a reference answers for a run, before the time for that is spent.
+
+    Args:
+        known: the reference.
+        methods: specs that are to be run.
+        exact: tolerances by method, as ``--exact`` gives them.
 
     Raises:
         RequestError: if it has none of the methods (specs), or was frozen with other tolerances than ``--exact`` asks.

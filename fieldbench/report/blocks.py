@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fieldbench.report.numbers import with_unit
 from fieldbench.report.settings import named
@@ -11,7 +11,7 @@ from fieldbench.report.times import MARKS, SECONDS, Timing
 
 
 @dataclass(frozen=True)
-class Entry:
+class TableCell:
     """One cell: the average over the trials that ended well, and an account of all others.
 
     Attributes:
@@ -57,22 +57,30 @@ class Entry:
 
 @dataclass(frozen=True)
 class Head:
-    """The head of a row or column: its levels, and whether it is an oracle, trained or tuned."""
+    """The head of a row or column: its levels, and whether it is an oracle, trained, tuned or fitted several times."""
 
     levels: tuple[object, ...]
     text: str
     oracle: bool = False
     trained: bool = False
     tuned: bool = False
+    refitted: bool = False
 
     def __str__(self) -> str:
         """The text with its marks."""
-        return self.text + marks(self.oracle, self.trained, self.tuned)
+        return self.text + marks(self.oracle, self.trained, self.tuned, self.refitted)
 
 
-def marks(oracle: bool, trained: bool, tuned: bool) -> str:
-    """What stands behind the name of an oracle (†), of what was trained (‡) and of what is tuned in each trial (◊)."""
-    return " †" * oracle + " ‡" * trained + " ◊" * tuned
+def marks(oracle: bool, trained: bool, tuned: bool, refitted: bool) -> str:
+    """What stands behind the name of an oracle, of what was trained, tuned in each trial, or fitted several times.
+
+    Args:
+        oracle: marked †.
+        trained: marked ‡.
+        tuned: marked ◊.
+        refitted: marked ‖.
+    """
+    return " †" * oracle + " ‡" * trained + " ◊" * tuned + " ‖" * refitted
 
 
 @dataclass(frozen=True)
@@ -86,6 +94,7 @@ class Block:
         metric, unit: what the cells hold.
         rows, columns: heads.
         cells: the cell of each (row, column) index.
+        floor: by column the floor of its draws; empty where not every column has one.
         decimals: digits behind the point that fit all its cells; -1 asks for powers of ten.
     """
 
@@ -96,8 +105,16 @@ class Block:
     unit: str
     rows: tuple[Head, ...]
     columns: tuple[Head, ...]
-    cells: dict[tuple[int, int], Entry]
+    cells: dict[tuple[int, int], TableCell]
     decimals: int
+    floor: dict[int, TableCell] = field(default_factory=dict)
+
+    def above(self, row: int, column: int) -> float:
+        """How far a cell is above the floor, in percent of it; NaN where there is no floor, or trials are missing."""
+        cell, floor = self.cells[row, column], self.floor.get(column)
+        if floor is None or floor.value <= 0 or not (cell.complete and math.isfinite(cell.value)):
+            return math.nan
+        return 100 * (cell.value / floor.value - 1)
 
     @property
     def average(self) -> str:

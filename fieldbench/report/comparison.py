@@ -232,7 +232,7 @@ class Comparison:
             listed = ", ".join(f"{name} in {unranked.count(name)}" for name in dict.fromkeys(unranked))
             settings = f"{len(self.groups)} setting{'s' * (len(self.groups) > 1)}"
             notes.append(
-                f"not ranked: {listed} of {settings}, for want of a score on some trial "
+                f"not ranked: {listed} of {settings}, without a score on some trial "
                 "(failed, not applicable or not finite), which may be a hard one"
             )
         if missing:
@@ -292,7 +292,7 @@ def compare(
 
 
 def fewest_for_ranks(pairs: int) -> int:
-    """The fewest trials with which signed ranks can reach 5 % after correction over so many pairs of methods.
+    """The fewest trials with which signed ranks can reach 5 % after correction over ``pairs`` pairs of methods.
 
     The smallest two-sided p-value of n signed ranks is 2 / 2^n.
 
@@ -351,11 +351,11 @@ def _group(
     means = {name: float(common[name].mean()) for name in complete}
     ranked = sorted(means, key=lambda name: means[name] if lower else -means[name])
     others = [str(name) for name in common if name not in means and paired.scores[name].notna().any()]
-    rivals = list(itertools.combinations([*ranked, *others], 2))
-    fewest = fewest_for_ranks(max(1, len(rivals)))
+    compared = list(itertools.combinations([*ranked, *others], 2))
+    fewest = fewest_for_ranks(max(1, len(compared)))
     pairs = [
         _pair(first, second, paired.scores[first].to_numpy(), paired.scores[second].to_numpy(), lower, fewest)
-        for first, second in rivals
+        for first, second in compared
     ]
     corrected = holm([pair.p for pair in pairs])
     pairs = [replace(pair, corrected=value) for pair, value in zip(pairs, corrected, strict=True)]

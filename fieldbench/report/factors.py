@@ -28,6 +28,11 @@ def with_parameters(frame: pd.DataFrame, names: Sequence[str], metadata: RunMeta
     ``tap[epochs=500]`` becomes method ``tap`` with ``500`` in the new column; a spec without such a
     parameter gets ``-``.
 
+    Args:
+        frame: one row a record.
+        names: of parameters.
+        metadata: of the run.
+
     Raises:
         RequestError: if nothing in the frame has such a parameter, or its name alone does not say which is meant.
     """
@@ -64,6 +69,11 @@ def must_be_measured(metric: str, frame: pd.DataFrame) -> None:
 def is_of_methods(name: str, frame: pd.DataFrame, metadata: RunMetadata) -> bool:
     """Whether a factor is a parameter of methods (or of their selection) and of nothing observed.
 
+    Args:
+        name: of the factor.
+        frame: one row a record.
+        metadata: of the run.
+
     Raises:
         RequestError: as :func:`with_parameters` does.
     """
@@ -79,19 +89,25 @@ def choices(frame: pd.DataFrame, metadata: RunMetadata) -> list[str]:
 
 
 def ordered(values: Sequence[object], factor: str, metadata: RunMetadata) -> list[object]:
-    """Levels of a factor in the order in which they are read: numbers by size, specs as asked for."""
+    """Levels of a factor in the order in which they are read: numbers by size, specs as asked for.
+
+    Args:
+        values: the levels, some perhaps more than once.
+        factor: whose levels they are.
+        metadata: of the run.
+    """
     distinct = list(dict.fromkeys(values))
     if factor not in SPECS:
         return sorted(distinct, key=_size)
     names = [_name(text) for text in metadata.order]
 
-    def place(value: object) -> tuple[int, str]:
+    def reading_order(value: object) -> tuple[int, str]:
         text = str(value)
         if text in metadata.order:
             return metadata.order.index(text), text
         return names.index(_name(text)) if _name(text) in names else len(names), text
 
-    return sorted(distinct, key=place)
+    return sorted(distinct, key=reading_order)
 
 
 def label(value: object, factor: str) -> str:
@@ -124,14 +140,14 @@ def _owners(name: str, frame: pd.DataFrame, metadata: RunMetadata) -> tuple[str,
 def _without(text: str, keys: Collection[str]) -> str:
     parts = parse(text)
     # Of two parts of one name (a+tv+tv) the last is the one whose parameters the metadata have.
-    last = {part.name: place for place, part in enumerate(parts)}
+    last = {part.name: index for index, part in enumerate(parts)}
     kept = [
         {
             key: value
             for key, value in part.parameters.items()
-            if f"{part.name}.{key}" not in keys or last[part.name] != place
+            if f"{part.name}.{key}" not in keys or last[part.name] != index
         }
-        for place, part in enumerate(parts)
+        for index, part in enumerate(parts)
     ]
     return "+".join(format_part(part.name, parameters) for part, parameters in zip(parts, kept, strict=True))
 

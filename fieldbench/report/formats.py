@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeAlias
 
 from tabulate import tabulate
 
-from fieldbench.report.blocks import Block, Entry
+from fieldbench.report.blocks import Block, TableCell
 from fieldbench.report.numbers import fixed
 
 #: The rows of a table, each cell written in the style of its format.
@@ -29,7 +29,7 @@ class Text:
         return text
 
     def best(self, text: str) -> str:
-        """A number that is the best of its rivals."""
+        """A number that is the best of its candidates."""
         return text
 
     def second(self, text: str) -> str:
@@ -37,7 +37,7 @@ class Text:
         return text
 
     def number(self, value: float, decimals: int) -> str:
-        """A number with so many digits behind the point, or in powers of ten for a negative number of them."""
+        """A number with ``decimals`` digits behind the point, or in powers of ten for a negative number of them."""
         return fixed(value, decimals)
 
     def table(self, title: str, heads: Sequence[str], rows: Rows, labels: int = 1) -> str:
@@ -49,7 +49,7 @@ class Text:
             rows: the cells.
             labels: how many columns at the left hold words.
         """
-        aligned = ["left" if place < labels else "right" for place in range(len(heads))]
+        aligned = ["left" if column < labels else "right" for column in range(len(heads))]
         grid = tabulate(rows, heads, tablefmt=self.kind, colalign=aligned, disable_numparse=True)
         return f"{title}{self.below_title}{grid}" if title else grid
 
@@ -118,7 +118,7 @@ class Latex(Text):
         "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
         "_": r"\_", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "†": r"$\dagger$", "‡": r"$\ddagger$",
         "±": r"$\pm$", "[": "{[}", "]": "{]}", "·": r"$\cdot$", "<": r"\textless{}", ">": r"\textgreater{}",
-        "≠": r"$\neq$", "◊": r"$\diamond$", "*": "{*}", "§": r"\S{}", "¶": r"\P{}",
+        "≠": r"$\neq$", "◊": r"$\diamond$", "‖": r"$\|$", "*": "{*}", "§": r"\S{}", "¶": r"\P{}",
     }  # fmt: skip
 
     def text(self, text: str) -> str:
@@ -159,15 +159,29 @@ FORMATS = (*STYLES, "csv")
 def block_table(block: Block, style: Text) -> str:
     """One block of a table."""
     heads = [style.text(text) for text in (block.corner, *map(str, block.columns))]
+    places = range(len(block.columns))
     rows = [
-        [style.text(str(row)), *(cell_text(block.cells[i, j], block.decimals, style) for j in range(len(heads) - 1))]
-        for i, row in enumerate(block.rows)
+        [style.text(str(row)), *(_cell_above(block, i, j, style) for j in places)] for i, row in enumerate(block.rows)
     ]
+    if block.floor:
+        rows.append(["floor", *(cell_text(block.floor[j], block.decimals, style) for j in places)])
     return style.table(style.text(block.title), heads, rows)
 
 
-def cell_text(cell: Entry, decimals: int, style: Text) -> str:
-    """One cell: average and spread with their marks, or why there is no number."""
+def _cell_above(block: Block, row: int, column: int, style: Text) -> str:
+    """One cell, and how far it is above the floor."""
+    shown, above = cell_text(block.cells[row, column], block.decimals, style), block.above(row, column)
+    return shown if math.isnan(above) else f"{shown} {style.text(f'{round(above) + 0:+d} %')}"
+
+
+def cell_text(cell: TableCell, decimals: int, style: Text) -> str:
+    """One cell: average and spread with their marks, or why there is no number.
+
+    Args:
+        cell: what is shown.
+        decimals: of the average and the spread.
+        style: of the format.
+    """
     if cell.count == 0:
         if cell.failed:
             return style.text("failed")

@@ -110,8 +110,8 @@ class _Columns:
     def frame(self) -> pd.DataFrame:
         series = self.series
         data: dict[str, Any] = {"key": pd.Series(self._objects["key"], dtype=object)}
-        for place, name in enumerate(CELL):
-            levels = [kind[place] for kind in self._series]
+        for column, name in enumerate(CELL):
+            levels = [kind[column] for kind in self._series]
             if name == "rate":
                 data[name] = np.array(levels, float)[series]
             else:

@@ -22,13 +22,13 @@ from fieldbench.spec import Part, format_value, parse
 from fieldbench.store.files import MANIFEST
 from fieldbench.store.manifest import Manifest
 
-#: Columns of a record that are no metric but can be tabled like one, each with its unit.
+#: Columns of a record that are not metrics but can be tabled like one, each with its unit.
 MEASURES: dict[str, str] = {"seconds": "s", "peak_memory": "bytes"}
 
 
 @dataclass(frozen=True)
 class RunMetadata:
-    """RunMetadata about the specs of a run.
+    """What tables must know of the specs of a run.
 
     Attributes:
         trials: repetitions of each seed that were asked for in each cell; empty where unknown.
@@ -36,12 +36,13 @@ class RunMetadata:
         order: specs in the order in which they were asked for.
         headline: the metric that tables of a dataset show, by dataset.
         units: unit of a dataset's field, by dataset.
-        higher_is_better: names of the metrics of which more is better.
-        targets: the value that is best, by name of the metrics of which more and less are both worse.
+        higher_is_better: names of the metrics where more is better.
+        targets: the value that is best, by name of the metrics where more and less are both worse.
         with_unit: names of the metrics that are in the field's unit.
         logarithmic: names of the metrics that are of logarithms where the field has a ``log_floor``.
         trained: methods that rest on training data beyond the observation.
         tuned: methods whose parameters are chosen in each trial, with what that is allowed in words.
+        refitted: methods that are fitted several times in each trial, as a modifier asks.
         parameters: for each spec its parameters, defaults included, as text: ``{"tap.epochs": "1000"}``.
     """
 
@@ -56,6 +57,7 @@ class RunMetadata:
     logarithmic: tuple[str, ...] = ()
     trained: tuple[str, ...] = ()
     tuned: Mapping[str, str] = field(default_factory=dict)
+    refitted: tuple[str, ...] = ()
     parameters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -69,7 +71,7 @@ class RunMetadata:
         What is missing or unknown is left out.
 
         Raises:
-            RequestError: if the manifest has metadata that are none.
+            RequestError: if the manifest has other things in place of metadata.
         """
         try:
             known = _METADATA.validate_python(manifest.metadata)
@@ -151,6 +153,9 @@ def collect(plan: Plan, registry: Registry, units: Mapping[str, str] | None = No
             for modifier in registry.refits(text)
             if isinstance(modifier, Tuner)
         },
+        refitted=tuple(
+            text for text in plan.methods if any(not isinstance(modifier, Tuner) for modifier in registry.refits(text))
+        ),
         parameters=specs,
     )
 

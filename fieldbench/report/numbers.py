@@ -6,7 +6,7 @@ import math
 
 
 def decimals(size: float, figures: int) -> int:
-    """Digits behind the point that show so many figures of a number of this size.
+    """Digits behind the point that show ``figures`` figures of a number of this size.
 
     >>> decimals(0.0123, 3), decimals(45.6, 3), decimals(4567, 3)
     (4, 1, 0)
@@ -15,7 +15,7 @@ def decimals(size: float, figures: int) -> int:
 
 
 def fixed(value: float, places: int) -> str:
-    """A number with so many digits behind the point, or in powers of ten for a negative number of them.
+    """A number with ``decimals`` digits behind the point, or in powers of ten for a negative number of them.
 
     >>> fixed(0.5, 3), fixed(1.5e-9, -1), fixed(float("nan"), 3)
     ('0.500', '1.50e-09', '-')
@@ -26,10 +26,15 @@ def fixed(value: float, places: int) -> str:
 
 
 def significant(value: float, figures: int = 4, absent: str = "-") -> str:
-    """A number with so many figures; ``absent`` for NaN.
+    """A number with ``figures`` figures; ``absent`` for NaN.
 
     >>> significant(0.123456), significant(float("nan"))
     ('0.1235', '-')
+
+    Args:
+        value: the number.
+        figures: significant ones.
+        absent: shown for NaN.
     """
     return absent if math.isnan(value) else f"{value:.{figures}g}"
 

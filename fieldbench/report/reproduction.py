@@ -104,8 +104,8 @@ def compare(
     for row in suite.rows:
         for position, column in enumerate(suite.columns):
             method, setting = plan.canonical(suite.method(row, position), suite.setting(column))
-            place = setting.cell(method, plan.selections[0])
-            kept = found.get(place, [])
+            cell = setting.cell(method, plan.selections[0])
+            kept = found.get(cell, [])
             mean, std, done = _scored([stored["metrics"].get(suite.metric) for stored in kept])
             cells.append(
                 SuiteCell(
@@ -116,7 +116,7 @@ def compare(
                     mean=mean,
                     std=std,
                     done=done,
-                    planned=planned[place],
+                    planned=planned[cell],
                     oracle=None if suite.uses_truth else _by_oracle(kept, suite.metric, lower_is_better),
                     published=suite.published(row, position),
                     lower_is_better=lower_is_better,
@@ -174,6 +174,11 @@ def written(suite: Suite, cells: list[SuiteCell], format: str) -> str:
     Each row has lines of its own for ours, by oracle stopping, the published and the ratio.
     All formats but CSV mark ratios further off than the joint uncertainty, and close with how many published
     numbers are met and a list of those cells. CSV has one line a cell instead.
+
+    Args:
+        suite: with the published numbers.
+        cells: ours, row by row.
+        format: one of those formats.
     """
     if format == "csv":
         return csv_text(_flat(suite, cells))
@@ -251,7 +256,7 @@ def _number(value: float | None, beside: float | None = None) -> str:
 
     Args:
         value: the number.
-        beside: a mean of which it is the spread, and whose last figure is its last one too.
+        beside: the mean that it is the spread of; both end at the same digit.
     """
     if value is None:
         return ""

@@ -19,7 +19,13 @@ ORDINARY = {"noise": "none", "select": "final"}
 
 
 def settings_of(frame: pd.DataFrame, by: Sequence[str], metadata: RunMetadata) -> list[dict[str, Any]]:
-    """The settings of a frame's records, as the levels of the factors ``by``, in the order in which they are read."""
+    """The settings of a frame's records, as the levels of the factors ``by``, in the order in which they are read.
+
+    Args:
+        frame: one row a record.
+        by: factors whose levels make a setting.
+        metadata: of the run, for the order of the levels.
+    """
     present = list(frame[list(by)].drop_duplicates().itertuples(index=False, name=None))
     orders = {factor: ordered(list(frame[factor].unique()), factor, metadata) for factor in by}
     present.sort(key=lambda row: [orders[factor].index(level) for factor, level in zip(by, row, strict=True)])

@@ -17,6 +17,7 @@ from fieldbench.reconstructions import Reconstruction
 from fieldbench.records import OK, trial_of
 from fieldbench.registry import Registry, Sources
 from fieldbench.report.factors import SPECS, ordered
+from fieldbench.report.floors import floors_of, has_floor, read_floor_frame
 from fieldbench.report.frame import read_frame
 from fieldbench.report.metadata import RunMetadata
 from fieldbench.report.numbers import with_unit
@@ -103,6 +104,11 @@ class StoredRun:
             raise RequestError(f"{self.path} has no record of {chosen}")
         return frame.assign(**{name: frame[name].cat.remove_unused_categories() for name in ("method", "dataset")})
 
+    @cached_property
+    def floors(self) -> pd.DataFrame:
+        """The floors of its draws, as :func:`fieldbench.report.floors.read_floor_frame` gives them."""
+        return read_floor_frame(self.path)
+
     def rows(self) -> Iterator[dict[str, Any]]:
         """The chosen records with their diagnostics."""
         return read_rows(self.path, keys=set(self.frame["key"]))
@@ -120,6 +126,13 @@ class StoredRun:
     def headline(self, dataset: str) -> str:
         """The metric that tables of a dataset show."""
         return self.metadata.headline.get(dataset, "rmse")
+
+    def floor(self, setting: Panel) -> float:
+        """The average floor of a setting's draws; NaN unless all have one."""
+        draws = records_of(setting.levels, self.frame).drop_duplicates(["seed", "trial"])
+        if not has_floor(setting.metric, self.metadata):
+            return float("nan")
+        return float(floors_of(draws, setting.metric, self.floors).mean(skipna=False))
 
     def part(self, setting: Panel) -> pd.DataFrame:
         """The records of one setting, with a column ``score``: the headline metric, NaN where not ok."""

@@ -12,7 +12,7 @@ import pandas as pd
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.records import FAILURES, NOT_APPLICABLE, OK
-from fieldbench.report.blocks import Block, Entry, Head
+from fieldbench.report.blocks import Block, Head, TableCell
 from fieldbench.report.factors import (
     FACTORS,
     is_of_methods,
@@ -22,6 +22,7 @@ from fieldbench.report.factors import (
     ordered,
     with_parameters,
 )
+from fieldbench.report.floors import DRAW, MEANING, floors_of, has_floor
 from fieldbench.report.formats import FORMATS, STYLES, Terminal, block_table, csv_text
 from fieldbench.report.metadata import MEASURES, RunMetadata
 from fieldbench.report.numbers import decimals
@@ -45,6 +46,8 @@ MEASURED = ("metric", "unit")
 ORACLE = "oracle: the estimate was chosen by looking at the truth, which no user can do; not ranked beside others"
 TRAINED = "trained on data beyond the observation"
 TUNED = "tuned in each trial by errors at observed entries that were withheld"
+REFITTED = "fitted several times in each trial; its seconds are of all fits"
+_MARKED = ("trained", "tuned", "refitted")
 
 
 @dataclass(frozen=True)
@@ -113,9 +116,12 @@ class Table:
                     "not_applicable": cell.not_applicable,
                     "unscored": cell.unscored,
                     **({"left_out": cell.left_out, "timing": cell.timing} if block.metric == SECONDS else {}),
+                    **({"floor": block.floor[column].value} if block.floor else {}),
+                    **({"above_floor": block.above(row, column)} if block.floor else {}),
                     "oracle": any(head.oracle for head in heads),
                     "trained": any(head.trained for head in heads),
                     "tuned": any(head.tuned for head in heads),
+                    "refitted": any(head.refitted for head in heads),
                 }
 
     @property
@@ -143,6 +149,8 @@ class Table:
             notes.append(f"(k/n): only k of n trials are in the {averages} ({counts}); such cells are not ranked")
         if any(cell.not_applicable for cell in cells):
             notes.append("n/a: the method does not work on such a field")
+        if any(block.floor for block in self.blocks):
+            notes.append(MEANING)
         notes += self._of_seconds(cells)
         heads = [head for block in self.blocks for head in (*block.rows, *block.columns)]
         if any(head.oracle for head in heads):
@@ -151,9 +159,11 @@ class Table:
             notes.append(f"‡ {TRAINED}")
         if any(head.tuned for head in heads):
             notes.append(f"◊ {TUNED}: {' or '.join(self.budgets)}")
+        if any(head.refitted for head in heads):
+            notes.append(f"‖ {REFITTED}")
         return notes
 
-    def _of_seconds(self, cells: list[Entry]) -> list[str]:
+    def _of_seconds(self, cells: list[TableCell]) -> list[str]:
         """What a reader of seconds must know; nothing in a table of anything else."""
         notes = []
         if first := sum(cell.left_out for cell in cells):
@@ -179,8 +189,9 @@ def make_table(
     *,
     rows: Sequence[str] | None = None,
     columns: Sequence[str] = ("rate",),
-    metric: str | None = None,
+    metric: str | Sequence[str] | None = None,
     spread: str = "std",
+    floors: pd.DataFrame | None = None,
 ) -> Table:
     """Tabulate records.
 
@@ -188,9 +199,11 @@ def make_table(
         frame: records as :func:`fieldbench.report.frame.read_frame` gives them.
         metadata: what is known of its specs and metrics.
         rows, columns: factors; rows are methods by default, with their selection where that varies.
-        metric: a metric, ``seconds`` or ``peak_memory``; by default the headline metric of each dataset.
+        metric: a metric, ``seconds`` or ``peak_memory``, or several of them, each of which has blocks of its own; by
+            default the headline metric of each dataset.
         spread: ``std``, ``stderr``, ``interval`` (95 %, Student's t) or ``none``; for seconds, which are shown by
             their median, the first or the last.
+        floors: of the draws, as :func:`fieldbench.report.floors.read_floor_frame` gives them.
 
     Returns:
         A table of one block for each combination of the other factors that vary, and for each metric and unit.
@@ -198,6 +211,12 @@ def make_table(
     Raises:
         RequestError: for an unknown factor, metric or spread, or a frame without any record.
     """
+    if metric is not None and not isinstance(metric, str):
+        tables = [
+            make_table(frame, metadata, rows=rows, columns=columns, metric=one, spread=spread)
+            for one in dict.fromkeys(metric)
+        ]
+        return replace(tables[0], blocks=tuple(block for table in tables for block in table.blocks))
     if spread not in get_args(Spread):
         raise RequestError(f"unknown spread {spread!r}{nearest(spread, get_args(Spread))}")
     if metric == SECONDS and spread not in ("std", "none"):
@@ -207,9 +226,9 @@ def make_table(
     row_factors, column_factors = _arrangement(frame, rows, columns)
     used = (*row_factors, *column_factors)
     parameters = [factor for factor in used if factor not in FACTORS]
-    rivals = {"method", "select", *(name for name in parameters if is_of_methods(name, frame, metadata))}
-    frame = _scored(frame, metric, metadata)
-    frame = frame.assign(trained=frame["method"].isin(metadata.trained), tuned=frame["method"].isin(metadata.tuned))
+    comparable = {"method", "select", *(name for name in parameters if is_of_methods(name, frame, metadata))}
+    frame = _scored(frame, metric, metadata, floors)
+    frame = frame.assign(**{mark: frame["method"].isin(getattr(metadata, mark)) for mark in _MARKED})
     budgets = tuple(dict.fromkeys(metadata.tuned[text] for text in frame["method"].unique() if text in metadata.tuned))
     frame = with_parameters(frame, parameters, metadata)  # last, since the metadata are those of whole specs
     others = [name for name in (*FACTORS, *MEASURED) if name not in used and name not in ("device", "machine")]
@@ -220,7 +239,7 @@ def make_table(
     shown = tuple(name for name in varying if name == "dataset" or not _goes_with_dataset(frame, name))
     common = {name: frame[name].iloc[0] for name in others if name not in (*varying, *MEASURED)}
 
-    arrangement = _Arrangement(row_factors, column_factors, shown, frozenset(rivals), spread)  # type: ignore[arg-type]
+    arrangement = _Arrangement(row_factors, column_factors, shown, frozenset(comparable), spread)  # type: ignore[arg-type]
     blocks = []
     groups = frame.groupby(varying, sort=False, observed=True) if varying else [((), frame)]
     for levels, part in groups:
@@ -233,12 +252,12 @@ def make_table(
 
 @dataclass(frozen=True)
 class _Arrangement:
-    """Factors of rows, columns and titles, those along which cells are rivals, and the spread that is shown."""
+    """Factors of rows, columns and titles, those along which cells are compared, and the spread that is shown."""
 
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     titles: tuple[str, ...]
-    rivals: frozenset[str]
+    comparable: frozenset[str]
     spread: Spread
 
 
@@ -257,13 +276,15 @@ def _arrangement(
     return row_factors, column_factors
 
 
-def _scored(frame: pd.DataFrame, metric: str | None, metadata: RunMetadata) -> pd.DataFrame:
-    """The frame with columns ``metric``, ``unit`` and ``score``: one metric for all, or each dataset's own."""
+def _scored(
+    frame: pd.DataFrame, metric: str | None, metadata: RunMetadata, floors: pd.DataFrame | None
+) -> pd.DataFrame:
+    """The frame with ``metric``, ``unit``, ``score`` and ``floor``: one metric for all, or each dataset's own."""
     if metric is not None:
         must_be_measured(metric, frame)
     scores = [name for name in measures(frame) if name not in MEASURES]
     frame = frame.copy()
-    frame["metric"], frame["unit"], frame["score"] = "", "", math.nan
+    frame["metric"], frame["unit"], frame["score"], frame["floor"] = "", "", math.nan, math.nan
     for dataset in map(str, frame["dataset"].unique()):
         chosen = metric or metadata.headline.get(dataset) or (["rmse"] if "rmse" in scores else [*scores, "rmse"])[0]
         here = frame["dataset"] == dataset
@@ -271,6 +292,8 @@ def _scored(frame: pd.DataFrame, metric: str | None, metadata: RunMetadata) -> p
         frame.loc[here, "unit"] = metadata.unit(chosen, dataset)
         if chosen in frame:
             frame.loc[here, "score"] = frame.loc[here, chosen].astype(float)
+        if floors is not None and has_floor(chosen, metadata):
+            frame.loc[here, "floor"] = floors_of(frame[here], chosen, floors)
     return frame
 
 
@@ -299,7 +322,8 @@ def _block(
             if values is not None:
                 cells[i, j] = _cell(values, planned[seed], arrangement.spread)
             else:  # a method without the parameter that columns differ in has no trials there, and none are missing
-                cells[i, j] = Entry(planned=planned[seed] if set(by) <= set(FACTORS) else 0)
+                cells[i, j] = TableCell(planned=planned[seed] if set(by) <= set(FACTORS) else 0)
+    floor = _floor(part, arrangement, columns)
     cells = _ranked(cells, rows, columns, arrangement, partial(metadata.rank, metric))
     return Block(
         levels={key: value for key, value in fixed.items() if key not in MEASURED},
@@ -310,8 +334,29 @@ def _block(
         rows=rows,
         columns=columns,
         cells=cells,
-        decimals=_decimals([cell.value for cell in cells.values()]),
+        decimals=_decimals([cell.value for cell in (*cells.values(), *floor.values())]),
+        floor=floor,
     )
+
+
+def _floor(part: pd.DataFrame, arrangement: _Arrangement, columns: tuple[Head, ...]) -> dict[int, TableCell]:
+    """The floor of each column, over the draws that its cells are of; nothing where one lacks its floor."""
+    if not arrangement.comparable.issuperset(arrangement.rows):
+        return {}
+    draws = part.drop_duplicates([*DRAW, *arrangement.columns]).groupby(list(arrangement.columns), observed=True)
+    groups = {key if isinstance(key, tuple) else (key,): group for key, group in draws["floor"]}
+    found = [groups[column.levels] for column in columns]
+    if any(group.isna().any() for group in found):
+        return {}
+    return {
+        place: TableCell(
+            value=float(group.mean()),
+            spread=_spread(float(group.std()), len(group), arrangement.spread),
+            count=len(group),
+            planned=len(group),
+        )
+        for place, group in enumerate(found)
+    }
 
 
 def _summary(part: pd.DataFrame, by: list[str], metric: str) -> pd.DataFrame:
@@ -349,10 +394,10 @@ def _planned(part: pd.DataFrame, by: Sequence[str], metadata: RunMetadata) -> di
     }
 
 
-def _cell(values: Mapping[Hashable, Any], planned: int, spread: Spread) -> Entry:
+def _cell(values: Mapping[Hashable, Any], planned: int, spread: Spread) -> TableCell:
     count = int(values["count"])
     deviation = float(values["std"]) if count > 1 else math.nan
-    return Entry(
+    return TableCell(
         value=float(values["value"]) if count else math.nan,
         spread=_spread(deviation, count, spread),
         count=count,
@@ -374,7 +419,7 @@ def _spread(deviation: float, count: int, spread: Spread) -> float:
 
 
 def _heads(part: pd.DataFrame, factors: tuple[str, ...], metadata: RunMetadata) -> tuple[Head, ...]:
-    marked = part.groupby(list(factors), observed=True)[["trained", "tuned"]].any()
+    marked = part.groupby(list(factors), observed=True)[list(_MARKED)].any()
     present = part[list(factors)].drop_duplicates()
     orders = {factor: ordered(list(present[factor]), factor, metadata) for factor in factors}
     levels = sorted(
@@ -389,25 +434,24 @@ def _head(levels: tuple[object, ...], factors: tuple[str, ...], part: pd.DataFra
     selection = str(named.get("select", part["select"].iloc[0]))
     oracle = selection.partition("[")[0] == "oracle" and ("select" in named or "method" in named)
     shown = [label(value, factor) for factor, value in named.items()]
-    trained, tuned = (bool(marked[name]) and "method" in named for name in ("trained", "tuned"))
-    return Head(levels, ", ".join(shown), oracle, trained, tuned)
+    return Head(levels, ", ".join(shown), oracle, *(bool(marked[name]) and "method" in named for name in _MARKED))
 
 
 def _ranked(
-    cells: dict[tuple[int, int], Entry],
+    cells: dict[tuple[int, int], TableCell],
     rows: tuple[Head, ...],
     columns: tuple[Head, ...],
     arrangement: _Arrangement,
     rank: Callable[[float], float],
-) -> dict[tuple[int, int], Entry]:
+) -> dict[tuple[int, int], TableCell]:
     """Mark best and second best among the cells that differ in the method and in nothing observed.
 
     Incomplete cells are left out, since the trials that a method lost may be the hard ones; so are seconds that
     were not taken alone, and oracles, unless there is nothing else. Seconds of several machines are not ranked.
     """
-    if arrangement.rivals.issuperset(arrangement.rows):
+    if arrangement.comparable.issuperset(arrangement.rows):
         lines = [[(i, j) for i in range(len(rows))] for j in range(len(columns))]
-    elif arrangement.rivals.issuperset(arrangement.columns):
+    elif arrangement.comparable.issuperset(arrangement.columns):
         lines = [[(i, j) for j in range(len(columns))] for i in range(len(rows))]
     else:
         return cells
@@ -415,13 +459,13 @@ def _ranked(
     for line in lines:
         fair = [key for key in line if cells[key].complete and not (math.isnan(cells[key].value) or cells[key].mark)]
         honest = [key for key in fair if not (rows[key[0]].oracle or columns[key[1]].oracle)]
-        rivals = honest or fair
-        ranks = sorted({rank(cells[key].value) for key in rivals})
-        if len(rivals) < 2 or len({cells[key].machine for key in rivals}) > 1:
+        candidates = honest or fair
+        ranks = sorted({rank(cells[key].value) for key in candidates})
+        if len(candidates) < 2 or len({cells[key].machine for key in candidates}) > 1:
             continue
-        for key in rivals:
-            place = ranks.index(rank(cells[key].value)) + 1
-            ranked[key] = replace(cells[key], rank=place if place <= 2 else 0)
+        for key in candidates:
+            position = ranks.index(rank(cells[key].value)) + 1
+            ranked[key] = replace(cells[key], rank=position if position <= 2 else 0)
     return ranked
 
 

@@ -24,7 +24,7 @@ from fieldbench.store.manifest import existing_run
 
 LOOPBACK = "127.0.0.1"
 
-#: Figures are drawn again at most after so many times the seconds that drawing took, and never sooner than
+#: Figures are drawn again after this many times the seconds that drawing took, and never sooner than
 #: :data:`SOONEST`: the run comes first.
 PATIENCE, SOONEST = 10.0, 15.0
 

@@ -44,6 +44,12 @@ def kinds() -> list[str]:
 def write_package(name: str, kind: str, into: Path, registry: Registry) -> list[Path]:
     """Write a ready package for a plugin called ``name`` into a new folder ``into/fieldbench-NAME``.
 
+    Args:
+        name: of the plugin.
+        kind: of plugin, such as ``method``.
+        into: folder in which the package's folder is made.
+        registry: knows which names are taken.
+
     Returns:
         The files written.
 
@@ -51,7 +57,7 @@ def write_package(name: str, kind: str, into: Path, registry: Registry) -> list[
         RequestError: if the name is not one, is taken, or the folder exists.
     """
     if not is_name(name):
-        raise RequestError(f"{name!r} is no name; names are lower case letters, digits and hyphens, such as my-method")
+        raise RequestError(f"{name!r} is not a name; names are lower case letters, digits and hyphens: my-method")
     if kind not in kinds():
         raise RequestError(f"unknown kind {kind!r}; there are: {', '.join(kinds())}")
     registered = "method" if kind == "modifier" else kind

@@ -10,7 +10,7 @@ from pathlib import Path
 from fieldbench.errors import FieldbenchError
 
 MANIFEST, TRIALS, FIELDS = "manifest.json", "trials.jsonl", "fields"
-LOCK, CONFLICTS, SECRET = "lock", "conflicts.jsonl", "secret"
+LOCK, CONFLICTS, SECRET, FLOORS = "lock", "conflicts.jsonl", "secret", "floors.jsonl"
 
 
 class StorageError(FieldbenchError):

@@ -10,7 +10,7 @@ import filelock
 from fieldbench.errors import RequestError
 from fieldbench.store.files import LOCK, StorageError
 
-#: Reading who writes a run takes the lock for a moment. It is tried again for so many seconds.
+#: Reading who writes a run takes the lock for a moment. It is tried again for this many seconds.
 _PATIENCE = 0.5
 
 

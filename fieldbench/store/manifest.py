@@ -49,7 +49,7 @@ class PlannedCell(BaseModel):
     def _sensible(cls, trials: dict[int, list[Span]]) -> dict[int, list[Span]]:
         for first, count in (span for spans in trials.values() for span in spans):
             if first < 0 or count < 1 or first + count - 1 > LARGEST:
-                raise ValueError(f"({first}, {count}) are no numbers of trials")
+                raise ValueError(f"({first}, {count}) are not numbers of trials")
         return {seed: _union(spans) for seed, spans in trials.items()}
 
     @property
@@ -115,6 +115,8 @@ class Manifest(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _of_an_older_version(cls, content: Any) -> Any:
+        if isinstance(content, dict) and "facts" in content:
+            content = {"metadata": content["facts"], **content}
         if isinstance(content, dict) and "plans" in content and "cells" not in content:
             plans = _PLANS.validate_python(content["plans"])
             cells = [cell for plan in plans for cell in plan.cells_asked_for()]
@@ -225,7 +227,7 @@ def existing_run(path: str | os.PathLike[str]) -> Path:
         way_out = (
             _WAY_OUT % path if (path / "trials.jsonl").is_file() else "give the folder that `fieldbench run` named"
         )
-        raise RequestError(f"{path} is no run: it {what}; {way_out}")
+        raise RequestError(f"{path} is not a run: it {what}; {way_out}")
     return path
 
 

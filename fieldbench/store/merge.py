@@ -18,7 +18,8 @@ from typing import Any
 
 from fieldbench.errors import RequestError
 from fieldbench.records import FAILURES, OK, Cell, cell_of, encode
-from fieldbench.store.files import CONFLICTS, FIELDS, MANIFEST, TRIALS, storing
+from fieldbench.store.files import CONFLICTS, FIELDS, FLOORS, MANIFEST, TRIALS, storing
+from fieldbench.store.floors import read_floors, write_floors
 from fieldbench.store.manifest import FORMAT, Manifest, existing_run, joined, read_manifest
 from fieldbench.store.rows import Counted
 from fieldbench.store.run import RunStore
@@ -88,6 +89,7 @@ def merge(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]
                 _write_rows(draft / CONFLICTS, rows)
             for run, row in chosen.values():
                 copy_fields(run, row["key"], draft)
+            write_floors(draft, {draw: floor for run in runs for draw, floor in read_floors(run).items()}.values())
             _joined(manifests, identities).write(draft)
             os.replace(draft, out)
     except BaseException:
@@ -108,7 +110,7 @@ def reuse(store: RunStore, folders: Iterable[str | os.PathLike[str]], wanted: Co
         How many trials were taken.
 
     Raises:
-        RequestError: if a folder is no run, or damaged.
+        RequestError: if a folder is not a run, or damaged.
         StorageError: if there is no room.
     """
     left = set(wanted)
@@ -131,7 +133,13 @@ def reuse(store: RunStore, folders: Iterable[str | os.PathLike[str]], wanted: Co
 
 
 def copy_fields(run: Path, key: str, target: Path) -> None:
-    """Copy what was kept of a trial into another run's folder, if it is a file of its own."""
+    """Copy what was kept of a trial into another run's folder, if it is a file of its own.
+
+    Args:
+        run: folder of the run that has them.
+        key: of the trial.
+        target: folder of the other run.
+    """
     try:
         source = os.open(run / FIELDS / f"{key}.npz", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:  # nothing was kept, or it is a link
@@ -154,7 +162,7 @@ def _others_run(folder: str | os.PathLike[str]) -> Path:
         RequestError: if there is no run, or one whose files lie elsewhere.
     """
     run = existing_run(folder)
-    for name in (MANIFEST, TRIALS, FIELDS):
+    for name in (MANIFEST, TRIALS, FIELDS, FLOORS):
         if (run / name).is_symlink():
             raise RequestError(f"{run / name} is a link; what is taken from a run must lie in its folder")
     return run
@@ -249,7 +257,7 @@ def joined_metadata(several: Iterable[dict[str, Any]]) -> dict[str, Any]:
             known = together.get(name)
             if isinstance(known, dict) and isinstance(value, dict):
                 together[name] = {**known, **value}
-            elif isinstance(known, list) and isinstance(value, list):
+            elif isinstance(known, list | tuple) and isinstance(value, list | tuple):
                 together[name] = [*known, *(item for item in value if item not in known)]
             else:
                 together[name] = value

@@ -1,8 +1,8 @@
 """The rows of a run: the one reader of ``trials.jsonl``, and what becomes of damage.
 
-A line that is no row costs its own trial and nothing else: it counts for nothing, every reader says so in the same
+A line that is not a row costs its own trial and nothing else: it counts for nothing, every reader says so in the same
 words, and the same run computes its trial again. A last line without a newline is being written, or was cut short
-by a kill; it does not count either, and that is no damage.
+by a kill; it does not count either, and that is not damage.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class RowLog:
     """The rows of a file in the order written, a trial that was run again several times among them.
 
     Attributes:
-        damaged: numbers of the lines, from 1, that are no rows, as far as has been read.
+        damaged: numbers of the lines, from 1, that are not rows, as far as has been read.
         whole: bytes up to the last newline, as far as has been read.
     """
 
@@ -100,7 +100,7 @@ class Counted:
 
     Attributes:
         identities: of the cells, once the first row is there.
-        damaged: numbers of the lines that are no rows, once the first row is there.
+        damaged: numbers of the lines that are not rows, once the first row is there.
     """
 
     def __init__(
@@ -158,11 +158,11 @@ def opened(file: Path) -> IO[bytes]:
     """The file, open; an empty one where none has been written yet.
 
     Raises:
-        RequestError: if it is no file or cannot be read.
+        RequestError: if it is not a file or cannot be read.
     """
     try:
         if file.exists() and not file.is_file():  # a pipe would be waited for
-            raise RequestError(f"{file} is no file; a run keeps its records there")
+            raise RequestError(f"{file} is not a file; a run keeps its records there")
         return file.open("rb", buffering=1 << 20)
     except FileNotFoundError:
         return io.BytesIO()

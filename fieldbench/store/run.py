@@ -23,7 +23,7 @@ import filelock
 from fieldbench.errors import RequestError
 from fieldbench.plan import Plan
 from fieldbench.records import FAILURES, Cell, Record, cell_of, encode
-from fieldbench.store.files import FIELDS, LOCK, MANIFEST, SECRET, TRIALS, StorageError, storing
+from fieldbench.store.files import FIELDS, FLOORS, LOCK, MANIFEST, SECRET, TRIALS, StorageError, storing
 from fieldbench.store.lock import take_lock
 from fieldbench.store.manifest import (
     FORMAT,
@@ -37,13 +37,13 @@ from fieldbench.store.manifest import (
 )
 from fieldbench.store.rows import Counted, RowLog
 
-#: Records reach the operating system at once, so that no killed process loses one. So many seconds later, and
+#: Records reach the operating system at once, so that no killed process loses one. This many seconds later, and
 #: at the end, they are forced to the disk itself: that bounds what a power failure can cost.
 SYNC_SECONDS = 1.0
 
 
 #: What is to be remembered of a row.
-Note: TypeAlias = Callable[[Mapping[str, Any]], Any]
+RowNote: TypeAlias = Callable[[Mapping[str, Any]], Any]
 
 
 class RunStore:
@@ -55,7 +55,9 @@ class RunStore:
         superseded: how many rows are of an earlier version of what the plan compares.
     """
 
-    def __init__(self, path: Path, lock: filelock.BaseFileLock, manifest: Manifest, note: Note | None = None) -> None:
+    def __init__(
+        self, path: Path, lock: filelock.BaseFileLock, manifest: Manifest, note: RowNote | None = None
+    ) -> None:
         self.path, self.manifest = path, manifest
         self._lock, self._note = lock, note
         self._noted: dict[str, Any] = {}
@@ -81,7 +83,7 @@ class RunStore:
 
     @classmethod
     def open(
-        cls, path: str | os.PathLike[str], plan: Plan, *, fresh: bool = False, note: Note | None = None
+        cls, path: str | os.PathLike[str], plan: Plan, *, fresh: bool = False, note: RowNote | None = None
     ) -> RunStore:
         """Open or make the folder of a run, and ask in it for all that the plan asks for.
 
@@ -93,7 +95,7 @@ class RunStore:
             note: what is to be remembered of each row until :meth:`take_notes`.
 
         Raises:
-            RequestError: if the folder is no run, or is being written by another process.
+            RequestError: if the folder is not a run, or is being written by another process.
             StorageError: if it cannot be written.
         """
         path = Path(path)
@@ -307,7 +309,7 @@ def _must_be_run(path: Path, fresh: bool) -> None:
         return
     if not path.is_dir():
         raise RequestError(f"{path} is a file; a run needs a folder of its own, choose another with --out")
-    ours = {MANIFEST, f"{MANIFEST}.new", LOCK, *([TRIALS, FIELDS, SECRET] if fresh else [])}
+    ours = {MANIFEST, f"{MANIFEST}.new", LOCK, *([TRIALS, FIELDS, SECRET, FLOORS] if fresh else [])}
     if (path / MANIFEST).is_file() or all(entry.name in ours for entry in path.iterdir()):
         return
     if (path / TRIALS).is_file():
@@ -320,8 +322,9 @@ def _clear(path: Path) -> None:
     with storing(path):
         (path / TRIALS).unlink(missing_ok=True)
         (path / SECRET).unlink(missing_ok=True)
+        (path / FLOORS).unlink(missing_ok=True)
         shutil.rmtree(path / FIELDS, ignore_errors=True)
-        (path / MANIFEST).unlink(missing_ok=True)  # last: without it the folder is no run that can be cleared
+        (path / MANIFEST).unlink(missing_ok=True)  # last: without it the folder is not a run that can be cleared
 
 
 def _write_all(file: int, data: bytes, position: int) -> None:

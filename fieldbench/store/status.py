@@ -14,7 +14,7 @@ from fieldbench.store.lock import writer
 from fieldbench.store.manifest import SessionEntry, read_manifest
 from fieldbench.store.rows import Counted, damage
 
-Failures: TypeAlias = dict[tuple[str, str, str], list[dict[str, Any]]]
+FailedTrials: TypeAlias = dict[tuple[str, str, str], list[dict[str, Any]]]
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class RunStatus:
     planned: int
     done: int
     methods: dict[str, Counter[str]]
-    failures: Failures
+    failures: FailedTrials
     sessions: list[str]
     writer: str | None
     damage: str
@@ -52,7 +52,7 @@ def run_status(run: str | os.PathLike[str]) -> RunStatus:
     for cell, planned in asked.items():
         methods[cell.method]["missing"] += planned.count()
     rows = Counted(Path(run) / TRIALS, manifest.identities, diagnostics=False, superseded=True)
-    failures: Failures = {}
+    failures: FailedTrials = {}
     done = 0
     for row in rows:
         cell = cell_of(row)

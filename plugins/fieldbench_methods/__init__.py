@@ -11,20 +11,24 @@ import fieldbench
 
 @fieldbench.hookimpl
 def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbench.Modifier]]:
+    from fieldbench_methods.bcpf import BCPF
     from fieldbench_methods.cartography.methods import DowJons, Nasdac
     from fieldbench_methods.conformal import Conformal
     from fieldbench_methods.dineof import Dineof
     from fieldbench_methods.ensemble import Ensemble
     from fieldbench_methods.fieldformer.methods import MHTAP, TAP
+    from fieldbench_methods.image_prior import DeepImagePrior
     from fieldbench_methods.inpainting import Biharmonic, Harmonic
     from fieldbench_methods.interpolation import InverseDistance, Linear, Nearest
     from fieldbench_methods.kriging import Kriging
     from fieldbench_methods.lrtc import LRTC
     from fieldbench_methods.residual import Residual
+    from fieldbench_methods.siren import Siren
     from fieldbench_methods.slices import Slices
+    from fieldbench_methods.soft_impute import SoftImpute
     from fieldbench_methods.splines import RadialBasis, ThinPlate
     from fieldbench_methods.tnn import TNN
-    from fieldbench_methods.transforms import Anomaly, Log, Standardised
+    from fieldbench_methods.transforms import Anomaly, Logarithm, Standardised
     from fieldbench_methods.tucker_als import TuckerALS
     from fieldbench_methods.tuned import Tuned
     from fieldbench_methods.tv import TotalVariation
@@ -35,7 +39,7 @@ def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbe
         TNN,
         TotalVariation,
         Slices,
-        Log,
+        Logarithm,
         Standardised,
         Anomaly,
         Residual,
@@ -50,6 +54,10 @@ def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbe
         Harmonic,
         Biharmonic,
         Dineof,
+        SoftImpute,
+        BCPF,
+        Siren,
+        DeepImagePrior,
         Nasdac,
         DowJons,
         Conformal,

@@ -16,12 +16,12 @@ from fieldbench_methods.withholding import Predict, box, error, imitations
 
 AxisScale: TypeAlias = tuple[Annotated[float, Field(gt=0)], ...] | None
 
-#: A scale is used only if it lowers the withheld error by this over the root of the number of validation; less may be
-#: chance.
+#: A scale is used only if it lowers the error at withheld positions by this over the root of their number; less may
+#: be chance.
 _CHANCE = 3.0
-#: A step of the search goes on only if it lowers the error by so much: where the error is flat, scales stay moderate.
+#: A step of the search goes on only if it lowers the error by this share: where that is flat, scales stay moderate.
 _STEP_WORTH = 0.02
-#: Positions whose withheld error decides.
+#: Withheld positions, whose error decides.
 _JUDGES = 600
 #: Observed positions that settings are chosen on, at most; of more, those in a box of the field.
 MOST_POINTS = 150_000
@@ -47,7 +47,7 @@ def check_axis_scale(scale: AxisScale, shape: Sequence[int]) -> None:
 
 
 @dataclass(frozen=True)
-class Geometry:
+class PositionScale:
     """Where positions lie for a method that works with distances.
 
     Attributes:
@@ -80,14 +80,20 @@ def geometries(observation: Observation, scale: AxisScale) -> list[Scattered]:
     return made
 
 
-def arranged(observation: Observation, scale: AxisScale, predict: Predict, seed: int) -> tuple[Scattered, Geometry]:
+def arranged(
+    observation: Observation, scale: AxisScale, predict: Predict, seed: int
+) -> tuple[Scattered, PositionScale]:
     """The observation as scattered points, scaled as given or as makes ``predict`` best at withheld positions.
 
-    The seed chooses the positions that are withheld.
+    Args:
+        observation: to be arranged.
+        scale: of the axes as given; learned where None.
+        predict: what the scale should suit.
+        seed: chooses the positions that are withheld.
     """
     choices = geometries(observation, scale)
     if scale is not None:
-        return choices[0], Geometry(scale)
+        return choices[0], PositionScale(scale)
     geometry = _learned(choices, predict, np.random.default_rng(seed))
     return _scaled(choices[geometry.by_index], geometry.scale), geometry
 
@@ -98,11 +104,11 @@ def _scaled(data: Scattered, scale: Sequence[float]) -> Scattered:
     return replace(data, points=data.points * np.array(scale), targets=data.targets * np.array(scale))
 
 
-def _learned(choices: Sequence[Scattered], predict: Predict, rng: np.random.Generator) -> Geometry:
+def _learned(choices: Sequence[Scattered], predict: Predict, rng: np.random.Generator) -> PositionScale:
     data = choices[0]
     equal = (1.0,) * data.points.shape[1]
     if len(data.points) < _FEWEST or not len(data.targets):
-        return Geometry(equal)
+        return PositionScale(equal)
     place = box(data.observed, data.missing, MOST_POINTS / len(data.points), rng)
     inside = np.zeros(data.observed.shape, dtype=bool)
     inside[place] = True
@@ -117,7 +123,7 @@ def _learned(choices: Sequence[Scattered], predict: Predict, rng: np.random.Gene
     scale = search(lambda some: judge(by_index, some), len(equal), _OCTAVES, _STEP_WORTH)
     chance = _CHANCE / sum(len(trial.validation) for trial in trials) ** 0.5
     worth = judge(by_index, scale) < (1 - chance) * judge(by_index, equal)
-    return Geometry(scale if worth else equal, bool(by_index))
+    return PositionScale(scale if worth else equal, bool(by_index))
 
 
 def search(
@@ -127,6 +133,12 @@ def search(
 
     Starts from equal scales and multiplies or divides one at a time by 2, then by its root, for as long as that
     lowers the error by more than the share ``worth``.
+
+    Args:
+        error: of scales, one for each axis.
+        axes: number of axes.
+        octaves: largest ratio of two scales, as a power of 2.
+        worth: share of the error that a step must save.
     """
     known: dict[tuple[int, ...], float] = {}
 

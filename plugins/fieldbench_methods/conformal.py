@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fieldbench
-from fieldbench import LEVELS, Fit, Fold, Withhold, calibrate, calibrated
+from fieldbench import LEVELS, Fit, Fold, Withhold, calibrate, calibrated, is_fiber_mask
 
 
 class Conformal(fieldbench.Refit):
@@ -15,22 +15,36 @@ class Conformal(fieldbench.Refit):
     """
 
     name = "conformal"
-    revision = "1"
+    revision = "2"
 
     level: float = fieldbench.parameter(0.9, "probability of the interval, besides 0.5, 0.9 and 0.95", gt=0, lt=1)
     folds: int = fieldbench.parameter(5, "times that entries are withheld and the method is fitted again", ge=1)
-    share: float = fieldbench.parameter(0.1, "share of the observed entries (or fibers) withheld each time", gt=0, lt=1)
+    share: float | None = fieldbench.parameter(
+        None, "share of the n observed entries (or fibers) withheld each time; none = n^(-1/3) / 2", gt=0, lt=1
+    )
 
     def complete(
         self, observation: fieldbench.Observation, fit: Fit, withhold: Withhold, seed: int
     ) -> fieldbench.Estimate:
-        masks = [withhold(self.share, number) for number in range(self.folds)]
-        folds = [Fold(withheld, fit(observation.without(withheld), seed)) for withheld in masks]
+        share = self.share or _share(observation)
+        masks = [withhold(share, number) for number in range(self.folds)]
+        folds = [Fold(held, fit(observation.without(held), seed).at(held)) for held in masks]
         estimate = fit(observation, seed)
         calibration = calibrate(estimate, observation, folds)
         if calibration.quantile(self.level) is None:
+            what = "fibers" if is_fiber_mask(observation.mask, observation.valid) else "entries"
             raise fieldbench.RequestError(
-                f"+conformal: {calibration.entries} withheld entries are too few for level="
-                f"{self.level:g}; raise folds or share"
+                f"+conformal: {calibration.units} withheld {what} are too few for level={self.level:g}; "
+                "raise folds or share"
             )
         return calibrated(estimate, observation, calibration, (self.level, *LEVELS))
+
+
+def _share(observation: fieldbench.Observation) -> float:
+    """The share that balances two errors: fits to fewer entries are worse, and few withheld ones tell little.
+
+    The first grows with the share, the second with the root of one over what is withheld, so that the sum of their
+    squares is least where the share falls with the cube root of the observed entries.
+    """
+    mask = observation.mask.any(axis=-1) if is_fiber_mask(observation.mask, observation.valid) else observation.mask
+    return float(mask.sum() ** (-1 / 3) / 2)

@@ -10,7 +10,7 @@ from math import prod
 import numpy as np
 
 import fieldbench
-from fieldbench import FloatArray, Mask, Observation, RequestError, is_fiber_mask
+from fieldbench import Estimate, FloatArray, Mask, Observation, RequestError, is_fiber_mask
 from fieldbench_methods.scaling import fit_scaling
 from fieldbench_methods.withholding import withhold
 
@@ -23,11 +23,12 @@ class Dineof(fieldbench.Method):
     replaced by the truncated singular value decomposition until they settle, with one mode, then two, ...;
     the number of modes (and the axis) of the smallest error at a tenth of the observed entries (or
     fibers), withheld, is then used with all of them. A row without any observation stays at the mean.
-    Power in the log domain. (Beckers and Rixen 2003.)
+    Its deviation is the error field of optimal interpolation by these functions, as large as errors at the withheld
+    entries are. Power in the log domain. (Beckers and Rixen 2003; Beckers, Barth and Alvera-Azcarate 2006.)
     """
 
     name = "dineof"
-    revision = "1"
+    revision = "2"
 
     axis: int | None = fieldbench.parameter(
         None, "axis that makes the columns of the matrix, from 0; none = chosen on withheld observed entries"
@@ -57,34 +58,40 @@ class Dineof(fieldbench.Method):
         if self.modes is not None and self.modes > rank:
             raise ValueError(f"modes={self.modes}: a matrix of this field has only {rank}; give at most that")
 
-    def complete(self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report) -> FloatArray:
+    def complete(self, observation: Observation, *, seed: int, device: str, report: fieldbench.Report) -> Estimate:
         try:
             self.check_shape(observation.shape)
         except ValueError as error:
             raise RequestError(f"dineof: {error}") from None
         scaling, mask = fit_scaling(observation), observation.mask
         values = scaling.forward(observation.filled(1.0))
-        limits = Stopping(self.tolerance, self.iterations)
+        limits = ModeStopping(self.tolerance, self.iterations)
         # Where whole fibers are observed, a row along the last axis is complete or empty and teaches nothing.
         informative = observation.ndim - is_fiber_mask(mask, observation.valid)
         axes = list(range(informative)) if self.axis is None else [self.axis]
-        axis, modes = axes[0], self.modes or 1
         withheld = withhold(mask, 0.1, np.random.default_rng(seed), observation.valid)
-        if withheld is not None and (self.modes is None or len(axes) > 1):
-            _, modes, axis = min((*best_modes(values, mask, withheld, axis, self.modes, limits), axis) for axis in axes)
-        fields = truncations(values, mask, axis, limits)
-        return scaling.inverse(next(islice(fields, modes - 1, None)))
+        if withheld is None:
+            found = next(islice(truncations(values, mask, axes[0], limits), (self.modes or 1) - 1, None))
+            return scaling.estimate(found, None)
+        square, modes, axis = min(
+            (*best_modes(values, mask, withheld, axis, self.modes, limits), axis) for axis in axes
+        )
+        found = next(islice(truncations(values, mask, axis, limits), modes - 1, None))
+        expected = error_variance(found, mask & ~withheld, axis, modes, square)[withheld].mean()
+        size = square / expected if expected > 0 else 1.0
+        variance = np.where(mask, 0.0, size * error_variance(found, mask, axis, modes, square))
+        return scaling.estimate(found, np.sqrt(variance))
 
 
 @dataclass(frozen=True)
-class Stopping:
-    """When the iteration with one number of modes ends: unobserved entries settle, or after so many iterations."""
+class ModeStopping:
+    """When the iteration with one number of modes ends: unobserved entries settle, or the iterations are used up."""
 
     tolerance: float
     iterations: int
 
 
-def truncations(values: FloatArray, mask: Mask, axis: int, limits: Stopping) -> Iterator[FloatArray]:
+def truncations(values: FloatArray, mask: Mask, axis: int, limits: ModeStopping) -> Iterator[FloatArray]:
     """The field filled by 1, 2, 3, ... modes, each starting from the one before; the last one is full rank.
 
     Args:
@@ -119,13 +126,49 @@ def truncate(matrix: FloatArray, modes: int) -> FloatArray:
     return (matrix @ leading) @ leading.T
 
 
+def error_variance(field: FloatArray, mask: Mask, axis: int, modes: int, noise: float) -> FloatArray:
+    """The error variance of optimal interpolation by the leading functions of a filled field, of its shape.
+
+    Each column has amplitudes of its own, of unit variance before anything is observed; what the functions leave
+    unexplained is taken for noise, and is part of the error. (Beckers, Barth and Alvera-Azcarate 2006.)
+
+    Args:
+        field: observed and filled entries.
+        mask: boolean array of the same shape, True = observed.
+        axis: the axis that makes the columns.
+        modes: how many functions count.
+        noise: variance of what they leave.
+    """
+    turned, seen = np.moveaxis(field, axis, -1), np.moveaxis(mask, axis, -1)
+    matrix, observed = turned.reshape(-1, turned.shape[-1]) - field[mask].mean(), seen.reshape(-1, turned.shape[-1])
+    _, vectors = np.linalg.eigh(matrix.T @ matrix)
+    leading = vectors[:, -modes:]
+    scores = matrix @ leading
+    left = max(noise, np.finfo(float).eps * float(np.mean(matrix**2)), np.finfo(float).tiny)
+    functions = scores / np.sqrt(matrix.shape[1])
+    variance = np.empty(matrix.shape)
+    for column in range(matrix.shape[1]):
+        there = functions[observed[:, column]]
+        spread = np.linalg.inv(left * np.eye(modes) + there.T @ there)
+        variance[:, column] = left * (1 + np.einsum("rk,kl,rl->r", functions, spread, functions))
+    return np.moveaxis(variance.reshape(turned.shape), -1, axis)
+
+
 def best_modes(
-    values: FloatArray, mask: Mask, withheld: Mask, axis: int, modes: int | None, limits: Stopping
+    values: FloatArray, mask: Mask, withheld: Mask, axis: int, modes: int | None, limits: ModeStopping
 ) -> tuple[float, int]:
     """Mean squared error at the withheld entries, and the number of modes that has it.
 
     Numbers are tried from 1 upwards, or only ``modes``; the search ends when three more modes than the best
     have not helped.
+
+    Args:
+        values: of the field, at least 2-D; only entries of ``mask`` are read.
+        mask: True = observed.
+        withheld: the observed entries that judge, True = withheld.
+        axis: the one that makes the columns.
+        modes: the only number to be tried, or None.
+        limits: of each number's iteration.
     """
     best = (np.inf, 1)
     for count, field in enumerate(truncations(values, mask & ~withheld, axis, limits), start=1):

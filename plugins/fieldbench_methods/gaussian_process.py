@@ -115,7 +115,13 @@ def search_bounds(extents: FloatArray) -> FloatArray:
 def most_likely(
     objective: Callable[[FloatArray], tuple[float, FloatArray]], starts: list[FloatArray], bounds: FloatArray
 ) -> tuple[FloatArray, float]:
-    """The least of a negative log likelihood (value and gradient) found from several starts, and its place first."""
+    """The least of a negative log likelihood (value and gradient) found from several starts, and its place first.
+
+    Args:
+        objective: value and gradient at a vector of shape (p,).
+        starts: vectors of that shape.
+        bounds: lowest and highest value of each entry, shape (p, 2).
+    """
     from scipy.optimize import minimize
 
     found = [
@@ -180,6 +186,14 @@ def variances_of(
     """The restricted estimate of each column's variance, shape (c,).
 
     It is made from the chosen points; a column that is constant on them has its variance over all points.
+
+    Args:
+        kernel: name of the covariance.
+        lengths: length scales, shape (d,).
+        nugget: variance of the noise, over the field's.
+        points: shape (n, d).
+        values: shape (n, c).
+        chosen: indices of points.
     """
     from scipy.linalg import cho_factor, cho_solve
 

@@ -30,7 +30,7 @@ class _Inpainting(fieldbench.Method):
     def applicable(self, observation: Observation) -> str | None:
         # Whole fibers are one position each.
         valid = observation.valid
-        in_fibers = observation.ndim > 1 and is_fiber_mask(observation.mask, observation.valid)
+        in_fibers = is_fiber_mask(observation.mask, observation.valid)
         positions = np.asarray(valid.any(axis=-1)) if in_fibers else valid
         entries = int(positions.sum())
         memory = (self.memory * entries + _GRID_MEMORY * positions.size) / 2**30

@@ -100,7 +100,7 @@ class Linear(fieldbench.Method):
     def applicable(self, observation: Observation) -> str | None:
         from fieldbench import is_fiber_mask
 
-        fibers = observation.ndim > 1 and is_fiber_mask(observation.mask)
+        fibers = is_fiber_mask(observation.mask)
         order = observation.ndim - fibers
         points = int((observation.mask.any(axis=-1) if fibers else observation.mask).sum())
         most = _MOST_POINTS.get(order, 2_000) if order > 2 else points

@@ -25,9 +25,9 @@ KERNELS = ("exponential", "matern-3/2", "matern-5/2")
 _STARTS = ((0.05, 1e-3), (0.2, 1e-2), (0.05, 1e-1))
 #: Neighbours of each factor of the likelihood.
 _GIVEN = 30
-#: Positions whose withheld error decides.
+#: Withheld positions, whose error decides.
 VALIDATION_POINTS = 1500
-#: Length scales are also tried so many times as long as the likelihood has them.
+#: Length scales are also tried this many times as long as the likelihood has them.
 _WIDER = (1.0, 4.0)
 
 
@@ -75,6 +75,13 @@ def choose(
 ) -> tuple[Covariance, float, float]:
     """The proposal of least error at withheld positions, with the variances that its errors there have.
 
+    Args:
+        proposals: covariances to choose from.
+        trials: positions that are withheld together, with their weights.
+        points: shape (n, d).
+        values: shape (n, c).
+        neighbours: of each target.
+
     Returns:
         The covariance, its error, and the mean variance of its predictions in the first trial, over the field's.
     """
@@ -108,6 +115,14 @@ def predict(
 ) -> tuple[FloatArray, FloatArray]:
     """Ordinary kriging of each target from its nearest points in length scales.
 
+    Args:
+        covariance: of the field.
+        points: shape (n, d).
+        values: shape (n, c).
+        targets: shape (m, d).
+        neighbours: of each target.
+        spread: whether variances are wanted.
+
     Returns:
         Predictions at the targets, shape (m, c), and their variances over the field's, shape (m,); the
         latter are only computed where ``spread`` is asked for, and 0 otherwise.
@@ -115,7 +130,9 @@ def predict(
     estimate, unexplained = np.empty((len(targets), values.shape[1])), np.zeros(len(targets))
     stretched, wanted = points / covariance.lengths, targets / covariance.lengths
     for batch in systems(stretched, wanted, neighbours, CORRELATIONS[covariance.kernel].value, 0):
-        estimate[batch.targets] = batch.predict(values, covariance.nugget)
         if spread:
-            unexplained[batch.targets] = np.maximum(1 - batch.explained(covariance.nugget), 0)
+            estimate[batch.targets], explained = batch.posterior(values, covariance.nugget)
+            unexplained[batch.targets] = np.maximum(1 - explained, 0)
+        else:
+            estimate[batch.targets] = batch.predict(values, covariance.nugget)
     return estimate, unexplained

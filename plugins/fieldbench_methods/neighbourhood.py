@@ -28,7 +28,7 @@ _BATCH_BYTES = 2**20
 _PART = 2**20
 #: Targets share neighbours if none is farther from their middle than this times the reach of half the neighbours.
 _SHARED = 0.3
-#: With so many points a neighbour or more, an eighth of the neighbours each are sought in one of 16 and 256 points.
+#: With this many points a neighbour or more, an eighth of the neighbours each are sought in one of 16 and 256 points.
 _MANY, _THINNED = 64, (256, 16)
 
 
@@ -52,18 +52,27 @@ class Systems:
 
     def predict(self, values: FloatArray, smoothing: float = 0.0) -> FloatArray:
         """Predictions (b, g, c) from values (n, c) at all points; ``smoothing`` is added to the kernel's diagonal."""
-        k, size = self.neighbours.shape[1], self.matrices.shape[1]
-        right = np.zeros((len(self.targets), size, values.shape[1]))
-        right[:, :k] = values[self.neighbours]
-        return np.asarray(np.swapaxes(self.towards, 1, 2) @ np.linalg.solve(self._smoothed(smoothing), right))
+        return self._towards(np.linalg.solve(self._smoothed(smoothing), self._right(values)))
 
-    def explained(self, smoothing: float = 0.0) -> FloatArray:
-        """What the neighbours explain of the variance at each target, shape (b, g).
+    def posterior(self, values: FloatArray, smoothing: float = 0.0) -> tuple[FloatArray, FloatArray]:
+        """Predictions as :meth:`predict` has them, and what the neighbours explain of the variance, shape (b, g).
 
         For a covariance kernel the variance of a prediction is the variance of the field minus this.
         """
-        solution = np.linalg.solve(self._smoothed(smoothing), self.towards)
-        return np.asarray(self.scale[:, 0] * np.sum(solution * self.towards, axis=1))
+        right = np.concatenate([self._right(values), self.towards], axis=2)
+        solution = np.linalg.solve(self._smoothed(smoothing), right)
+        columns = values.shape[1]
+        explained = self.scale[:, 0] * np.sum(solution[..., columns:] * self.towards, axis=1)
+        return self._towards(solution[..., :columns]), np.asarray(explained)
+
+    def _right(self, values: FloatArray) -> FloatArray:
+        k, size = self.neighbours.shape[1], self.matrices.shape[1]
+        right = np.zeros((len(self.targets), size, values.shape[1]))
+        right[:, :k] = values[self.neighbours]
+        return right
+
+    def _towards(self, solution: FloatArray) -> FloatArray:
+        return np.asarray(np.swapaxes(self.towards, 1, 2) @ solution)
 
     def _smoothed(self, smoothing: float) -> FloatArray:
         if not smoothing:
@@ -84,6 +93,11 @@ def nearest_points(tree: Any, targets: FloatArray, count: int) -> Indices:
     """Indices of the ``count`` points of a k-d tree nearest to each target, shape (m, count), nearest first.
 
     Of a tree of fewer points, all of them.
+
+    Args:
+        tree: scipy's.
+        targets: shape (m, d).
+        count: of points for each target.
     """
     _, found = tree.query(targets, k=np.arange(1, min(count, tree.n) + 1))
     return np.asarray(found)

@@ -40,8 +40,10 @@ class Scaling:
         # An extrapolation far from all sensors may be a power that no number can hold.
         return np.maximum(10.0 ** np.clip(values, -LARGEST, LARGEST) - self.floor, 0.0)
 
-    def estimate(self, scaled: FloatArray, deviation: FloatArray) -> Estimate:
-        """A scaled estimate with its scaled deviation, both of the field's shape."""
+    def estimate(self, scaled: FloatArray, deviation: FloatArray | None) -> Estimate:
+        """A scaled estimate with its scaled deviation, both of the field's shape, or of the mean alone."""
+        if deviation is None:
+            return Estimate(self.inverse(scaled))
         if self.floor is None:
             return Estimate(self.inverse(scaled), deviation * self.scale)
         spread = deviation * self.scale * np.log(10)

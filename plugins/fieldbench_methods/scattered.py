@@ -59,7 +59,7 @@ def scatter(observation: Observation, *, by_index: bool = False) -> Scattered:
     ``by_index`` takes the index as the position along irregular axes too.
     """
     scaling = fit_scaling(observation)
-    fibers = observation.ndim > 1 and is_fiber_mask(observation.mask)
+    fibers = is_fiber_mask(observation.mask)
     observed = np.asarray(observation.mask.any(axis=-1) if fibers else observation.mask)
     values = scaling.forward(observation.observed).reshape(int(observed.sum()), -1)
     grid = positions(observation.axes[:-1] if fibers else observation.axes, by_index=by_index)

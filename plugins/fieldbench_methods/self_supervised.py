@@ -100,7 +100,17 @@ def complete(
     transform: str,
     variation: TotalVariation | None,
 ) -> list[ArrayLike]:
-    """Estimates in the unit of the observations, in their order."""
+    """Estimates in the unit of the observations, in their order.
+
+    Args:
+        fit: trains a network for each problem.
+        observations: of one shape.
+        seeds: one for each observation.
+        device: where they are trained.
+        reports: one listener for each observation.
+        transform: of the values before the fit.
+        variation: penalty of the loss, or None.
+    """
     scalings = [fit_scaling(observation, transform) for observation in observations]
     weights: Sequence[float | None] = [None] * len(observations)
     if variation is not None:

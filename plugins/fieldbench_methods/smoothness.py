@@ -120,6 +120,12 @@ def minimise(energy: Energy, scale: Sequence[float], valid: Mask, observed: Mask
 def complete(observation: Observation, bends: bool, scale: AxisScale, seed: int) -> FloatArray:
     """Complete a field; the seed picks the withheld entries that choose the scale of the axes.
 
+    Args:
+        observation: to be completed.
+        bends: whether second differences are small; first ones otherwise.
+        scale: of the axes as given; chosen where None.
+        seed: picks the withheld entries.
+
     Raises:
         RequestError: if the number of scales is not the number of axes (without the last where whole
             fibers are observed, as each bin is completed by itself).

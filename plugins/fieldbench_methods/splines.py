@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import fieldbench
-from fieldbench import FloatArray, Log
+from fieldbench import Estimate, Log
 from fieldbench_methods.axis_scale import AxisScale, axis_scale_parameter, check_axis_scale
 
 _EXACT = "most observed positions for which one system holds all; beyond, each target uses its nearest ones"
@@ -20,7 +20,7 @@ class ThinPlate(fieldbench.Method):
     """
 
     name = "thin-plate"
-    revision = "2"
+    revision = "3"
     pointwise: ClassVar[bool] = True
 
     smoothing: float = fieldbench.parameter(
@@ -35,11 +35,11 @@ class ThinPlate(fieldbench.Method):
 
     def complete(
         self, observation: fieldbench.Observation, *, seed: int, device: str, report: fieldbench.Report
-    ) -> FloatArray:
+    ) -> Estimate:
         from fieldbench_methods.polyharmonic import arrange, complete
 
         data = arrange(observation, self.axis_scale, "thin_plate_spline", self.smoothing, seed)
-        return complete(data, "thin_plate_spline", self.smoothing, self.exact, self.neighbours)
+        return complete(data, "thin_plate_spline", self.smoothing, self.exact, self.neighbours, seed)
 
 
 class RadialBasis(fieldbench.Method):
@@ -47,11 +47,11 @@ class RadialBasis(fieldbench.Method):
 
     Up to 500 observed positions are each predicted from their nearest other ones; the pair of smallest
     error is used for all. Kernels are scipy's: linear -r, thin-plate r^2 log r, cubic r^3. In grid steps, or in
-    those of ``axis_scale``.
+    those of ``axis_scale``. Its deviation is that of ``thin-plate`` for its kernel.
     """
 
     name = "rbf"
-    revision = "2"
+    revision = "3"
     pointwise: ClassVar[bool] = True
 
     kernel: Literal["linear", "thin_plate_spline", "cubic"] | None = fieldbench.parameter(
@@ -74,9 +74,9 @@ class RadialBasis(fieldbench.Method):
 
     def complete(
         self, observation: fieldbench.Observation, *, seed: int, device: str, report: fieldbench.Report
-    ) -> FloatArray:
+    ) -> Estimate:
         from fieldbench_methods.polyharmonic import arrange, chosen, complete
 
         data = arrange(observation, self.axis_scale, self.kernel or "linear", self.smoothing or 0.0, seed)
         kernel, smoothing = chosen(data, self.kernel, self.smoothing, self.neighbours, seed)
-        return complete(data, kernel, smoothing, self.exact, self.neighbours)
+        return complete(data, kernel, smoothing, self.exact, self.neighbours, seed)

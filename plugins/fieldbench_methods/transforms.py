@@ -60,7 +60,7 @@ class _Transform(fieldbench.Wrapper):
         return method.applicable(inside)
 
 
-class Log(_Transform):
+class Logarithm(_Transform):
     """The natural logarithm of the field is completed: for positive quantities that vary over decades.
 
     It is ln(max(x, 0) + floor). The estimate is the exponential of the method's, thus a median; uncertainty becomes

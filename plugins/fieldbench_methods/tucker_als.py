@@ -70,10 +70,11 @@ class TuckerALS(fieldbench.Method):
 def expectation_maximisation(
     tensor: FloatArray, mask: Mask, ranks: Sequence[int], rng: np.random.Generator | None
 ) -> Iterator[tuple[FloatArray, float]]:
-    """Impute and refit, for ever.
+    """Impute and refit, without end.
 
     Args:
         tensor: array of any order; only the entries of ``mask`` (True = observed) are read.
+        mask: boolean array of the same shape.
         ranks: multilinear ranks.
         rng: draws random orthonormal factor matrices to start from; None starts from singular vectors.
 
@@ -90,7 +91,13 @@ def expectation_maximisation(
 
 
 def sweep(tensor: FloatArray, factors: list[FloatArray], ranks: Sequence[int]) -> FloatArray:
-    """One sweep of higher-order orthogonal iteration: replaces every factor matrix, returns the core tensor."""
+    """One sweep of higher-order orthogonal iteration: replaces every factor matrix, returns the core tensor.
+
+    Args:
+        tensor: the current estimate.
+        factors: one matrix an axis, shape (size, rank); replaced.
+        ranks: one an axis.
+    """
     from tensorly import unfold
     from tensorly.tenalg import mode_dot, multi_mode_dot
 

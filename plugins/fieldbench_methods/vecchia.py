@@ -41,7 +41,15 @@ class Terms:
 def terms(
     points: FloatArray, values: FloatArray, at: NDArray[np.intp], neighbours: NDArray[np.intp], *, tied: bool = False
 ) -> Terms:
-    """The factors of the points ``at`` (m,), given ``neighbours`` (m, k); ``tied`` axes count as one."""
+    """The factors of the points ``at`` (m,), given ``neighbours`` (m, k); ``tied`` axes count as one.
+
+    Args:
+        points: shape (n, d).
+        values: shape (n, c).
+        at: indices of points, shape (m,).
+        neighbours: indices of each one's neighbours, shape (m, k).
+        tied: whether all axes share one length scale.
+    """
     near = np.moveaxis(points[neighbours], -1, 0)
     squares = (near[..., :, np.newaxis] - near[..., np.newaxis, :]) ** 2
     towards = (near - points[at].T[:, :, np.newaxis]) ** 2

@@ -32,10 +32,16 @@ def withhold(mask: Mask, share: float, rng: np.random.Generator, valid: Mask | N
     Whole fibers along the last axis where whole fibers are observed (as far as they exist, which ``valid``
     says), single entries elsewhere: what is withheld must be as hard to predict as what is unobserved.
 
+    Args:
+        mask: True = observed.
+        share: of the observed entries.
+        rng: chooses.
+        valid: where the field exists; everywhere where None.
+
     Returns:
         A boolean array, True = withheld, or None where only one entry or fiber is observed.
     """
-    fibers = mask.ndim > 1 and is_fiber_mask(mask, valid)
+    fibers = is_fiber_mask(mask, valid)
     if int((mask.any(axis=-1) if fibers else mask).sum()) < 2:
         return None
     return (Fibers() if fibers else RandomEntries()).withhold(mask, share, rng)
@@ -46,6 +52,11 @@ def withhold_lines(observation: Observation, share: float, seed: int) -> Mask:
 
     Where everything that exists is observed along some axes or nothing, whole fibers along them are withheld:
     what predicts the rest of a fiber that was measured may not predict places where none was.
+
+    Args:
+        observation: from which entries are withheld.
+        share: of the observed entries.
+        seed: chooses.
 
     Raises:
         ValueError: if fewer than two entries (or fibers) are observed.
@@ -103,13 +114,13 @@ def imitations(
 ) -> list[Imitation]:
     """Hold-outs in the two ways that gaps come: one by one, and as copies of the gaps themselves, moved elsewhere.
 
-    How much each counts is told by the share of observed entries around a unobserved one, which is that of single
+    How much each counts is told by the share of observed entries around an unobserved one, which is that of single
     entries where observations are scattered and far less in the middle of a cloud.
 
     Args:
         observed, missing: positions of either kind, boolean arrays of one shape.
-        most: validation, at most.
-        rng: chooses the validation and where the gaps are moved to.
+        most: largest number of validation points.
+        rng: chooses the validation points and where the gaps are moved to.
         valid: where the field exists, for :func:`withhold`.
         copies: how often the gaps are moved.
 
@@ -140,7 +151,14 @@ def imitations(
 
 
 def error(trials: Sequence[Imitation], points: FloatArray, values: FloatArray, predict: Predict) -> float:
-    """The root mean square error of predicting the validation, averaged geometrically so that small gaps count too."""
+    """The root mean square error at the validation points, averaged geometrically so that small gaps count too.
+
+    Args:
+        trials: positions that are withheld together, with their weights.
+        points: shape (n, d).
+        values: shape (n, c).
+        predict: what is judged.
+    """
     logarithm = 0.0
     for trial in trials:
         estimate = predict(points[trial.kept], values[trial.kept], points[trial.validation])
@@ -150,7 +168,13 @@ def error(trials: Sequence[Imitation], points: FloatArray, values: FloatArray, p
 
 
 def box(observed: Mask, missing: Mask, part: float, rng: np.random.Generator) -> tuple[slice, ...]:
-    """A box with about this part of the field's entries; of several, that with the likeliest share of either kind."""
+    """A box with about this part of the field's entries; of several, that with the likeliest share of either kind.
+
+    Args:
+        observed, missing: positions of either kind, boolean arrays of one shape.
+        part: of the field's entries, above 0.
+        rng: places the box.
+    """
     if part >= 1:
         return (slice(None),) * observed.ndim
     edges = np.maximum(1, np.round(part ** (1 / observed.ndim) * np.array(observed.shape)).astype(int))

@@ -38,7 +38,7 @@ def test_a_folder_that_is_no_run_is_one_line(fieldbench: Command, command: str) 
     rest = ("there", "--out", "both") if command == "merge" else ()
     shown = fieldbench(command, "nowhere", *rest)
     assert (shown.code, shown.err.count("\n")) == (2, 1)
-    assert "nowhere is no run" in shown.err
+    assert "nowhere is not a run" in shown.err
 
 
 def test_merge_joins_runs_of_other_machines(fieldbench: Command) -> None:
@@ -81,6 +81,19 @@ def test_info_prints_what_a_bug_report_needs(
     assert "broken (" in shown.out
     assert "nonsense_that_is_not_there" in shown.out
     assert str(tmp_path / "data" / "ssf" / "data.mat") in shown.out
+    assert "another project" not in shown.out
+
+
+def test_info_says_that_another_project_is_installed_over_this_one(
+    fieldbench: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "site" / "fieldbench-7.5.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fieldbench\nVersion: 7.5\n")
+    monkeypatch.syspath_prepend(str(info.parent))
+    shown = fieldbench("info", "--device", "cpu")
+    assert shown.code == 0
+    assert "another project, the distribution fieldbench 7.5, is installed into the same folder" in shown.out
 
 
 @pytest.mark.parametrize(

@@ -193,3 +193,41 @@ def test_a_wrong_request_is_one_clear_line(
 ) -> None:
     with pytest.raises(RequestError, match=message):
         complete(observation, sources=SOURCES, device="cpu", **arguments)  # type: ignore[arg-type]
+
+
+def test_a_deviation_is_calibrated_at_withheld_entries(observation: Observation) -> None:
+    """`plane` says 0.25 and is off by rounding only; `zero` says nothing and is off by the size of the field."""
+    made = complete(observation, "zero", budget=60, sources=SOURCES, device="cpu")
+    assert made.deviation is not None
+    assert np.isnan(made.deviation[observation.mask]).all()
+    hidden = ~observation.mask
+    ratios = np.abs(TRUTH / made.deviation)[hidden]
+    shares = {level: np.mean(ratios <= width) for level, width in made.intervals.items()}
+    assert shares[0.5] < shares[0.9]
+    own = complete(observation, "plane", budget=60, sources=SOURCES, device="cpu")
+    assert own.deviation is not None
+    assert not own.deviation[observation.mask].any()
+    assert own.deviation[hidden].max() < 1e-6
+
+
+def test_calibrated_deviations_cover_the_gaps_as_often_as_they_promise() -> None:
+    from fieldbench_datasets.gaussian_field import GaussianField
+
+    rng, found = np.random.default_rng(5), []
+    for method in ("nearest", "thin-plate", "nearest"):
+        field = GaussianField(shape=(40, 40), lengths=(5.0,)).draw(rng).values
+        some = Observation(field, rng.random(field.shape) < 0.3)
+        made = complete(some, method, budget=60, folds=6, sources=SOURCES, device="cpu")
+        assert made.deviation is not None
+        error = np.abs(made.values - field)[~some.mask]
+        found.append(np.mean(error <= made.intervals[0.9] * made.deviation[~some.mask]))
+    assert np.mean(found) == pytest.approx(0.9, abs=0.04)
+
+
+def test_where_nothing_as_deep_as_the_gaps_can_be_withheld_no_coverage_is_promised() -> None:
+    mask = np.zeros(SHAPE, dtype=bool)
+    mask[:3] = True
+    made = complete(Observation(TRUTH, mask), "zero", budget=60, sources=SOURCES, device="cpu")
+    assert made.beyond
+    assert not made.intervals
+    assert made.deviation is not None

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fieldbench.completion import periodic
-from fieldbench.completion.bench import Fit
+from fieldbench.completion.bench import FitResult
 from fieldbench.completion.filling import Filled, areas, fill
 from fieldbench.completion.limits import Limits
 from fieldbench.errors import RequestError
@@ -159,9 +159,9 @@ def test_a_fall_of_longitudes_goes_on_falling() -> None:
 def test_an_open_field_is_fitted_as_it_is() -> None:
     asked = Observation(np.zeros(3), np.ones(3, dtype=bool))
 
-    def fit(seen: Observation) -> Fit:
+    def fit(seen: Observation) -> FitResult:
         assert seen is asked
-        return Fit(Estimate(seen.values), 0.0, 0.0)
+        return FitResult(Estimate(seen.values), 0.0, 0.0)
 
     assert periodic.fitted(fit, asked).estimate is asked.values
 

@@ -76,7 +76,7 @@ def test_beyond_a_range_the_edge_of_what_remains_is_withheld() -> None:
 
 def test_a_gap_of_a_day_is_not_imitated_across_land() -> None:
     valid = np.ones((30, 30), dtype=bool)
-    valid[:, :15] = False  # land is no gap, however large
+    valid[:, :15] = False  # land is not a gap, however large
     mask = valid & (rng().random((30, 30)) < 0.7)
     withheld = chosen(mask, valid=valid)
     assert depths(mask & ~withheld, withheld).max() < 6

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fieldbench.completion.nearby import AtDistance, by_distance
-from fieldbench.completion.validation import Fold
+from fieldbench.completion.validation import WithheldFold
 from fieldbench.field import Observation
 
 
@@ -17,7 +17,7 @@ def test_errors_are_by_the_distance_to_what_is_left() -> None:
     mask = np.array([[True, True, True, True, False, False]])
     observation = Observation(np.zeros(mask.shape), mask)
     withheld = np.array([[False, False, True, True, False, False]])
-    fold = Fold(withheld, np.argwhere(withheld), np.ones(2), np.array([1.0, 0.5]))
+    fold = WithheldFold(withheld, np.argwhere(withheld), np.ones(2), np.array([1.0, 0.5]))
     validation: Any = SimpleNamespace(folds=[fold], power=0.5)
     found = by_distance(observation, validation, [np.array([9.0, 25.0])])
     assert found == (AtDistance(0.0, 1.0, 1, 3.0, 1), AtDistance(1.0, 2.0, 1, 5.0, 1))

@@ -144,7 +144,7 @@ class ReportsBackwards(Right):
 
 
 class ReportsText(Right):
-    """A diagnostic of it is no number."""
+    """A diagnostic of it is not a number."""
 
     def complete(self, observation, *, report, **rest):
         report(1, observation.filled(), state="fine")
@@ -649,7 +649,7 @@ def test_a_quick_parameter_that_does_not_exist_is_a_mistake_of_the_request(given
 
         conformance_parameters: ClassVar = {"setps": 2}
 
-    with pytest.raises(fieldbench.RequestError, match="conformance_parameters names 'setps', which is no parameter"):
+    with pytest.raises(fieldbench.RequestError, match="conformance_parameters names 'setps', which is not a parameter"):
         conformance.checks(Misspelt if given == "class" else Misspelt(), registry=REGISTRY)
 
 

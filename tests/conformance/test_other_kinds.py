@@ -125,6 +125,27 @@ class Fickle(Waves):
         return str(np.random.default_rng().random())
 
 
+class HighFloor(Waves):
+    """Its floor is worse than the mean."""
+
+    def floor(self, field, observation):
+        return fieldbench.Estimate(field.values + 100)
+
+
+class SmallFloor(Waves):
+    """Its floor is of a part of the field."""
+
+    def floor(self, field, observation):
+        return fieldbench.Estimate(field.values[:2])
+
+
+class BareFloor(Waves):
+    """Its floor is an array."""
+
+    def floor(self, field, observation):
+        return field.values
+
+
 class Hum(fieldbench.Noise):
     """Uniform noise."""
 
@@ -380,6 +401,9 @@ MISTAKES = [
     (Counting, "global-random-state", "metadata is"),
     (WrongMetric, "observable", "slnre"),
     (Fickle, "fingerprint", "it returned"),
+    (HighFloor, "floor", "worse than the mean"),
+    (SmallFloor, "floor", "shape"),
+    (BareFloor, "floor", "returned a ndarray"),
     (Flat, "works-in-3-d", "it has shape (504,)"),
     (Whole, "works-in-2-d", "int64"),
     (Same, "streams-differ", "it is the same"),
@@ -396,7 +420,7 @@ MISTAKES = [
     (Unprepared, "small-rates", "AssertionError"),
     (WithholdsAll, "withholds-a-part", "480 of 480"),
     (WithholdsMost, "withholds-a-part", "479 of 480"),
-    (WithholdsHidden, "withholds-a-part", "no part of the mask"),
+    (WithholdsHidden, "withholds-a-part", "not part of the mask"),
     (NoScore, "truth-is-best", "ZeroDivisionError: no score"),
     (NumpyText, "returns-a-number", "it returned '0."),
     (WrongWay, "truth-is-best", "lower_is_better = False"),

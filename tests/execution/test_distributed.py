@@ -294,7 +294,7 @@ echo "$!" >> "$SLURM_BOX/jobs"
 echo "Submitted batch job $!"
 """
 
-#: What makes a process of the box see GPUs that are none.
+#: What makes a process of the box see GPUs that do not exist.
 BOX = """
 import os
 import fieldbench.execution.machine as machine

@@ -52,7 +52,7 @@ class TestGpus:
             ("GPU-bb,2", ["GPU-bb", "2"]),  # the beginning of a UUID will do for CUDA
             ("", []),
             ("-1", []),
-            ("1,-1,2", ["1"]),  # CUDA reads no further than an entry that is no device
+            ("1,-1,2", ["1"]),  # CUDA reads no further than an entry that is not a device
             ("7", []),
         ],
     )

@@ -89,7 +89,7 @@ def test_a_method_cannot_shorten_its_seconds() -> None:
 @pytest.mark.parametrize(
     ("method", "status", "error"),
     [
-        ("scribbles", "crashed", "the method's process sent something that is no answer"),
+        ("scribbles", "crashed", "the method's process sent something that is not an answer"),
         ("clings", "crashed", "the method's process exited with code 5"),
         ("explodes", "failed", "ValueError: the estimate is an array of object; a field holds real numbers"),
     ],

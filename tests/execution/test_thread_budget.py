@@ -74,7 +74,7 @@ class Table:
         self._ends[str(trial)].set()
 
     def comes_to(self, **expected: int) -> None:
-        """Wait until these trials, and no others, are at work with so many shares each."""
+        """Wait until these trials, and no others, are at work with this number of shares each."""
         wanted = {name.removeprefix("trial"): count for name, count in expected.items()}
         wait_until(lambda: {k: v for k, v in self.allowed.items() if k} == wanted, f"{wanted}, not {self.allowed}")
 

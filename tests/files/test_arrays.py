@@ -178,7 +178,7 @@ def test_fields_of_matlab_structures_are_named_with_a_point(tmp_path: Path, vers
             for name, array, kind in (("temp", temp, "double"), ("good", good.astype("u1"), "logical")):
                 data[f"model/{name}"] = array.T
                 data[f"model/{name}"].attrs["MATLAB_class"] = np.bytes_(kind)
-    gridded = read(source, Selector(mask="model.good"))  # a logical is no field unless it is named
+    gridded = read(source, Selector(mask="model.good"))  # a logical is not a field unless it is named
     assert gridded.name == "model.temp"
     np.testing.assert_array_equal(gridded.values, [[1, np.nan, 3], [4, 5, np.nan]])
     made = np.nan_to_num(gridded.values, nan=7.0)
@@ -296,7 +296,7 @@ def test_unknown_formats_and_missing_files(tmp_path: Path) -> None:
     (tmp_path / "t.docx").write_text("")
     with pytest.raises(RequestError, match=r"no format '\.docx'; there are \.nc"):
         read(tmp_path / "t.docx")
-    with pytest.raises(RequestError, match="is no file"):
+    with pytest.raises(RequestError, match="is not a file"):
         read(tmp_path / "absent.npy")
 
 
@@ -343,7 +343,7 @@ def test_coordinates_that_repeat_are_named(several: Path, ocean: Any) -> None:
 
 
 def test_a_grid_is_for_tables(several: Path) -> None:
-    with pytest.raises(RequestError, match=r"is no table of points.*leave out grid"):
+    with pytest.raises(RequestError, match=r"is not a table of points.*leave out grid"):
         read(several, Selector(variable="temp", grid=(9, 9)))
 
 
@@ -396,7 +396,7 @@ def test_the_result_has_the_format_of_the_source(tmp_path: Path, ocean: Any) -> 
     gridded = read(source)
     with pytest.raises(RequestError, match=r"use \.npz"):
         write(source, tmp_path / "out.csv", Completion(gridded, complete(gridded.values)))
-    with pytest.raises(RequestError, match="is no folder"):
+    with pytest.raises(RequestError, match="is not a folder"):
         write(source, tmp_path / "no" / "out.npz", Completion(gridded, complete(gridded.values)))
 
 

@@ -275,7 +275,7 @@ def test_coordinates_that_cannot_be_used_are_told(tmp_path: Path) -> None:
             ("z", "", 4),
         ]
         assert gridded.remarks == (
-            "the coordinates 'station' are no numbers; positions along station are counted instead",
+            "the coordinates 'station' are not numbers; positions along station are counted instead",
             "the coordinates 'lon' repeat 1 (positions 0 and 2); positions along lon are counted instead",
         )
     shutil.copyfile(tmp_path / "h5netcdf.nc", tmp_path / "t.h5")

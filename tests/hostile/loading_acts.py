@@ -176,7 +176,7 @@ BROKEN = {
                         raise SystemExit(0)
                 {hook}    return [Odd()]
                 """,
-        "SystemExit|is no class derived",
+        "SystemExit|is not a class derived",
     ),
     "hook-returns-list-that-exits": (
         """

@@ -63,7 +63,7 @@ UNREADABLE = {
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A folder with the honest plugins and with things that are no files."""
+    """A folder with the honest plugins and with things that are not files."""
     (tmp_path / "honest_plugins.py").write_text(HONEST)
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "fifos").mkdir()

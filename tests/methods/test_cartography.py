@@ -168,7 +168,7 @@ def test_weights_are_named_by_content(untrained: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["w.safetensors", "w.pt"])
 @pytest.mark.parametrize(
     ("place", "complaint"),
-    [("{name}", "no safetensors file|no weights"), ("folder.{name}", "cannot be read.*give a file")],
+    [("{name}", "not a safetensors file|no weights"), ("folder.{name}", "cannot be read.*give a file")],
 )
 def test_what_holds_no_weights_is_refused_before_any_trial(
     tmp_path: Path, name: str, place: str, complaint: str

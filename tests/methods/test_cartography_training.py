@@ -17,7 +17,7 @@ from fieldbench.registry import Registry
 from fieldbench_datasets.propagation import shadowing, spatial_losses
 from fieldbench_methods.cartography import training, weight_files
 from fieldbench_methods.cartography.autoencoder import initialised
-from fieldbench_methods.cartography.loss_fields import Fields, Population, Range, generator
+from fieldbench_methods.cartography.loss_fields import Fields, Population, Uniform, generator
 from fieldbench_methods.cartography.prior import LossFieldPrior
 
 CPU = torch.device("cpu")
@@ -53,7 +53,9 @@ def test_shadowing_has_the_covariance_of_the_model(way: str) -> None:
     """Both ways of drawing, each distance, against exp(-d / d_corr): variances of increments, and the whole of it."""
     distances, count = (20.0, 50.0), 1000
     if way == "on the device":
-        population = Population(eta=Range(6, 6), decorrelation=distances, exponent=Range(2, 2), rate=Range(0.1, 0.1))
+        population = Population(
+            eta=Uniform(6, 6), decorrelation=distances, exponent=Uniform(2, 2), rate=Uniform(0.1, 0.1)
+        )
         drawn = Fields(population, CPU).shadowing(count, generator(CPU, 1)).double().numpy()
     else:
         rng = np.random.default_rng(1)
@@ -79,7 +81,7 @@ def test_fields_have_unit_norm_and_are_positive(fields: Fields) -> None:
 
 def test_training_fields_are_distributed_like_the_datasets() -> None:
     """Against the generator of the datasets, which was written independently of this one."""
-    population = Population(eta=Range(3, 9), decorrelation=(50.0,), exponent=Range(2, 2.5), rate=Range(0.1, 0.1))
+    population = Population(eta=Uniform(3, 9), decorrelation=(50.0,), exponent=Uniform(2, 2.5), rate=Uniform(0.1, 0.1))
     rng = np.random.default_rng(3)
     ours = Fields(population, CPU).draw(600, generator(CPU, 2)).double().numpy()
     theirs = spatial_losses(600, rng, eta=rng.uniform(3, 9, 600), decorrelation=50.0)
@@ -110,7 +112,9 @@ def test_masks_observe_between_1_and_20_percent(fields: Fields) -> None:
 
 def test_examples_have_the_population_in_equal_shares() -> None:
     """The shadowing's strength, from increments between neighbours far from the emitter, tells the distances apart."""
-    population = Population(eta=Range(9, 9), decorrelation=(5.0, 500.0), exponent=Range(0, 0), rate=Range(0.5, 0.5))
+    population = Population(
+        eta=Uniform(9, 9), decorrelation=(5.0, 500.0), exponent=Uniform(0, 0), rate=Uniform(0.5, 0.5)
+    )
     complete, masks = Fields(population, CPU).examples(41, np.random.default_rng(6))
     assert complete.shape == masks.shape == (41, 51, 51)
     torch.testing.assert_close(torch.linalg.vector_norm(complete, dim=(1, 2)), torch.ones(41))
@@ -179,7 +183,7 @@ def test_a_training_may_start_from_weights(tmp_path: Path, small_pools: None, fi
     # Batch normalisation's running means move by a tenth towards the first batch's.
     assert card["validation_loss"] < 0.5 * validation.loss(initialised(1))
     assert card["start"]["sha256"] == weight_files.sha256(weight_files.SHIPPED)
-    with pytest.raises(RequestError, match=r"start=none\.safetensors is no file"):
+    with pytest.raises(RequestError, match=r"start=none\.safetensors is not a file"):
         run(tmp_path / "q.safetensors", SHORT.model_copy(update={"start": "none.safetensors"}))
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fieldbench import NullReport, Observation, RequestError
-from fieldbench_methods.dineof import Dineof, Stopping, best_modes, truncate, truncations
+from fieldbench_methods.dineof import Dineof, ModeStopping, best_modes, error_variance, truncate, truncations
 
 
 def of_rank(rank, shape=(9, 8, 14), seed=0):
@@ -21,7 +21,7 @@ def observe(field, rate=0.7, seed=0):
 
 
 def complete(method, observation, seed=0):
-    return method.complete(observation, seed=seed, device="cpu", report=NullReport())
+    return method.complete(observation, seed=seed, device="cpu", report=NullReport()).mean
 
 
 @pytest.mark.parametrize("shape", [(9, 5), (5, 9)])
@@ -37,7 +37,7 @@ def test_truncation_is_that_of_the_svd(shape, modes):
 def test_settled_entries_are_what_the_truncated_svd_of_the_filled_matrix_says(axis):
     field = of_rank(3)
     mask = observe(field).mask
-    filled = next(truncations(field, mask, axis, Stopping(1e-12, 5000)))
+    filled = next(truncations(field, mask, axis, ModeStopping(1e-12, 5000)))
     np.testing.assert_array_equal(filled[mask], field[mask])
     mean = field[mask].mean()
     matrix = np.moveaxis(filled - mean, axis, -1).reshape(-1, field.shape[axis])
@@ -63,7 +63,7 @@ def test_a_given_number_of_modes_is_used_and_judged():
     field = of_rank(2)
     observation = observe(field)
     withheld = observe(field, 0.1, seed=1).mask & observation.mask
-    limits = Stopping(1e-3, 50)
+    limits = ModeStopping(1e-3, 50)
     error, modes = best_modes(field, observation.mask, withheld, 2, 2, limits)
     fields = list(truncations(field, observation.mask & ~withheld, 2, limits))
     assert modes == 2
@@ -124,3 +124,40 @@ def test_what_does_not_fit_is_refused():
     with pytest.raises(RequestError, match="modes=9: a matrix of this field has only 8"):
         complete(Dineof(modes=9), observation)
     assert "at least 2" in Dineof().applicable(observe(np.ones(20)))
+
+
+def test_the_error_field_is_that_of_optimal_interpolation_by_the_functions():
+    """As the conditional variance of a Gaussian vector, column by column (Beckers et al. 2006)."""
+    field = of_rank(4, (6, 5, 9)) * np.linspace(0.2, 1, 9)
+    mask = observe(field, 0.5).mask
+    noise = 0.7
+    found = error_variance(field, mask, 2, 2, noise)
+    matrix, seen = (part.reshape(-1, 9) for part in (field - field[mask].mean(), mask))
+    left, values, _ = np.linalg.svd(matrix, full_matrices=False)
+    covariance = (left[:, :2] * values[:2] ** 2 / 9) @ left[:, :2].T + noise * np.eye(30)
+    of_signal = covariance - noise * np.eye(30)
+    for column in range(9):
+        there = seen[:, column]
+        gain = of_signal[:, there] @ np.linalg.inv(covariance[np.ix_(there, there)])
+        expected = np.diag(of_signal) - np.einsum("mo,mo->m", gain, of_signal[:, there]) + noise
+        np.testing.assert_allclose(found.reshape(-1, 9)[:, column], expected, rtol=1e-8)
+
+
+def test_its_deviation_is_as_large_as_its_error():
+    ratios = []
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        field = of_rank(2, seed=seed) + 0.3 * rng.normal(size=(9, 8, 14))
+        observation = observe(field, 0.6, seed)
+        made = Dineof(axis=2).complete(observation, seed=0, device="cpu", report=NullReport())
+        hidden = ~observation.mask
+        ratios.append(np.mean(made.deviation[hidden] ** 2) / np.mean((made.mean - field)[hidden] ** 2))
+        assert not made.deviation[observation.mask].any()
+    assert np.mean(ratios) == pytest.approx(1.0, abs=0.25)
+
+
+def test_with_nothing_to_withhold_it_says_nothing_of_its_error():
+    field, mask = of_rank(2), np.zeros((9, 8, 14), dtype=bool)
+    mask[1, 2, 3] = True
+    made = Dineof().complete(Observation(field, mask), seed=0, device="cpu", report=NullReport())
+    assert made.deviation is None

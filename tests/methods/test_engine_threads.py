@@ -24,7 +24,7 @@ METHODS = {
 
 
 class Allows(NullReport):
-    """A report that allows so many threads, the same at every look or one after another."""
+    """A report that allows these numbers of threads, the same at every look or one after another."""
 
     def __init__(self, *threads):
         self._threads, self.looks = threads, 0

@@ -127,7 +127,7 @@ def test_too_few_withheld_entries_are_said():
     some.flat[np.flatnonzero(observation.mask)[:8]] = True
     with pytest.raises(RequestError, match=r"8 withheld entries .* too few for level=0\.9; raise folds or share"):
         Conformal().complete(observation, fit, lambda share, number: some, 0)
-    calibration = calibrate(fit(observation, 0), observation, [Fold(some, fit(observation, 0))])
+    calibration = calibrate(fit(observation, 0), observation, [Fold(some, fit(observation, 0).at(some))])
     assert set(calibrated(fit(observation, 0), observation, calibration).quantiles) == {0.25, 0.75}
 
 
@@ -160,6 +160,8 @@ def test_trials_are_scored_with_the_intervals_and_count_every_fit():
         assert conformal.metrics["crps"] != plain.metrics["crps"]
         assert "coverage90" in conformal.metrics
         assert "coverage90" not in plain.metrics
+        assert sum(conformal.diagnostics["pit"]) == pytest.approx(1.0, abs=1e-5)
+        assert "pit" not in plain.diagnostics
         assert conformal.diagnostics["fits"] == 6
 
 
@@ -228,3 +230,59 @@ def test_a_trial_whose_method_has_gone_is_over_for_its_modifier_too(tmp_path):
     for key, row in found.items():
         if row["status"] == "ok":
             assert row["metrics"] == undisturbed[key]["metrics"]
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_a_fiber_is_worth_as_many_errors_as_are_independent(alike):
+    rng = np.random.default_rng(3)
+    mask = np.zeros((30, 30, 40), dtype=bool)
+    mask[rng.random((30, 30)) < 0.4] = True
+    values = np.broadcast_to(rng.normal(size=(30, 30, 1)), mask.shape) if alike else rng.normal(size=mask.shape)
+    observation, held = Observation(values.copy(), mask), np.zeros(mask.shape, dtype=bool)
+    held[tuple(np.argwhere(mask[..., 0])[:200].T)] = True
+    known = Estimate(np.zeros(mask.shape), np.ones(mask.shape))
+    calibration = calibrate(known, observation, [Fold(held, known.at(held))], [np.ones(8000)])
+    assert calibration.units == 200
+    # The variance of 200 numbers is known to a tenth.
+    assert calibration.size == pytest.approx(200 if alike else 8000, rel=0.25)
+
+
+def test_fibers_that_are_one_value_each_cover_as_promised():
+    """Where a fiber says one thing, ten withheld fibers make the interval that ten numbers would make."""
+    rng, found = np.random.default_rng(4), []
+    for _ in range(400):
+        mask = np.zeros((6, 7, 5), dtype=bool)
+        mask.reshape(42, 5)[rng.permutation(42)[:21]] = True
+        observation = Observation(np.broadcast_to(rng.normal(size=(6, 7, 1)), mask.shape).copy(), mask)
+        zero, held = Estimate(np.zeros(mask.shape)), np.zeros(mask.shape, dtype=bool)
+        held[tuple(np.argwhere(mask[..., 0])[:10].T)] = True
+        made = calibrated(zero, observation, calibrate(zero, observation, [Fold(held, zero.at(held))]))
+        low, high = made.interval(0.5)
+        truth = rng.normal(size=1000)  # exchangeable with what was withheld
+        found.append(np.mean((low[0, 0, 0] <= truth) & (truth <= high[0, 0, 0])))
+    assert np.mean(found) == pytest.approx(6 / 11, abs=0.03)  # the sixth of ten in order: at least one half
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_the_scale_that_tells_more_of_the_errors_is_taken(own):
+    """A deviation that varies by chance is left aside for the distance; one that errors follow is taken."""
+    rng = np.random.default_rng(5)
+    pattern = np.exp(rng.normal(size=SHAPE))
+    observation = Observation(rng.normal(size=SHAPE) * (pattern if own else 1.0), rng.random(SHAPE) < 0.5)
+    held = observation.mask & (rng.random(SHAPE) < 0.3)
+    known = Estimate(np.zeros(SHAPE), pattern)
+    calibration = calibrate(known, observation, [Fold(held, known.at(held))])
+    assert (calibration.exponent is None) == own
+
+
+@pytest.mark.parametrize(("count", "expected"), [(64, 64 / 4 / 2), (1000, 1000 / 10 / 2)])
+def test_less_is_withheld_of_more(count, expected):
+    scattered = (7 * np.arange(2000) % 2000).reshape(50, 40)
+    observation, shares = Observation(np.zeros((50, 40)), scattered < count), []
+
+    def withhold(share, number):
+        shares.append(share)
+        return RandomEntries().withhold(observation.mask, share, np.random.default_rng(number))
+
+    Conformal(level=0.5).complete(observation, lambda seen, seed: Estimate(np.ones(seen.shape)), withhold, 0)
+    assert shares == [pytest.approx(expected / count)] * 5

@@ -11,7 +11,7 @@ from scipy.special import xlogy
 
 from fieldbench import Axis, NullReport, Observation
 from fieldbench_methods import polyharmonic
-from fieldbench_methods.polyharmonic import choose, leave_one_out, predict
+from fieldbench_methods.polyharmonic import choose, leave_one_out, posterior, predict
 from fieldbench_methods.splines import RadialBasis, ThinPlate
 
 SHAPE = (7, 6, 5)
@@ -28,7 +28,7 @@ def observe(field, rate=0.3, seed=0, **more):
 
 
 def complete(method, observation, seed=0):
-    return method.complete(observation, seed=seed, device="cpu", report=NullReport())
+    return method.complete(observation, seed=seed, device="cpu", report=NullReport()).mean
 
 
 @pytest.mark.parametrize("shape", [(12, 9), SHAPE, (4, 5, 3, 4)])
@@ -243,3 +243,80 @@ def test_the_local_approximation_moves_the_estimate_by_far_less_than_it_is_off()
     exact, local = (complete(ThinPlate(exact=most), observation) for most in (4000, 1))
     moved, off = (np.linalg.norm(one[~observation.mask]) for one in (exact - local, exact - field))
     assert 0 < moved < off / 4
+
+
+def test_the_deviation_of_a_piecewise_linear_spline_is_that_of_a_brownian_bridge():
+    """The spline of the kernel -r on a line is the mean of Brownian motion between the values that it is pinned to."""
+    rng = np.random.default_rng(9)
+    points = np.sort(rng.random(30))[:, np.newaxis] * 50
+    values, targets = rng.normal(size=(30, 2)).cumsum(axis=0), rng.uniform(points[0], points[-1], (200, 1))
+    how = {"kernel": "linear", "smoothing": 0.0, "exact": 1, "neighbours": 64}
+    mean, found = posterior(points, values, targets, **how, rng=rng)
+    np.testing.assert_allclose(mean[:, 0], np.interp(targets[:, 0], points[:, 0], values[:, 0]), atol=1e-8)
+    place = points[:, 0]
+
+    def bridge(x, before, after):
+        return (x - before) * (after - x) / (after - before)
+
+    after = np.searchsorted(place, targets[:, 0])
+    shape = bridge(targets[:, 0], place[after - 1], place[after])
+    # Each value left out, over the bridge between its neighbours; at the ends over a free path.
+    inner = place[1:-1]
+    drawn = values[:-2] + (values[2:] - values[:-2]) * ((inner - place[:-2]) / (place[2:] - place[:-2]))[:, np.newaxis]
+    ratios = (values[1:-1] - drawn) ** 2 / bridge(inner, place[:-2], place[2:])[:, np.newaxis]
+    ends = [(values[0] - values[1]) ** 2 / (place[1] - place[0]), (values[-1] - values[-2]) ** 2 / np.ptp(place[-2:])]
+    variances = (ratios.sum(axis=0) + np.sum(ends, axis=0)) / 30
+    np.testing.assert_allclose(found**2, shape[:, np.newaxis] * variances, rtol=1e-6)
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.3])
+def test_the_deviation_is_the_limit_of_a_process_whose_plane_nobody_knows(smoothing):
+    """The kernel with a trend of huge variance is a covariance, whose conditional variance is textbook algebra."""
+    rng = np.random.default_rng(10)
+    points, targets, values = rng.random((25, 2)) * 6, rng.random((40, 2)) * 6, rng.normal(size=(25, 1))
+    how = {"kernel": "cubic", "smoothing": smoothing, "exact": 100, "neighbours": 64}
+    mean, found = posterior(points, values, targets, **how, rng=rng)
+    np.testing.assert_array_equal(mean, predict(points, values, targets, **how))
+    every = np.concatenate([points, targets])
+    distances = np.linalg.norm(every[:, np.newaxis] - every, axis=-1)
+    trend = np.column_stack([np.ones(len(every)), every])
+    covariance = distances**3 + 1e7 * trend @ trend.T
+    among, towards = covariance[:25, :25] + smoothing * np.eye(25), covariance[:25, 25:]
+    expected = np.diag(covariance)[25:] - np.einsum("nm,nm->m", towards, np.linalg.solve(among, towards))
+    ratio = found[:, 0] ** 2 / expected  # the variance of the process, the same everywhere
+    np.testing.assert_allclose(ratio, np.median(ratio), rtol=1e-3)
+
+
+@pytest.mark.parametrize("method", [ThinPlate(), RadialBasis(), ThinPlate(exact=1), ThinPlate(smoothing=0.1)])
+def test_its_deviation_is_as_large_as_its_error(method):
+    from fieldbench_datasets.gaussian_field import GaussianField
+
+    rng, squares, variances, within = np.random.default_rng(11), [], [], []
+    for _ in range(6):
+        field = GaussianField(shape=(20, 20), lengths=(4.0,)).draw(rng).values
+        observation = Observation(field, rng.random(field.shape) < 0.3)
+        made = method.complete(observation, seed=0, device="cpu", report=NullReport())
+        hidden = ~observation.mask
+        error = (made.mean - field)[hidden]
+        squares.append(np.mean(error**2))
+        variances.append(np.mean(made.deviation[hidden] ** 2))
+        within.append(np.mean(np.abs(error) < 1.645 * made.deviation[hidden]))
+    assert np.mean(variances) / np.mean(squares) == pytest.approx(1.0, abs=0.35)
+    assert np.mean(within) == pytest.approx(0.9, abs=0.04)
+
+
+def test_an_interpolant_is_sure_of_what_it_goes_through_and_a_smoother_is_not():
+    observation = observe(smooth() + 0.2 * np.random.default_rng(12).normal(size=SHAPE))
+    exact, smoothed = (
+        method.complete(observation, seed=0, device="cpu", report=NullReport())
+        for method in (ThinPlate(), ThinPlate(smoothing=1.0))
+    )
+    assert not exact.deviation[observation.mask].any()
+    assert exact.deviation[~observation.mask].all()
+    assert smoothed.deviation.all()
+
+
+def test_what_cannot_be_left_out_has_no_deviation():
+    field, mask = smooth(), np.zeros(SHAPE, dtype=bool)
+    mask.flat[:5] = True
+    assert ThinPlate().complete(Observation(field, mask), seed=0, device="cpu", report=NullReport()).deviation is None

@@ -21,7 +21,7 @@ from fieldbench.report.tables import make_table
 from fieldbench.search import Log, Range, Space
 from fieldbench.session import Session
 from fieldbench.store.run import read_rows
-from fieldbench.tuning import Outcome, Study
+from fieldbench.tuning import Study, TriedPoint
 from tests.here import run
 
 DATASET = "ssf-synthetic[shape=8x8x6]"
@@ -153,14 +153,14 @@ def test_no_more_points_are_tried_than_the_budget_allows(budget, points) -> None
             for level in range(10**6):
                 attempt({"level": level % 99 / 2})
 
-    study = Study(Endless(budget=budget), space, lambda values: Outcome(1.0, 1.0))
+    study = Study(Endless(budget=budget), space, lambda values: TriedPoint(1.0, 1.0))
     study.run(0)
     assert len(study.tried) == points
 
 
 def test_no_other_point_is_tried_once_the_seconds_are_spent() -> None:
     study = Study(
-        Grid(seconds=3.0), Space({"level": Range(-9.0, 9.0)}, {"level": 5.0}), lambda values: Outcome(1.0, 1.0)
+        Grid(seconds=3.0), Space({"level": Range(-9.0, 9.0)}, {"level": 5.0}), lambda values: TriedPoint(1.0, 1.0)
     )
     study.run(0)
     assert len(study.tried) == 3
@@ -205,7 +205,7 @@ def test_points_can_be_tried_with_other_values_than_the_last_fit_has() -> None:
 
 def test_values_that_no_search_has_are_refused() -> None:
     space = Space({"level": Range(0.0, 1.0), "rate": Log(1e-3, 1)}, {"level": 5.0, "rate": 0.1})
-    study = Study(Grid(), space, lambda values: Outcome(1.0, 1.0))
+    study = Study(Grid(), space, lambda values: TriedPoint(1.0, 1.0))
     with pytest.raises(ValueError, match=r"tried level=3\.0, which its search does not have"):
         study.attempt({"level": 3.0})
     with pytest.raises(ValueError, match="tried depth, which is not to be tuned"):

@@ -72,11 +72,11 @@ BROKEN = {
     ),
     "hook without return": (HOOK.format(returned="None"), ["returned None", "a list of classes"]),
     "one class, no list": (HOOK.format(returned="fieldbench.Method"), ["returned Method", "a list of classes"]),
-    "no plugin class": (HOOK.format(returned="[dict]"), ["dict is no class derived from fieldbench.Method"]),
-    "instance": (HOOK.format(returned="[42]"), ["42 is no class derived from fieldbench.Method"]),
+    "no plugin class": (HOOK.format(returned="[dict]"), ["dict is not a class derived from fieldbench.Method"]),
+    "instance": (HOOK.format(returned="[42]"), ["42 is not a class derived from fieldbench.Method"]),
     "other kind": (
         "from fieldbench.metric import RMSE\n" + HOOK.format(returned="[RMSE]"),
-        ["RMSE is no class derived from fieldbench.Method"],
+        ["RMSE is not a class derived from fieldbench.Method"],
     ),
     "abstract": (ABSTRACT, ["Lazy does not define complete"]),
     "no name": (ABSTRACT.replace('name = "lazy"', ""), ["Lazy needs a name", "not None"]),
@@ -157,7 +157,7 @@ def test_a_half_broken_plugin_keeps_its_other_half(write, working) -> None:
     source = working("good").replace("return [Mean]", "return [Mean, 42]")
     registry = Registry(Sources(files=(write("half.py", source),)))
     assert "good" in registry.entries("method")
-    assert [item.reason for item in registry.broken] == ["42 is no class derived from fieldbench.Method"]
+    assert [item.reason for item in registry.broken] == ["42 is not a class derived from fieldbench.Method"]
 
 
 @pytest.mark.parametrize(
@@ -256,7 +256,18 @@ def test_a_plugin_leaves_folder_streams_and_ctrl_c_as_they_were(write, working) 
 
 def test_a_ctrl_c_while_a_plugin_is_loaded_is_the_users(write) -> None:
     with pytest.raises(KeyboardInterrupt):
-        Registry(Sources(files=(write("slow.py", "import os, signal\nos.kill(os.getpid(), signal.SIGINT)"),)))
+        Registry(Sources(files=(write("slow.py", "import signal\nsignal.raise_signal(signal.SIGINT)"),)))
+
+
+def test_a_file_edited_within_a_second_is_read_anew(write, working, monkeypatch) -> None:
+    """Bytecode is cached by whole seconds and length, so both texts of this file look the same to the cache."""
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    for number in (1, 2):
+        file = write("mine.py", working("mine") + f"\nNUMBER = {number}\n")
+        os.utime(file, (1_700_000_000, 1_700_000_000))
+        entry = Registry(Sources(files=(file,))).entries("method")["mine"]
+        loaded = sys.modules[entry.cls.__module__].NUMBER
+        assert loaded == number
 
 
 def test_only_files_of_a_folder_are_loaded(tmp_path, write, working) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import fieldbench
 from fieldbench import conformance, hookspecs
 from fieldbench.cli.main import main
 from fieldbench.registry import KINDS, Registry, Sources
@@ -86,6 +87,11 @@ def test_every_hook_is_documented_and_exercised(tmp_path) -> None:
 
 def test_the_version_of_the_interface_is_stated() -> None:
     assert f"version {hookspecs.API_VERSION} of the interface" in (DOCS / "plugin-api.md").read_text()
+
+
+def test_every_public_name_is_listed() -> None:
+    _, _, section = (DOCS / "plugin-api.md").read_text().partition("\n## Public names\n")
+    assert re.findall(r"^\| `(\w+)` \| \S", section, re.M) == sorted(fieldbench.__all__)
 
 
 def test_every_declaration_of_a_method_is_documented() -> None:

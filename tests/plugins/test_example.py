@@ -16,10 +16,10 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "third_party_plugin"
 @pytest.mark.skipif(not EXAMPLE.is_dir(), reason="the examples lie beside the tests in a checkout only")
 def test_the_example_passes_its_own_tests(tmp_path: Path) -> None:
     folder = shutil.copytree(EXAMPLE, tmp_path / "elsewhere", ignore=shutil.ignore_patterns(".*", "__pycache__"))
-    info = tmp_path / "site" / "fieldbench_bcpf-0.1.0.dist-info"
+    info = tmp_path / "site" / "fieldbench_trend-0.1.0.dist-info"
     info.mkdir(parents=True)
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fieldbench-bcpf\nVersion: 0.1.0\n")
-    (info / "entry_points.txt").write_text("[fieldbench]\nbcpf = fieldbench_bcpf\n")
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: fieldbench-trend\nVersion: 0.1.0\n")
+    (info / "entry_points.txt").write_text("[fieldbench]\ntrend = fieldbench_trend\n")
     path = [str(folder / "src"), str(info.parent), os.environ.get("PYTHONPATH", "")]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, path))}
     run = subprocess.run(

@@ -1,4 +1,4 @@
-"""Names: duplicates name both sides, plugins can be left out, and a second registration is no accident."""
+"""Names: duplicates name both sides, plugins can be left out, and a second registration is not an accident."""
 
 from __future__ import annotations
 

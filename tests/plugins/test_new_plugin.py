@@ -9,12 +9,16 @@ import shlex
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from fieldbench.cli.main import main
 from fieldbench.scaffold import kinds
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "third_party_plugin" / "pyproject.toml"
 
 
 def new_plugin(*arguments: str) -> int:
@@ -99,6 +103,27 @@ def test_no_blank_is_left(kind: str, tmp_path: Path) -> None:
             compile(file.read_text(), str(file), "exec")
 
 
+@pytest.mark.parametrize("kind", kinds())
+def test_its_requirement_is_met_by_the_distribution_that_holds_the_built_in_plugins(kind: str, tmp_path: Path) -> None:
+    new_plugin("very-new", "--kind", kind, "--into", str(tmp_path))
+    requires_this_fieldbench(tmp_path / "fieldbench-very-new" / "pyproject.toml")
+
+
+@pytest.mark.skipif(not EXAMPLE.is_file(), reason="the examples lie beside the tests in a checkout only")
+def test_the_requirement_of_the_example_is_met_by_it_too() -> None:
+    requires_this_fieldbench(EXAMPLE)
+
+
+def requires_this_fieldbench(pyproject: Path) -> None:
+    """The wheel's metadata are these requirements, word for word."""
+    (built_in,) = entry_points(group="fieldbench", name="methods")
+    listed = map(Requirement, tomllib.loads(pyproject.read_text())["project"]["dependencies"])
+    (required,) = [one for one in listed if one.name.startswith("fieldbench")]
+    assert built_in.dist is not None
+    assert required.name == built_in.dist.name
+    assert built_in.dist.version in required.specifier
+
+
 def test_the_package_is_checked_and_run_from_the_command_line(tmp_path: Path) -> None:
     new_plugin("very-new", "--into", str(tmp_path))
     environment = as_installed(tmp_path / "fieldbench-very-new", os.environ.copy())
@@ -166,7 +191,7 @@ def test_only_a_metric_has_no_regression_check(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["My_Method"], "'My_Method' is no name"),
+        (["My_Method"], "'My_Method' is not a name"),
         (["mine", "--kind", "methd"], "unknown kind 'methd'"),
         (["nearest"], "there is a method 'nearest' already, from fieldbench"),
         (["rmse", "--kind", "metric"], "there is a metric 'rmse' already"),

@@ -166,7 +166,7 @@ def test_an_unfinished_part_makes_a_run_unfinished(capfd) -> None:
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        (["freeze", "nowhere"], "is no run"),
+        (["freeze", "nowhere"], "is not a run"),
         (["check-results", "nowhere", "--against", "ref.csv"], "there is no reference ref.csv"),
         (["freeze", "nowhere", "--exact", "near"], "is not understood; write METHOD=RTOL"),
         (["freeze", "nowhere", "--exact", "near=1"], "is not understood; write METHOD=RTOL"),
@@ -200,7 +200,7 @@ method = "nearest"
         ),
         (["--against", "new.csv", "--freeze", "--exact", "idw=1e-9"], "'idw' is none of the methods; there are: near"),
         (["--against", "folder", "--freeze"], "folder is a folder; name a file for the reference"),
-        (["--against", "folder"], "folder is no run: it has no manifest.json"),
+        (["--against", "folder"], "folder is not a run: it has no manifest.json"),
         (["--against", "ref.csv", "--exact", "naer=1e-9"], "'naer' is none of the methods; did you mean 'near'?"),
         (["--against", "ref.csv", "--exact", "near=1e-7"], "not what the reference was frozen with (no tolerance)"),
         (

@@ -36,9 +36,9 @@ def test_a_fault_can_be_planted_and_names_its_tests(fault) -> None:
 def test_there_are_faults_in_every_room() -> None:
     faults = mutations.faults()
     assert len({fault.name for fault in faults}) == len(faults) >= 40
-    rooms = ("store", "execution", "report", "files", "completion", "regression", "cli", "conformance")
-    for room in (*(f"fieldbench/{room}/" for room in rooms), "plugins/", "datasets/"):
-        assert any(fault.file.startswith(room) for fault in faults), room
+    packages = ("store", "execution", "report", "files", "completion", "regression", "cli", "conformance")
+    for package in (*(f"fieldbench/{name}/" for name in packages), "plugins/", "datasets/"):
+        assert any(fault.file.startswith(package) for fault in faults), package
 
 
 @pytest.fixture

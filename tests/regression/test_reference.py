@@ -79,7 +79,7 @@ def test_the_order_in_which_trials_ended_does_not_show(make, tmp_path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
-    [("", "is no reference"), ("method,score\ntap,1\n", "is no reference"), (None, "there is no reference")],
+    [("", "is not a reference"), ("method,score\ntap,1\n", "is not a reference"), (None, "there is no reference")],
 )
 def test_other_files_are_refused(tmp_path, text, complaint) -> None:
     if text is not None:
@@ -90,7 +90,7 @@ def test_other_files_are_refused(tmp_path, text, complaint) -> None:
 
 def test_a_file_that_is_no_text_is_refused(tmp_path) -> None:
     (tmp_path / "ref.npy").write_bytes(b"\x93NUMPY\x01\x00")
-    with pytest.raises(RequestError, match="is no reference"):
+    with pytest.raises(RequestError, match="is not a reference"):
         reference.read(tmp_path / "ref.npy")
 
 
@@ -102,10 +102,10 @@ def test_a_file_that_is_no_text_is_refused(tmp_path) -> None:
         (lambda text: text.replace("method,", "", 1), "line 3: the header lacks method"),
         (lambda text: text[: text.index("method,")], "line 3: the header lacks method, dataset"),
         (lambda text: text + text[text.index("tap,") :].partition("\n")[0] + "\n", "line 36: .* the same trial"),
-        (lambda text: text.replace(",ok,rmse,", ",ok,rmse,x", 1), "line 4: 'x[0-9.]+' is no score"),
+        (lambda text: text.replace(",ok,rmse,", ",ok,rmse,x", 1), "line 4: 'x[0-9.]+' is not a score"),
         (lambda text: text.replace(",ok,rmse,", ",ok,", 1), "line 4: 14 cells and not 15"),
         (lambda text: text.replace(",0,0,ok,", ",0,,ok,", 1), "line 4: no trial"),
-        (lambda text: text.replace(",0,0,ok,", f",{2**64},0,ok,", 1), f"line 4: '{2**64}' is no seed"),
+        (lambda text: text.replace(",0,0,ok,", f",{2**64},0,ok,", 1), f"line 4: '{2**64}' is not a seed"),
         (lambda text: text.replace("tap,", '"tap,', 1), "line 35: unexpected end of data"),
         (lambda text: text.replace("\ntap,", "\n<<<<<<< ours\ntap,", 1), "line 4: 1 cells and not 15"),
     ],

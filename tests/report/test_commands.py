@@ -59,8 +59,8 @@ def test_plot_writes_every_kind_it_can_and_says_what_it_cannot(run: Path, capsys
         (["plot", "RUN", "--kind", "slice"], "did you mean 'slices'"),
         (["plot", "RUN", "--format", "jpg"], "unknown format 'jpg'"),
         (["plot", "RUN", "--kind", "slices", "--at", "a"], "write --at 0,5,10"),
-        (["report", "nowhere"], "nowhere is no run"),
-        (["watch", "nowhere"], "nowhere is no run"),
+        (["report", "nowhere"], "nowhere is not a run"),
+        (["watch", "nowhere"], "nowhere is not a run"),
     ],
 )
 def test_wrong_requests_get_one_line_and_code_2(

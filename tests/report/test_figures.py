@@ -16,6 +16,7 @@ from fieldbench.errors import RequestError
 from fieldbench.field import Axis, Field
 from fieldbench.registry import Sources
 from fieldbench.report.figures import KINDS, View, draw, save
+from fieldbench.report.page.browser import make_album
 from fieldbench.report.statistics import front, interval
 from fieldbench.report.stored import StoredRun
 
@@ -221,6 +222,41 @@ def test_slices_share_scales_and_show_where_nothing_is_observed(stored: StoredRu
     assert any(ax.get_ylabel() == "sound speed anomaly (m/s)" for ax in figure.axes)
 
 
+def test_slices_show_deviations_below_errors_on_their_scale(tmp_path: Path) -> None:
+    import fieldbench
+
+    methods, dataset = ["nearest", "kriging"], "ssf-synthetic[shape=8x8x4]"
+    run = fieldbench.run(methods, dataset, rates=[0.3], trials=1, out=tmp_path / "run", save_fields=True)
+    (figure,) = run.plot("slices", at=[1]).values()
+    rows = {ax.get_ylabel(): ax for ax in figure.axes if ax.images}
+    assert {"error", "deviation"} <= set(rows)
+    pictures = [ax.images[0] for ax in figure.axes if ax.images and not ax.get_title()]
+    assert len(pictures) == 3  # two errors, one deviation
+    assert len({(image.norm.vmin, image.norm.vmax) for image in pictures}) == 1
+    stored = StoredRun(run.path)
+    row = next(row for row in stored.rows() if row["method"] == "kriging")
+    kept = stored.reconstruction(row).deviation
+    assert kept is not None
+    np.testing.assert_allclose(rows["deviation"].images[0].get_array(), kept[:, :, 1].T)
+    (entry,) = make_album(stored).entries
+    assert {method["name"]: method["deviation"] is not None for method in entry["methods"]} == {
+        "nearest": False,
+        "kriging": True,
+    }
+
+
+def test_a_deviation_of_power_is_shown_in_decibels() -> None:
+    from fieldbench import Estimate, Field
+    from fieldbench.report.figures.pictures import scale_of
+
+    scale = scale_of(Field(np.array([1e-6, 1e-3]), log_floor=1e-9))
+    factor_of_two = Estimate(np.ones(2), np.full(2, np.log(2)), distribution="lognormal", floor=1e-9)
+    found = scale.deviation(factor_of_two)
+    assert found is not None
+    np.testing.assert_allclose(found, 10 * np.log10(2))
+    assert scale.deviation(Estimate(np.ones(2))) is None
+
+
 def test_one_picture_is_of_one_draw_and_says_of_which_seed(two_seeds: StoredRun) -> None:
     for only, trial, expected, methods in (
         ({}, None, "seed-0-trial-0", ["a", "b"]),
@@ -371,7 +407,7 @@ def test_calibration_shows_mean_coverage_and_its_spread_over_trials(write_run: C
     ]
     stored = write_run(*rows, {"method": "mute", "trial": 0, "metrics": {"rmse": 1.0}})
     (figure,) = draw(stored, "calibration").values()
-    (ax,) = figure.axes
+    (ax,) = figure.axes  # nothing was kept of where the truth lies
     lines = {line.get_label(): line for line in ax.lines}
     assert set(lines) == {"sure", "as promised"}
     np.testing.assert_allclose(lines["sure"].get_xdata(), [0.5, 0.9, 0.95])
@@ -385,3 +421,27 @@ def test_calibration_asks_for_a_method_that_says_how_sure_it_is(write_run: Calla
     stored = write_run({"method": "mute", "trial": 0, "metrics": {"rmse": 1.0}})
     with pytest.raises(RequestError, match="no method of this run says how sure it is; add"):
         draw(stored, "calibration")
+
+
+def test_calibration_shows_where_the_truth_lies_in_what_was_predicted(write_run: Callable[..., StoredRun]) -> None:
+    histograms = ([0.1] * 10, [0.2, *[0.075] * 8, 0.2], [0.3, *[0.05] * 8, 0.3])
+    rows = [
+        {
+            "method": "sure",
+            "trial": trial,
+            "metrics": {"rmse": 1.0, "coverage90": 0.9},
+            "diagnostics": {"pit": histogram},
+        }
+        for trial, histogram in enumerate(histograms)
+    ]
+    odd = {"method": "sure", "trial": 3, "metrics": {"rmse": 1.0, "coverage90": 0.9}, "diagnostics": {"pit": ["a"]}}
+    (figure,) = draw(write_run(*rows, odd), "calibration").values()
+    _, ax = figure.axes
+    (steps,) = ax.patches
+    np.testing.assert_allclose(steps.get_data().values, 10 * np.mean(histograms, axis=0))  # a density
+    np.testing.assert_allclose(steps.get_data().edges, np.linspace(0, 1, 11))
+    band = ax.collections[0].get_paths()[0].vertices
+    ends = band[np.isclose(band[:, 0], 0.05, atol=0.06) & (band[:, 0] > 0), 1]
+    low, high = interval([1.0, 2.0, 3.0])
+    assert np.isclose(ends, high).any()
+    assert np.isclose(band[:, 1], max(low, 0)).any()

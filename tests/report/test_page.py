@@ -117,6 +117,18 @@ def test_the_command_that_repeats_it_has_no_path_of_this_machine(root: Element) 
     assert "fieldbench run --methods learner,flat,half,fussy" in [item.text for item in root.every("pre")]
 
 
+def test_scores_of_uncertainty_are_a_section_where_a_method_has_them(write_run: Callable[..., StoredRun]) -> None:
+    from fieldbench.report.page.parts import sections
+
+    mute = {"method": "mute", "trial": 0, "metrics": {"rmse": 1.0, "crps": 0.5}}
+    sure = {"method": "sure", "trial": 0, "metrics": {"rmse": 1.0, "crps": 0.25, "coverage90": 0.875, "width90": 3.5}}
+    run = write_run(mute, sure)
+    assert "Uncertainty" not in sections(StoredRun(run.path, only={"method": ["mute"]}), [])
+    section = sections(run, []).partition('id="uncertainty"')[2].partition("</section>")[0]
+    for shown in ("crps", "0.250", "coverage90", "0.875", "width90", "3.50"):
+        assert shown in section
+
+
 def test_the_album_holds_the_fields_to_half_a_level(root: Element, run_folder: Path) -> None:
     album = json.loads(root.one("script", type="application/json", id="album").text)
     assert [(entry["setting"], entry["draw"]) for entry in album["entries"]] == [

@@ -91,6 +91,21 @@ def test_what_single_precision_cannot_hold_stays_finite(tmp_path: Path) -> None:
     assert kept.observation.mask.all()
 
 
+def test_what_version_0_1_0_kept_is_read(plan: Plan, tmp_path: Path) -> None:
+    trial = next(iter(plan))
+    run([trial], Registry(Sources(classes=(Island,))), keep=keeping(tmp_path))
+    before = reconstructions.find(tmp_path, trial.key)
+    (file,) = tmp_path.rglob("*.npz")
+    with np.load(file) as stored:
+        arrays = {{"valid": "existing"}.get(name, name): stored[name] for name in stored.files}
+    np.savez(file, **{name: array for name, array in arrays.items() if name not in ("distribution", "floor")})
+    after = reconstructions.find(tmp_path, trial.key)
+    assert before is not None
+    assert after is not None
+    assert np.array_equal(after.truth.valid, before.truth.valid)
+    assert np.array_equal(after.estimate, before.estimate, equal_nan=True)
+
+
 def test_other_plugins_than_the_trial_s_are_refused(plan: Plan) -> None:
     trial = replace(next(iter(plan)), identity="0123456789abcdef")
     with pytest.raises(RequestError, match="have changed since"):

@@ -175,6 +175,23 @@ def test_trained_methods_are_marked(three: pd.DataFrame) -> None:
     assert "tap ‡" not in text
 
 
+def test_what_is_fitted_several_times_is_marked(three: pd.DataFrame) -> None:
+    text = str(make_table(three, RunMetadata(refitted=("tnn",))))
+    assert "tnn ‖" in text
+    assert "‖ fitted several times in each trial; its seconds are of all fits" in text
+    assert "tap ‖" not in text
+
+
+def test_several_metrics_have_a_block_each(three: pd.DataFrame) -> None:
+    table = make_table(three, RunMetadata(), metric=["seconds", "rmse"])
+    assert [block.metric for block in table.blocks] == ["seconds", "rmse"]
+    for name in ("seconds", "rmse"):
+        (alone,) = make_table(three, RunMetadata(), metric=name).blocks
+        assert alone in table.blocks
+    with pytest.raises(RequestError, match="width9"):
+        make_table(three, RunMetadata(), metric=["rmse", "width9"])
+
+
 def test_blocks_for_what_else_varies_and_each_dataset_its_metric() -> None:
     made = frame(
         *trials([1.0, 2.0], noise="none"),
@@ -208,7 +225,7 @@ def test_rows_and_columns_by_any_factor() -> None:
     assert [head.text for head in block.rows] == ["none", "gaussian"]
     assert [head.text for head in block.columns] == ["10 %", "20 %"], "rates are in order"
     assert [[block.cells[i, j].value for j in (0, 1)] for i in (0, 1)] == [[0.1, 0.2], [1.1, 1.2]]
-    assert {cell.rank for cell in block.cells.values()} == {0}, "noises are no rivals"
+    assert {cell.rank for cell in block.cells.values()} == {0}, "noises are not rivals"
     across = make_table(made, RunMetadata(), rows=["rate"], columns=["method"])
     assert {cell.rank for block in across.blocks for cell in block.cells.values()} == {1}, "equal methods share a place"
 

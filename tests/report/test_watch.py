@@ -155,11 +155,11 @@ def test_a_run_that_was_deleted_is_said_to_be_gone_whatever_its_name(tmp_path: P
         status, text, _ = get(server, "/")
         server.shutdown()
     assert status == 410
-    assert "δεν-υπάρχει is no run" in text
+    assert "δεν-υπάρχει is not a run" in text
 
 
 def test_wrong_requests_are_refused(growing: Path, server: ThreadingHTTPServer) -> None:
-    with pytest.raises(RequestError, match="is no run"):
+    with pytest.raises(RequestError, match="is not a run"):
         serve(growing / "nowhere")
     with pytest.raises(RequestError, match="choose another with --port"):
         serve(growing, server.server_port)

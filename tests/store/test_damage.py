@@ -259,13 +259,15 @@ def test_a_run_of_version_1_is_read(tmp_path: Path, caplog: pytest.LogCaptureFix
         for trials in (2, 3)
     ]
     sessions = [{"host": "old", "slots": {"cpu": 2}, "started": "2026-11-01T10:00:00+0000", "ended": None}]
-    folder = written(tmp_path / "run", lines, {"format": 1, "plans": plans, "metadata": {}, "sessions": sessions})
+    facts = {"headline": {"wave": "mae"}, "units": {"wave": "m/s"}}
+    folder = written(tmp_path / "run", lines, {"format": 1, "plans": plans, "facts": facts, "sessions": sessions})
     with caplog.at_level(logging.WARNING):
         assert everywhere(folder) == [{row["key"] for row in ROWS}] * 3
     assert caplog.messages == []
     status = run_status(folder)
     assert (status.done, status.planned) == (len(ROWS), len(ROWS))
     assert "on old (2 x cpu); not ended properly" in status.sessions[0]
+    assert read_manifest(folder).metadata == facts
     assert [(cell.trials, cell.identity) for cell in read_manifest(folder).cells] == [({7: [(0, 3)]}, "")] * 4
 
 

@@ -151,6 +151,14 @@ def test_whatever_is_asked_for_more_extends_the_run(
     assert run_status(tmp_path / "run").planned == run_status(tmp_path / "run").done == 4 + new
 
 
+def test_what_came_first_stays_first_and_keeps_its_marks(tmp_path: Path, files: dict[str, Path]) -> None:
+    out = tmp_path / "run"
+    run(out, files, ["two+ensemble[members=2]"], trials=1)
+    run(out, files, ["one"], trials=1)
+    (block,) = Results(out).table().blocks
+    assert [str(head) for head in block.rows] == ["two+ensemble[members=2] ‖", "one"]
+
+
 def test_an_edited_method_recomputes_only_its_own_trials(tmp_path: Path, files: dict[str, Path]) -> None:
     out = tmp_path / "run"
     run(out, files, trials=3)

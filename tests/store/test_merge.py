@@ -128,7 +128,7 @@ def test_a_merge_that_cannot_read_its_runs_leaves_nothing_behind(tmp_path: Path)
     whole = file.read_bytes()
     file.unlink()
     file.mkdir()
-    with pytest.raises(RequestError, match=r"trials\.jsonl is no file"):
+    with pytest.raises(RequestError, match=r"trials\.jsonl is not a file"):
         merge([first, second], tmp_path / "both")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["first", "second"]
     file.rmdir()
@@ -244,7 +244,7 @@ def test_a_merged_run_never_overwrites_anything(tmp_path: Path) -> None:
     assert (first / "trials.jsonl").read_bytes() == before
     with pytest.raises(RequestError, match="two or more different runs"):
         merge([first, first], tmp_path / "both")
-    with pytest.raises(RequestError, match="is no run"):
+    with pytest.raises(RequestError, match="is not a run"):
         merge([first, tmp_path / "nowhere"], tmp_path / "both")
 
 

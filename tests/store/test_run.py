@@ -289,7 +289,7 @@ def test_json_that_is_no_manifest_is_refused(tmp_path: Path, plan: Plan, text: s
 
 
 def test_an_error_with_half_a_surrogate_pair_can_be_read_again(tmp_path: Path, plan: Plan) -> None:
-    """As in the name of a file whose bytes are no UTF-8: Python keeps it, JSON readers refuse it."""
+    """As in the name of a file whose bytes are not UTF-8: Python keeps it, JSON readers refuse it."""
     first, second, _ = plan
     with RunStore.open(tmp_path / "run", plan) as store:
         store.append(record(first, FAILED, error="no file b\udc80d", diagnostics={"traceback": "\udcff in größe"}))
@@ -328,7 +328,7 @@ def test_a_disk_without_room_for_the_lock_is_said(tmp_path: Path, plan: Plan) ->
 @pytest.mark.parametrize("make", [lambda path: None, lambda path: path.mkdir(), lambda path: path.touch()])
 def test_reading_what_is_no_run_says_so(tmp_path: Path, make: Any) -> None:
     make(tmp_path / "run")
-    with pytest.raises(RequestError, match="is no run"):
+    with pytest.raises(RequestError, match="is not a run"):
         list(read_rows(tmp_path / "run"))
 
 

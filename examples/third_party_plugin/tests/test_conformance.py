@@ -4,10 +4,10 @@ import pytest
 
 from fieldbench import conformance
 from fieldbench.registry import Registry
-from fieldbench_bcpf import BCPF
+from fieldbench_trend import Trend
 
 
-@pytest.mark.parametrize("check", conformance.checks(BCPF), ids=str)
+@pytest.mark.parametrize("check", conformance.checks(Trend), ids=str)
 def test_conformance(check):
     check()
 
@@ -15,4 +15,4 @@ def test_conformance(check):
 def test_fieldbench_finds_it():
     registry = Registry()
     assert registry.broken == []
-    assert registry.find("method", "bcpf").cls is BCPF
+    assert registry.find("method", "trend").cls is Trend

@@ -33,7 +33,7 @@ class View:
     """What of a run is shown.
 
     Attributes:
-        most: at most so many figures, those of the first settings; none means all.
+        most: largest number of figures, those of the first settings; None means all.
         trial: number of the trial, of the first seed that has it; the first that is there by default.
         axis: name or number of the axis that is cut; the last by default.
         at: indices along it; three spread over it by default.
@@ -58,11 +58,13 @@ class Kind:
 KINDS: dict[str, Kind] = {
     "rate": Kind("error against sampling rate, with 95 % bands", "rate"),
     "epoch": Kind("error against epoch, with the sparsity of the core beside it", "epoch"),
-    "slices": Kind("truth, observation, reconstructions and their errors", "slices"),
+    "slices": Kind("truth, observation, reconstructions, their errors and deviations", "slices"),
     "attention": Kind("attention maps of methods that have one", "attention"),
     "cost": Kind("error against seconds, and the methods that no other beats in both", "cost"),
     "strips": Kind("every trial's error, trials of one draw joined", "strips"),
-    "calibration": Kind("observed against promised coverage, with 95 % bands over trials", "calibration"),
+    "calibration": Kind(
+        "observed against promised coverage, and where in its distribution the truth lies", "calibration"
+    ),
     "ranks": Kind("mean ranks over settings, with critical differences", "ranks"),
 }
 
@@ -133,7 +135,13 @@ def of_settings(
 
 
 def file_name(kind: str, title: str, taken: Container[str]) -> str:
-    """A file name for a figure that no other has: ``rate-ssf-noise-gaussian-sigma-0.3``."""
+    """A file name for a figure that no other has: ``rate-ssf-noise-gaussian-sigma-0.3``.
+
+    Args:
+        kind: of figure.
+        title: of the figure.
+        taken: names that are in use.
+    """
     slug = re.sub(r"[^a-z0-9.]+", "-", f"{kind}-{title}".lower()).strip("-.")
     numbered = (f"{slug}-{number}" for number in count(2))
     return next(name for name in chain([slug], numbered) if name not in taken)

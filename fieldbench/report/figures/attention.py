@@ -26,6 +26,11 @@ class Attentive(Protocol):
     def attention(self, observation: Observation, *, seed: int, device: str) -> ArrayLike:
         """The attention map after training as :meth:`fieldbench.Method.complete` does with the same arguments.
 
+        Args:
+            observation: as :meth:`fieldbench.Method.complete` gets it.
+            seed: of the method.
+            device: where it is trained.
+
         Returns:
             A matrix of shape (N, h N): row n holds the weights of cube n, h heads beside one another.
         """

@@ -1,53 +1,103 @@
-"""Nominal against observed coverage: whether intervals hold the truth as often as they promise."""
+"""Whether intervals hold the truth as often as they promise, and where the truth lies in what was predicted."""
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fieldbench.report.figures import View, of_settings
-from fieldbench.report.figures.style import COLUMN, Look, legend, looks, mean_band, wrapped
+from fieldbench.report.figures.style import COLUMN, PAGE, Look, legend, looks, mean_band, wrapped
+from fieldbench.report.statistics import interval
 from fieldbench.report.stored import Panel, StoredRun
+from fieldbench.scores import PIT_BINS
 
 #: Metrics of coverage, by the probability that they are of.
 LEVELS = {0.5: "coverage50", 0.9: "coverage90", 0.95: "coverage95"}
 
 
 def draw(run: StoredRun, view: View) -> dict[str, Figure]:
-    """One figure a setting: the mean coverage of each method over trials, with its 95 % interval as a band.
+    """One figure a setting: mean coverage over trials, and beside it the histogram of probability transforms (PIT).
 
-    Entries of one field are correlated, so that the band is made of the spread between trials.
+    Entries of one field are correlated, so that bands are 95 % intervals of the spread between trials. The histogram is
+    flat where a distribution is right, high at both ends where it is too sure, and in the middle where it is too
+    unsure.
 
     Raises:
         RequestError: if no method says how sure it is.
     """
     styles = looks(run.methods)
     nothing = "no method of this run says how sure it is; add +conformal to one"
-    return of_settings("calibration", run, view, lambda setting: _figure(run, setting, styles), nothing)
+    shares: dict[tuple[str, str], list[Sequence[float]]] = defaultdict(list)
+    for row in run.rows():
+        if pit := _known(row):
+            setting = next(setting for setting in run.settings if setting.holds(row))
+            shares[setting.title, row["method"]].append(pit)
+    return of_settings("calibration", run, view, lambda setting: _figure(run, setting, styles, shares), nothing)
 
 
-def _figure(run: StoredRun, setting: Panel, styles: dict[str, Look]) -> Figure | None:
+def _known(row: Mapping[str, Any]) -> list[float] | None:
+    """The shares that a row has of probability transforms; a damaged row has none."""
+    pit = (row.get("diagnostics") or {}).get("pit")
+    sound = isinstance(pit, list) and len(pit) == PIT_BINS and all(isinstance(share, int | float) for share in pit)
+    return pit if sound else None
+
+
+def _figure(
+    run: StoredRun,
+    setting: Panel,
+    styles: dict[str, Look],
+    shares: Mapping[tuple[str, str], list[Sequence[float]]],
+) -> Figure | None:
+    transforms = {method: shares[setting.title, method] for method in styles if (setting.title, method) in shares}
+    figure = Figure(figsize=(PAGE if transforms else COLUMN, 3.0), layout="constrained")
+    coverage, *others = figure.subplots(1, 2 if transforms else 1, squeeze=False)[0]
+    if not _coverage(coverage, run, setting, styles):
+        return None
+    for ax in others:
+        _histogram(ax, transforms, styles)
+    coverage.set_title(wrapped(setting.title, COLUMN))
+    legend(figure, [coverage])
+    figure.set_label(setting.title)
+    return figure
+
+
+def _coverage(ax: Axes, run: StoredRun, setting: Panel, styles: dict[str, Look]) -> bool:
+    """Observed against promised coverage; whether any method has some."""
     part = run.part(setting)
-    figure = Figure(figsize=(COLUMN, 3.0), layout="constrained")
-    ax = figure.subplots()
-    drawn = False
     for method, look in styles.items():
         mine = part[part["method"] == method]
-        shares = {level: mine[name].dropna() for level, name in LEVELS.items() if name in mine}
-        shares = {level: found for level, found in shares.items() if len(found)}
-        if shares:
-            mean_band(ax, list(shares), [found.to_numpy() for found in shares.values()], look, look.marker)
-            drawn = True
-    if not drawn:
-        return None
+        found = {level: mine[name].dropna() for level, name in LEVELS.items() if name in mine}
+        found = {level: scores for level, scores in found.items() if len(scores)}
+        if found:
+            mean_band(ax, list(found), [scores.to_numpy() for scores in found.values()], look, look.marker)
+    if not ax.lines:
+        return False
+    low = min(0.4, *(float(np.min(line.get_ydata())) for line in ax.lines))
     ax.plot([0, 1], [0, 1], color="#999999", linewidth=0.8, zorder=0, label="as promised")
-    low = min(0.4, *(float(np.min(line.get_ydata())) for line in ax.lines[:-1]))
     ax.set_xlim(0.4, 1.0)
     ax.set_ylim(max(0.0, low - 0.05), 1.0)
     ax.set_xticks(list(LEVELS), ["0.5", "0.9", "0.95"])
     ax.set_xlabel("probability of the interval")
     ax.set_ylabel("unobserved entries within it")
-    ax.set_title(wrapped(setting.title, COLUMN))
-    legend(figure, [ax])
-    figure.set_label(setting.title)
-    return figure
+    return True
+
+
+def _histogram(ax: Axes, transforms: Mapping[str, list[Sequence[float]]], styles: dict[str, Look]) -> None:
+    """Densities of probability transforms, mean over trials with 95 % intervals."""
+    for method, listed in transforms.items():
+        densities = np.array(listed) * len(listed[0])
+        edges = np.linspace(0, 1, densities.shape[1] + 1)
+        ax.stairs(densities.mean(axis=0), edges, color=styles[method].colour, label=styles[method].name)
+        ends = np.maximum([interval(column) for column in densities.T], 0).T
+        lows, highs = (np.append(end, end[-1]) for end in ends)
+        ax.fill_between(edges, lows, highs, step="post", color=styles[method].colour, alpha=0.18, linewidth=0)
+    ax.axhline(1, color="#999999", linewidth=0.8, zorder=0)
+    ax.set_xlim(0, 1)
+    ax.set_ylim(bottom=0)
+    ax.set_xlabel("probability given to lower values")
+    ax.set_ylabel("density of unobserved entries")

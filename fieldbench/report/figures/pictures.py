@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError, nearest
+from fieldbench.estimate import Estimate
 from fieldbench.field import Axis, Field, FloatArray
 
 
@@ -37,6 +38,13 @@ class Scale:
         if not self.decibel:
             return np.asarray(values, dtype=float)
         return np.asarray(10 * np.log10(np.maximum(values, 0) + self.floor), dtype=float)
+
+    def deviation(self, made: Estimate) -> FloatArray | None:
+        """The standard deviation of each entry on the scale that is shown, or None if the estimate has none."""
+        if not self.decibel:
+            return made.spread()
+        spread = made.in_domain(self.floor).spread()
+        return None if spread is None else spread * 10 / np.log(10)
 
 
 def scale_of(field: Field) -> Scale:
@@ -100,7 +108,13 @@ def cut_positions(size: int, wanted: tuple[int, ...]) -> list[int]:
 
 
 def plane(values: NDArray[Any], axis: int, index: int) -> NDArray[Any]:
-    """The 2-D picture of one slice, first remaining axis across and second up; further axes at their middle."""
+    """The 2-D picture of one slice, first remaining axis across and second up; further axes at their middle.
+
+    Args:
+        values: of a field of at least two dimensions.
+        axis: that is cut.
+        index: where it is cut.
+    """
     if values.ndim == 2:
         return values.T
     cut = np.take(values, index, axis=axis)

@@ -10,7 +10,17 @@ from matplotlib.figure import Figure
 
 from fieldbench.errors import RequestError
 from fieldbench.report.figures import View, file_name
-from fieldbench.report.figures.style import Look, error_axis, grid, legend, looks, mean_band, not_finite, wrapped
+from fieldbench.report.figures.style import (
+    Look,
+    error_axis,
+    floor_edge,
+    grid,
+    legend,
+    looks,
+    mean_band,
+    not_finite,
+    wrapped,
+)
 from fieldbench.report.settings import ORDINARY
 from fieldbench.report.stored import Panel, StoredRun
 
@@ -60,7 +70,9 @@ def _panel(ax: Axes, run: StoredRun, settings: list[Panel], styles: dict[str, Lo
         scored = {rate: values for rate, values in scores.items() if len(values)}
         if scored:
             shown += mean_band(ax, list(scored), list(scored.values()), look, look.marker)
-    error_axis(ax, shown)
+    floors = [run.floor(setting) for setting in settings]
+    error_axis(ax, [*shown, *floors])
+    floor_edge(ax, [100 * rate for rate, _ in parts], floors)
     ax.set_xticks([100 * rate for rate, _ in parts], [f"{100 * rate:g}" for rate, _ in parts])
     ax.set_xlabel("sampling rate (%)")
     ax.set_ylabel(settings[0].measure)

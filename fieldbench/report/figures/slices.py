@@ -1,7 +1,8 @@
-"""Slices of truth, observation, every method's reconstruction and its error."""
+"""Slices of truth, observation, every method's reconstruction, its error, and how large it says that is."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from fieldbench.field import FloatArray
 from fieldbench.reconstructions import Reconstruction
 from fieldbench.report.figures import View, of_settings
 from fieldbench.report.figures.pictures import (
@@ -29,8 +31,9 @@ COVERED = 0.995
 
 
 def draw(run: StoredRun, view: View) -> dict[str, Figure]:
-    """One figure a setting: a pair of rows for each slice, above the fields and below their errors. All
-    fields share one scale, all errors another; all are of one draw. Fields that were not kept are recomputed.
+    """One figure a setting: rows for each slice of the fields, of their errors, and of the standard deviations of
+    methods that have them. All fields share one scale, all errors and deviations another; all are of one draw. Fields
+    that were not kept are recomputed.
 
     Raises:
         RequestError: if no trial ended well, or the view is not part of the field.
@@ -61,48 +64,55 @@ def _figure(
     across, up = plane_axes(truth, axis)
     scale = scale_of(truth)
     errors = {method: scale.shown(item.estimate) - scale.shown(truth.values) for method, item in shown.items()}
+    deviations = {method: scale.deviation(item.made) for method, item in shown.items()}
+    second: dict[str, Mapping[str, FloatArray | None]] = {"error": errors, "deviation": deviations}
     valid = truth.valid
     largest = error_range([error[valid] for error in errors.values()])
+    rows_each = 2 if all(part is None for part in deviations.values()) else 3
 
     aspect = _aspect(truth, across, up)
     columns = 2 + len(shown)
     width = min(1.45, 10.0 / columns)
     height = width * min(max(aspect, 0.5), 1.6)
-    size = (columns * width + 1.1, 2 * len(positions) * (height + 0.12) + 0.75)
+    size = (columns * width + 1.1, rows_each * len(positions) * (height + 0.12) + 0.75)
     figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots(2 * len(positions), columns, squeeze=False)
+    axes = figure.subplots(rows_each * len(positions), columns, squeeze=False)
     box, downward = extent(across, up), "depth" in up.name
     for number, index in enumerate(positions):
-        above, below = axes[2 * number], axes[2 * number + 1]
+        above, *below = axes[rows_each * number : rows_each * (number + 1)]
         fields = [truth.values, first.observation.values, *(item.estimate for item in shown.values())]
         for ax, values in zip(above, fields, strict=True):
             unobserved = np.isnan(values) | ~valid
             picture = np.where(plane(unobserved, axis, index), np.nan, scale.shown(plane(values, axis, index)))
             fieldlike = _picture(ax, picture, box, scale.colours, scale.low, scale.high, downward)
-        for ax, error in zip(below[2:], errors.values(), strict=True):
-            picture = plane(np.where(valid, error, np.nan), axis, index)
-            errorlike = _picture(ax, picture, box, error_colours(), -largest, largest, downward)
-        for ax in below[:2]:
-            ax.remove()
+        for row, (label, parts) in zip(below, second.items(), strict=False):
+            for ax, part in zip(row[2:], parts.values(), strict=True):
+                if part is None:
+                    ax.remove()
+                    continue
+                picture = plane(np.where(valid, part, np.nan), axis, index)
+                errorlike = _picture(ax, picture, box, error_colours(), -largest, largest, downward)
+            next(ax for ax in row[2:] if ax.figure).set_ylabel(label)
+            for ax in row[:2]:
+                ax.remove()
         where = f"{truth.axes[axis].name} {truth.axes[axis].coordinates[index]:g} {truth.axes[axis].unit}".strip()
         above[0].set_ylabel(f"{where}\n{axis_label(up)}" if len(truth.shape) > 2 else axis_label(up))
         above[0].tick_params(labelleft=True)
-        below[2].set_ylabel("error")
     for ax, name in zip(axes[0], ["truth", "observation", *names.values()], strict=True):
         ax.set_title(name)
     for ax, row in zip(axes[0][2:], [rows[method] for method in shown], strict=True):
         score = row["metrics"].get(setting.metric)
         if score is not None:
             ax.set_title(f"{ax.get_title()}\n{setting.metric.upper()} {score:.3g} {setting.unit}".strip())
-    for ax in (axes[-2][0], axes[-2][1], *axes[-1][2:]):
+    for ax in (next(ax for ax in column[::-1] if ax.figure) for column in axes.T):
         ax.set_xlabel(axis_label(across))
         ax.tick_params(labelbottom=True)
     top = axes[: max(1, len(axes) // 2)].ravel().tolist()
     bottom = axes[max(1, len(axes) // 2) :].ravel().tolist()
     figure.colorbar(fieldlike, ax=[ax for ax in top if ax.figure], label=scale.label, aspect=15, pad=0.01)
-    unit = "dB" if scale.decibel else truth.unit
+    unit, what = "dB" if scale.decibel else truth.unit, "error" if rows_each == 2 else "error, deviation"
     figure.colorbar(
-        errorlike, ax=[ax for ax in bottom if ax.figure], label=f"error ({unit})" if unit else "error", aspect=15,
+        errorlike, ax=[ax for ax in bottom if ax.figure], label=f"{what} ({unit})" if unit else what, aspect=15,
         extend="both", pad=0.01,
     )  # fmt: skip
     figure.set_label(title)

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from fieldbench.report.figures import View, of_settings
-from fieldbench.report.figures.style import COLUMN, Look, error_axis, looks, not_finite, wrapped
+from fieldbench.report.figures.style import COLUMN, Look, error_axis, floor_edge, looks, not_finite, wrapped
 from fieldbench.report.stored import Panel, StoredRun
 
 
@@ -46,7 +46,9 @@ def _figure(run: StoredRun, setting: Panel, styles: dict[str, Look]) -> Figure |
         names.append(f"{_breakable(look.name)}\n({lost} without score)" if lost else _breakable(look.name))
     ax.set_xticks(positions, names)
     ax.set_xlim(-0.5, len(present) - 0.5)
-    error_axis(ax, list(scores[np.isfinite(scores)]))
+    floor = run.floor(setting)
+    error_axis(ax, [*scores[np.isfinite(scores)], floor])
+    floor_edge(ax, ax.get_xlim(), [floor, floor])
     ax.set_ylabel(setting.measure)
     count = f"{len(scores)} trial{'s' if len(scores) > 1 else ''}"
     title = wrapped(f"{setting.title}, {count}", figure.get_figwidth() - 0.8)

@@ -78,7 +78,14 @@ def short_names(methods: Sequence[str]) -> dict[str, str]:
 
 
 def grid(count: int, width: float = 2.6, height: float = 2.2, columns: int = 3) -> tuple[Figure, list[Axes]]:
-    """A figure of ``count`` panels, in rows of at most ``columns``."""
+    """A figure of ``count`` panels, in rows of at most ``columns``.
+
+    Args:
+        count: of panels.
+        width: of a panel, in inches.
+        height: of a panel, in inches.
+        columns: panels beside one another, at most.
+    """
     across = min(count, columns)
     down = -(-count // across)
     figure = Figure(figsize=(max(COLUMN, width * across), height * down), layout="constrained")
@@ -106,6 +113,13 @@ def mean_band(
     A sample with a value that is not finite has no mean to be shown and leaves a gap. Where no value is
     negative, as with an error, the band ends at zero.
 
+    Args:
+        axes: drawn on.
+        positions: of the samples along the horizontal axis.
+        samples: values of each sample, shape (n,).
+        look: colour and name of the line.
+        marker: matplotlib's, at each mean.
+
     Returns:
         The values that the axis has to show.
     """
@@ -124,6 +138,23 @@ def not_finite(scores: ArrayLike) -> str:
     """What a title adds about scores that no axis can show: a line of its own, or nothing."""
     count = int((~np.isfinite(np.asarray(scores, dtype=float))).sum())
     return f"\n{count} score{'s are' if count > 1 else ' is'} not finite: not shown" if count else ""
+
+
+def floor_edge(axes: Axes, positions: Sequence[float], floors: Sequence[float]) -> None:
+    """Hatch what lies below the floor, where every position has one; to be called when the axis has its scale.
+
+    Args:
+        axes: drawn on.
+        positions: along the horizontal axis, one for each floor.
+        floors: in the unit of the vertical axis.
+    """
+    if not np.isfinite(floors).all():
+        return
+    low, high = axes.get_ylim()
+    axes.fill_between(
+        positions, low, floors, facecolor="none", edgecolor="#777777", hatch="////", linewidth=0.8, label="floor"
+    )
+    axes.set_ylim(low, high)
 
 
 def error_axis(axes: Axes, values: Sequence[float]) -> None:

@@ -36,15 +36,34 @@ def write_page(run: StoredRun, path: Path, *, recompute: bool = False) -> Path:
 
 
 def page(run: StoredRun, figures: list[Drawing], album: Album | None = None, *, live: bool = False) -> str:
-    """The whole page as text; a ``live`` one asks its server for news."""
-    here = files(__name__)
+    """The whole page as text; a ``live`` one asks its server for news.
+
+    Args:
+        run: what is shown.
+        figures: on the page.
+        album: slices of reconstructions.
+        live: whether the page asks its server for news.
+    """
     title = html.escape(f"{run.path.resolve().name} · fieldbench")
+    return framed(title, sections(run, figures, album), album, live=live)
+
+
+def framed(title: str, main: str, album: Album | None = None, *, live: bool = False) -> str:
+    """Some HTML as a page with style and script.
+
+    Args:
+        title: of the page, as HTML.
+        main: what is between its head and foot.
+        album: the fields behind a slice browser.
+        live: whether it asks its server for news.
+    """
+    here = files(__name__)
     return Template((here / "template.html").read_text(encoding="utf-8")).substitute(
         title=title,
         connect="'self'" if live else "'none'",
         live="true" if live else "false",
         style=(here / "style.css").read_text(encoding="utf-8"),
         script=(here / "script.js").read_text(encoding="utf-8"),
-        main=sections(run, figures, album),
+        main=main,
         album=(album or Album()).json,
     )

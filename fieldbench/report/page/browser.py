@@ -91,11 +91,11 @@ def _draws(run: StoredRun) -> Iterator[tuple[Panel, str, list[dict[str, Any]]]]:
     groups: dict[tuple[int, int, int], list[dict[str, Any]]] = {}
     for row in run.rows():
         if row["status"] == OK:
-            place = next(index for index, setting in enumerate(run.settings) if setting.holds(row))
-            groups.setdefault((row["trial"], row["seed"], place), []).append({**row, "diagnostics": {}})
-    for (trial, seed, place), rows in sorted(groups.items(), key=lambda item: item[0]):
+            index = next(index for index, setting in enumerate(run.settings) if setting.holds(row))
+            groups.setdefault((row["trial"], row["seed"], index), []).append({**row, "diagnostics": {}})
+    for (trial, seed, index), rows in sorted(groups.items(), key=lambda item: item[0]):
         rows.sort(key=lambda row: run.methods.index(row["method"]))
-        yield run.settings[place], run.draw_name(trial, seed), rows
+        yield run.settings[index], run.draw_name(trial, seed), rows
 
 
 def _entry(
@@ -114,6 +114,9 @@ def _entry(
 
     def packed(values: NDArray[Any]) -> str:
         return _packed(np.where(valid, scale.shown(values), np.nan), scale.low, scale.high)
+
+    def packed_error(part: NDArray[Any] | None) -> str | None:
+        return None if part is None else _packed(np.where(valid, part, np.nan), -largest, largest)
 
     return {
         "setting": setting.title,
@@ -141,7 +144,8 @@ def _entry(
                 "name": names[name],
                 "score": _score(setting, rows[name]),
                 "values": packed(item.estimate),
-                "error": _packed(np.where(valid, errors[name], np.nan), -largest, largest),
+                "error": packed_error(errors[name]),
+                "deviation": packed_error(scale.deviation(item.made)),
             }
             for name, item in shown.items()
         ],

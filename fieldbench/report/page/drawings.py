@@ -19,7 +19,7 @@ SHOWN = {
     "ranks": "Ranks over settings",
 }
 
-#: At most so many figures of one kind; the others are drawn by `fieldbench plot`.
+#: The page has at most this many figures of one kind; the others are drawn by `fieldbench plot`.
 MOST = 12
 
 

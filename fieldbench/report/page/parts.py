@@ -31,19 +31,29 @@ _NO_FIGURES = (
     "the page again.</p>"
 )
 
-#: At most so many rows of single trials; the run's folder has them all.
+#: Scores that tell how well a method knows how far off it is.
+UNCERTAINTY = ("crps", "coverage90", "width90")
+
+#: The page has at most this many rows of single trials; the run's folder has them all.
 MOST_TRIALS = 2000
 
 
 def sections(run: StoredRun, figures: Sequence[Drawing], album: Album | None = None) -> str:
-    """Everything between a page's head and foot."""
+    """Everything between a page's head and foot.
+
+    Args:
+        run: what is shown.
+        figures: on the page.
+        album: slices of reconstructions.
+    """
     status = run_status(run.path)
     if run.frame.empty:
         return f"<h1>{_text(_name(run))}</h1>\n<p class='lead'>No trial has ended yet.</p>\n{_state(status)}"
-    table = make_table(run.frame, run.metadata, spread="interval")
+    table = make_table(run.frame, run.metadata, spread="interval", floors=run.floors)
     comparison = _comparison(run)
     parts = [
         ("results", "Results", _results(table)),
+        ("uncertainty", "Uncertainty", _uncertainty(run)),
         ("comparison", "Comparison", _compared(comparison) if comparison else ""),
         ("figures", "Figures", _figures(figures, len(run.settings))),
         ("slices", "Slices", _slices(album)),
@@ -140,13 +150,13 @@ def _results(table: Table) -> str:
         TableColumn("trials", True),
     ]
     body = []
-    for row, (decimals, place) in zip(rows, placed, strict=True):
-        method = str(row["method"]) + marks(row["oracle"], row["trained"], row["tuned"])
+    for row, (decimals, rank) in zip(rows, placed, strict=True):
+        method = str(row["method"]) + marks(row["oracle"], row["trained"], row["tuned"], row["refitted"])
         levels = [_level(name, row[name]) for name in varying]
         counts = f"{row['count']}/{row['planned']}"
         unit = f" {row['unit']}" if row["unit"] and not math.isnan(row["mean"]) else ""
         number = _text(fixed(row["mean"], decimals) + unit)
-        marked = {1: f"<strong>{number}</strong>", 2: f"<u>{number}</u>"}.get(place, number)
+        marked = {1: f"<strong>{number}</strong>", 2: f"<u>{number}</u>"}.get(rank, number)
         body.append(
             [
                 method,
@@ -160,9 +170,22 @@ def _results(table: Table) -> str:
     notes = "".join(f"<li>{_text(note)}</li>" for note in table.notes)
     flat = sortable("cells", f"{title}, one row a cell", columns, body)
     notes += "<li>bold: best of its setting; underlined: second best</li>"
+    return f"{_wide(table)}\n<ul class='quiet'>{notes}</ul>\n{flat}"
+
+
+def _uncertainty(run: StoredRun) -> str:
+    """Scores of uncertainty, in a run that has some beside those of a mean alone."""
+    scores = [name for name in UNCERTAINTY if name in run.frame and run.frame[name].notna().any()]
+    if scores in ([], ["crps"]):
+        return ""
+    table = make_table(run.frame, run.metadata, metric=scores, spread="interval")
+    notes = "".join(f"<li>{_text(note)}</li>" for note in table.notes)
+    return f"{_wide(table)}\n<ul class='quiet'>{notes}</ul>"
+
+
+def _wide(table: Table) -> str:
     style = STYLES["html"]
-    wide = "\n".join(_scrolling(block_table(block, style), block.title) for block in table.blocks)
-    return f"{wide}\n<ul class='quiet'>{notes}</ul>\n{flat}"
+    return "\n".join(_scrolling(block_table(block, style), block.title) for block in table.blocks)
 
 
 def _comparison(run: StoredRun) -> Comparison | None:
@@ -256,6 +279,7 @@ def _slices(album: Album | None) -> str:
             ("observed", "observation"),
             ("estimate", '<span data-part="caption"></span> <span data-part="score"></span>'),
             ("error", "error: estimate minus truth"),
+            ("deviation", "standard deviation, on the scale of the error"),
         )
     )
     scales = "".join(

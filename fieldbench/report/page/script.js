@@ -97,9 +97,9 @@ function drawSlice(canvas, values, shape, cut, index, palette, axes) {
   for (let row = 0; row < shape[up]; row += 1) {
     for (let column = 0; column < shape[across]; column += 1) {
       const level = values[start + column * strides[across] + (axes[up].down ? row : shape[up] - 1 - row) * strides[up]];
-      const place = 4 * (row * canvas.width + column);
+      const offset = 4 * (row * canvas.width + column);
       if (level === 255) continue;
-      image.data.set([...palette(level), 255], place);
+      image.data.set([...palette(level), 255], offset);
     }
   }
   context.putImageData(image, 0, 0);
@@ -120,10 +120,10 @@ function options(select, texts, chosen) {
 }
 
 function prepareBrowser() {
-  const place = document.getElementById("browser");
+  const browser = document.getElementById("browser");
   const album = JSON.parse(document.getElementById("album").textContent);
-  if (!place || !album.entries.length) return;
-  const part = (name) => place.querySelector(`[data-part="${name}"]`);
+  if (!browser || !album.entries.length) return;
+  const part = (name) => browser.querySelector(`[data-part="${name}"]`);
   const [setting, trial, method, axis, slice] = ["setting", "trial", "method", "axis", "slice"].map(part);
   const entry = () => album.entries.filter((item) => item.setting === setting.selectedOptions[0].text)[trial.value];
   const settings = [...new Set(album.entries.map((item) => item.setting))];
@@ -156,11 +156,14 @@ function prepareBrowser() {
     slice.setAttribute("aria-valuetext", where);
     for (const control of [axis, slice]) control.parentElement.hidden = flat;
     const [field, error] = [colours(item.colours), colours(album.errorColours)];
-    const pictures = { truth: item.truth, observed: item.observed, estimate: estimate.values, error: estimate.error };
+    const fields = { truth: item.truth, observed: item.observed, estimate: estimate.values };
+    const pictures = { ...fields, error: estimate.error, deviation: estimate.deviation };
     for (const [name, packed] of Object.entries(pictures)) {
       const canvas = part(name);
+      canvas.closest("figure").hidden = packed === null;
+      if (packed === null) continue;
       const values = await unpack(packed);
-      drawSlice(canvas, values, item.shape, cut, index, name === "error" ? error : field, item.axes);
+      drawSlice(canvas, values, item.shape, cut, index, name in fields ? field : error, item.axes);
       canvas.setAttribute("aria-label", `${name}, ${estimate.name}, ${item.setting}, ${item.draw}${where ? `, ${where}` : ""}`);
     }
     part("caption").textContent = estimate.name;
@@ -173,7 +176,7 @@ function prepareBrowser() {
     part("errorlabel").textContent = item.errorLabel;
     part("errorlow").textContent = `-${item.largest}`;
     part("errorhigh").textContent = item.largest;
-    place.dataset.shown = `${item.setting}|${item.draw}|${estimate.name}|${cut}|${index}`;
+    browser.dataset.shown = `${item.setting}|${item.draw}|${estimate.name}|${cut}|${index}`;
   }
   options(setting, settings, settings[0]);
   setting.addEventListener("change", chooseSetting);

@@ -20,7 +20,7 @@ from fieldbench_methods.cartography.separation import Array
 
 
 @dataclass(frozen=True)
-class Search:
+class CodeSearch:
     """How long and how fast to search; see :class:`fieldbench_methods.cartography.methods.DowJons`."""
 
     rounds: int
@@ -43,8 +43,14 @@ class Round:
         return radio_map(self.losses, self.spectra)
 
 
-def rounds(network: Autoencoder, separated: Separated, search: Search) -> Iterator[Round]:
-    """The search, round by round, until a round improves the residual by less than the tolerance."""
+def rounds(network: Autoencoder, separated: Separated, search: CodeSearch) -> Iterator[Round]:
+    """The search, round by round, until a round improves the residual by less than the tolerance.
+
+    Args:
+        network: the trained prior.
+        separated: what the sensors say of each emitter.
+        search: number of rounds, and how long each is.
+    """
     measured = torch.from_numpy(separated.power.astype(np.float32))
     sensors = torch.from_numpy(separated.sensors)
     with torch.no_grad():
@@ -83,7 +89,7 @@ def spectra_for(losses: Array, power: Array) -> Array:
 
 
 def _improved(
-    network: Autoencoder, code: Tensor, spectra: Tensor, sensors: Tensor, measured: Tensor, search: Search
+    network: Autoencoder, code: Tensor, spectra: Tensor, sensors: Tensor, measured: Tensor, search: CodeSearch
 ) -> Tensor:
     """Latent vectors after Adam steps, with a fresh optimiser, on the summed squared error at the sensors."""
     code = code.clone().requires_grad_(True)

@@ -23,7 +23,7 @@ FLAT_RADIUS = 2.0
 
 
 @dataclass(frozen=True)
-class Range:
+class Uniform:
     """A uniform distribution over [low, high)."""
 
     low: float
@@ -44,10 +44,10 @@ class Population:
         rate: share of pixels that are observed.
     """
 
-    eta: Range
+    eta: Uniform
     decorrelation: tuple[float, ...]
-    exponent: Range
-    rate: Range
+    exponent: Uniform
+    rate: Uniform
 
 
 class Fields:
@@ -124,7 +124,7 @@ class Fields:
 
     def _loss(self, shadowing: Tensor, generator: torch.Generator) -> Tensor:
         count = len(shadowing)
-        emitter = Range(0.0, SIDE - 1.0).draw(2 * count, generator).reshape(2, count, 1)
+        emitter = Uniform(0.0, SIDE - 1.0).draw(2 * count, generator).reshape(2, count, 1)
         grid = torch.arange(SIDE, dtype=torch.float32, device=self.device)
         across, along = (grid - emitter[0]) ** 2, (grid - emitter[1]) ** 2
         distance = (across[:, :, None] + along[:, None, :]).sqrt_()

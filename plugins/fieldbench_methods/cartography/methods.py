@@ -128,7 +128,7 @@ class DowJons(Nasdac):
     ) -> FloatArray:
         from fieldbench_methods.cartography import dowjons
 
-        search = dowjons.Search(self.rounds, self.steps, self.learning_rate, self.tolerance)
+        search = dowjons.CodeSearch(self.rounds, self.steps, self.learning_rate, self.tolerance)
         separated = self._separated(observation)
         if len(separated.losses) == 0:
             return np.zeros(observation.shape)

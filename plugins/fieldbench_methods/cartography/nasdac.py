@@ -30,6 +30,13 @@ class Separated:
 
     @classmethod
     def of(cls, sensors: np.ndarray, power: Array, emitters: int) -> Separated:
+        """Separate what the emitters sum up to.
+
+        Args:
+            sensors: where power was measured, boolean array (51, 51).
+            power: measured power, shape (sensors, bins).
+            emitters: their number.
+        """
         return cls(sensors, power, *separate(power, emitters))
 
 

@@ -21,13 +21,13 @@ import fieldbench
 from fieldbench import expanded
 from fieldbench_methods.cartography import weight_files
 from fieldbench_methods.cartography.autoencoder import Autoencoder, initialised
-from fieldbench_methods.cartography.loss_fields import Fields, Population, Range, generator
+from fieldbench_methods.cartography.loss_fields import Fields, Population, Uniform, generator
 
 if TYPE_CHECKING:
     from fieldbench import TrainingProgress
     from fieldbench_methods.cartography.prior import LossFieldPrior
 
-#: A pool, drawn at once, has at least so many fields and serves at least so many steps, which spreads the fields
+#: A pool, drawn at once, has at least this many fields and serves at least this many steps, which spreads the fields
 #: that share a shadowing over steps.
 POOL_FIELDS, POOL_STEPS = 5632, 16
 
@@ -47,7 +47,7 @@ class History:
 
     Attributes:
         step: steps done.
-        seconds: wall-clock seconds spent on them, all sittings together.
+        seconds: wall-clock seconds spent on them, all sessions together.
         losses: (step, mean training loss since the last entry, validation loss), for each validation.
         schedules: (first step, steps, decay), whenever a session was begun with another end in view.
     """
@@ -110,10 +110,18 @@ def train(
     loss is summed there. Convolutions use TF32, as torch does by default; weights, the product that draws the
     shadowing and everything else are in single precision.
 
+    Args:
+        settings: of the training.
+        out: the weights file to be written.
+        seed: of weights, fields and masks.
+        device: where it is trained.
+        progress: told of each validation.
+        resume: go on from the checkpoint beside ``out``.
+
     Raises:
         RequestError: if ``out`` exists, if there is a checkpoint and ``resume`` is off, if the checkpoint
             is of other settings or another seed or of more steps than are asked for, or if the weights to start
-            from are none.
+            from cannot be read.
     """
     checkpoint = Checkpoint(out.with_name(out.name + ".checkpoint"), settings, seed)
     if out.exists():
@@ -159,7 +167,7 @@ def _beginning(settings: LossFieldPrior, seed: int) -> Autoencoder:
 def _start(name: str) -> Path:
     file = expanded(name)
     if not file.is_file():
-        raise fieldbench.RequestError(f"start={name} is no file; give weights that train-prior wrote")
+        raise fieldbench.RequestError(f"start={name} is not a file; give weights that train-prior wrote")
     return file
 
 
@@ -168,10 +176,10 @@ def population(settings: LossFieldPrior) -> Population:
     nearest, farthest = settings.decorrelation
     distances = np.linspace(nearest, farthest, max(1, round(farthest - nearest) + 1))
     return Population(
-        eta=Range(*settings.eta),
+        eta=Uniform(*settings.eta),
         decorrelation=tuple(distances.tolist()),
-        exponent=Range(*settings.exponent),
-        rate=Range(*settings.observed),
+        exponent=Uniform(*settings.exponent),
+        rate=Uniform(*settings.observed),
     )
 
 
@@ -179,6 +187,12 @@ def batches(fields: Fields, settings: LossFieldPrior, seed: int, start: int) -> 
     """Training batches from step ``start`` on: (step, complete fields, masks).
 
     Each pool of fields is drawn at once and then used batch by batch; masks are fresh in every step.
+
+    Args:
+        fields: draws them.
+        settings: sizes of a batch and number of steps.
+        seed: of fields and masks.
+        start: the first step.
     """
     least = max(POOL_FIELDS, POOL_STEPS * settings.batch)
     shadowings = -(-least // (VIEWS * len(fields.population.decorrelation)))
@@ -194,7 +208,13 @@ def batches(fields: Fields, settings: LossFieldPrior, seed: int, start: int) -> 
 
 
 def validation_set(fields: Fields, size: int, seed: int) -> ValidationSet:
-    """``size`` validation fields of their own stream, the same for every device."""
+    """``size`` validation fields of their own stream, the same for every device.
+
+    Args:
+        fields: draws them.
+        size: number of fields.
+        seed: of fields and masks.
+    """
     return ValidationSet(*fields.examples(size, np.random.default_rng((seed, VALIDATION))))
 
 
@@ -228,6 +248,13 @@ class Checkpoint:
     seed: int
 
     def save(self, network: Autoencoder, optimizer: torch.optim.Optimizer, history: History) -> None:
+        """Write the file as a whole, in place of an older one.
+
+        Args:
+            network: as it is now.
+            optimizer: as it is now.
+            history: of the losses so far.
+        """
         content = {
             "of": self._identity(),
             "history": asdict(history),
@@ -239,7 +266,13 @@ class Checkpoint:
         partial.replace(self.path)
 
     def restore(self, network: Autoencoder, optimizer: torch.optim.Optimizer, resume: bool) -> History:
-        """Bring network and optimizer to where the training stopped; a fresh history if there is no file."""
+        """Bring network and optimizer to where the training stopped; a fresh history if there is no file.
+
+        Args:
+            network: its weights are replaced.
+            optimizer: its state is replaced.
+            resume: whether an unfinished training may be gone on with.
+        """
         if not self.path.exists():
             return History()
         if not resume:

@@ -79,7 +79,7 @@ def _read_safetensors(file: Path) -> dict[str, Tensor]:
     try:
         state: dict[str, Tensor] = load_file(file)
     except SafetensorError as error:
-        raise RequestError(f"weights {str(file)!r} are no safetensors file: {error}") from None
+        raise RequestError(f"weights {str(file)!r} are not a safetensors file: {error}") from None
     return state
 
 

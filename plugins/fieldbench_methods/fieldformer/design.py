@@ -61,7 +61,13 @@ class Design:
 
 
 def uniform_weights(shapes: Sequence[tuple[int, ...]], fans: Sequence[int], seed: int) -> list[NDArray[np.float32]]:
-    """One array for each shape, drawn from U(-1/sqrt(fan), 1/sqrt(fan)) with a generator of its own."""
+    """One array for each shape, drawn from U(-1/sqrt(fan), 1/sqrt(fan)) with a generator of its own.
+
+    Args:
+        shapes: of the arrays.
+        fans: inputs of each array's layer.
+        seed: of the generator.
+    """
     generator = np.random.default_rng(seed)
     return [
         ((2 * generator.random(shape) - 1) / math.sqrt(fan)).astype(np.float32)

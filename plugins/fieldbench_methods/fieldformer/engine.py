@@ -346,7 +346,7 @@ class Engine:
         self._cubes_across.times(projected, self._weights.embedding_gradients[side])
 
     def _dense_cosine_gradient(self) -> None:
-        """Gradients of the unit rows behind a map of which so much is in the support that dense products are faster."""
+        """Gradients of the unit rows behind a map with a support so large that dense products are faster."""
         support, (queries, keys) = self._support, self._unit
         query_slope, key_slope = self._unit_gradient
         key_slope[:] = 0
@@ -368,7 +368,7 @@ class Engine:
 
 
 def segments(rows: int, mean_support: float) -> NDArray[np.int64]:
-    """Bounds of segments of so many rows of a dense matrix, for products with ``mean_support`` of them.
+    """Bounds of segments of the rows of a dense matrix, for products with about ``mean_support`` of them.
 
     The part of a segment that is in use stays in the nearest cache; the sums that are put down and taken up again
     between segments are few beside what is added to them.
@@ -378,7 +378,7 @@ def segments(rows: int, mean_support: float) -> NDArray[np.int64]:
 
 
 def _half(rows: int) -> int:
-    """About half of so many rows of a matrix product."""
+    """About half of the rows of a matrix product."""
     return rows // (2 * _WHOLE_ROWS) * _WHOLE_ROWS
 
 

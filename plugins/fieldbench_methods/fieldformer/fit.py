@@ -34,8 +34,11 @@ def fit(
     """Scaled estimates of the field's shape, one a problem, dropout off.
 
     Args:
+        design: of the network.
         cubes: for each problem, its data matrix P of shape (N, K_1 ... K_L).
         problems: of one shape.
+        schedule: of the updates.
+        device: torch's name of it.
     """
     if device != "cpu":
         return fit_on_gpu(design, cubes, problems, schedule, device)
@@ -51,7 +54,15 @@ def fit_plain(
     schedule: Schedule,
     device: str,
 ) -> list[FloatArray]:
-    """Plain torch, all problems at once, on any device."""
+    """Plain torch, all problems at once, on any device.
+
+    Args:
+        design: of the network.
+        cubes: for each problem, its data matrix P of shape (N, K_1 ... K_L).
+        problems: what is fitted, with a seed and listener each.
+        schedule: of the updates.
+        device: torch's name of it.
+    """
     from fieldbench_methods.fieldformer.network import TensorAttention
 
     return _trained(TensorAttention, design, cubes, problems, schedule, device)
@@ -64,7 +75,15 @@ def fit_on_gpu(
     schedule: Schedule,
     device: str,
 ) -> list[FloatArray]:
-    """The same as a CUDA graph, with rows fused by Triton where it is installed and there is a fused form."""
+    """The same as a CUDA graph, with rows fused by Triton where it is installed and there is a fused form.
+
+    Args:
+        design: of the network.
+        cubes: for each problem, its data matrix P of shape (N, K_1 ... K_L).
+        problems: what is fitted, with a seed and listener each.
+        schedule: of the updates.
+        device: one GPU, such as ``cuda:0``.
+    """
     from fieldbench_methods.fieldformer.network import TensorAttention
 
     network = TensorAttention
@@ -94,14 +113,28 @@ def _trained(
 
 
 def fit_fast(design: Design, cubes: NDArray[np.float32], problem: Problem, schedule: Schedule) -> FloatArray:
-    """One problem by numpy and numba, on one CPU thread or on two where its listener allows them."""
+    """One problem by numpy and numba, on one CPU thread or on two where its listener allows them.
+
+    Args:
+        design: of the network.
+        cubes: its data matrix P of shape (N, K_1 ... K_L).
+        problem: what is fitted, with seed and listener.
+        schedule: of the updates.
+    """
     return fit_attentive(design, cubes, problem, schedule)[0]
 
 
 def fit_attentive(
     design: Design, cubes: NDArray[np.float32], problem: Problem, schedule: Schedule
 ) -> tuple[FloatArray, NDArray[np.float32]]:
-    """The same, with the attention map behind the estimate, shape (N, h N)."""
+    """The same, with the attention map behind the estimate, shape (N, h N).
+
+    Args:
+        design: of the network.
+        cubes: its data matrix P of shape (N, K_1 ... K_L).
+        problem: what is fitted, with seed and listener.
+        schedule: of the updates.
+    """
     from fieldbench_methods.fieldformer.engine import Engine
 
     with one_blas_thread(), threads_for_halves(lambda: problem.listener.threads) as both:

@@ -114,6 +114,12 @@ def check_geometry(name: str, geometry: Geometry) -> None:
 def spread(name: str, parameter: str, value: int | Sizes | None, order: int) -> Sizes | None:
     """A parameter given once for all axes or once for each, as one value an axis; None stays None.
 
+    Args:
+        name: of the method, for messages.
+        parameter: its name, for messages.
+        value: as given.
+        order: of the field.
+
     Raises:
         ValueError: if the number of values is not the field's order.
     """

@@ -49,6 +49,8 @@ def core_of(cosines: Tensor, rows: AttentionRows, step: Tensor | None) -> Tensor
     """The flat core (B, h N^2) of cosines (B, h, N, N); differentiable.
 
     Args:
+        cosines: shape (B, h, N, N).
+        rows: activation and dropout.
         step: which step's dropout, as an integer tensor of shape (1,) on the device; None for no dropout.
     """
     core: Tensor = _Core.apply(cosines, rows, step)

@@ -8,13 +8,13 @@ from collections.abc import Callable, Iterator
 from queue import SimpleQueue
 from typing import TypeAlias
 
-Task: TypeAlias = Callable[[], object]
+HalfTask: TypeAlias = Callable[[], object]
 
-Both: TypeAlias = Callable[[Task, Task], None]
-"""Does two tasks of which neither needs the other, and returns when both are done."""
+Both: TypeAlias = Callable[[HalfTask, HalfTask], None]
+"""Does two tasks that do not need each other, and returns when both are done."""
 
 
-def in_turn(first: Task, second: Task) -> None:
+def in_turn(first: HalfTask, second: HalfTask) -> None:
     """Both on the calling thread."""
     first()
     second()
@@ -26,11 +26,11 @@ def threads_for_halves(allowed: Callable[[], int]) -> Iterator[Both]:
 
     The tasks gain by it as far as they leave the interpreter alone, as compiled loops and matrix products do.
     """
-    tasks: SimpleQueue[Task | None] = SimpleQueue()
+    tasks: SimpleQueue[HalfTask | None] = SimpleQueue()
     ends: SimpleQueue[BaseException | None] = SimpleQueue()
     helper = threading.Thread(target=_serve, args=(tasks, ends), name="second half", daemon=True)
 
-    def both(first: Task, second: Task) -> None:
+    def both(first: HalfTask, second: HalfTask) -> None:
         if allowed() < 2:
             in_turn(first, second)
             return
@@ -52,7 +52,7 @@ def threads_for_halves(allowed: Callable[[], int]) -> Iterator[Both]:
             helper.join()
 
 
-def _serve(tasks: SimpleQueue[Task | None], ends: SimpleQueue[BaseException | None]) -> None:
+def _serve(tasks: SimpleQueue[HalfTask | None], ends: SimpleQueue[BaseException | None]) -> None:
     while (task := tasks.get()) is not None:
         try:
             task()

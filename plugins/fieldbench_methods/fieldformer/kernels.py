@@ -61,7 +61,17 @@ def _hash(index, first_key, second_key):  # type: ignore[no-untyped-def]
 
 @_compiled(inline="always", fastmath=_FAST)
 def dropped_row(scores, row, base, gain, limit, first_key, second_key, buffer):  # type: ignore[no-untyped-def]
-    """One row of scores of every head, scaled and dropped, into ``buffer`` (h N)."""
+    """One row of scores of every head, scaled and dropped, into ``buffer`` (h N).
+
+    Args:
+        scores: shape (h, rows, N).
+        row: index of the row in ``scores``.
+        base: number of the row's first score in the whole map, to which the generator's number belongs.
+        gain: factor of the scores that stay.
+        limit: scores with a smaller random word are dropped; 0 drops none.
+        first_key, second_key: of the generator in this step.
+        buffer: takes the row, shape (h N,).
+    """
     heads, _, count = scores.shape
     for head in range(heads):
         source = scores[head, row]
@@ -115,6 +125,16 @@ def sparse_rows(  # type: ignore[no-untyped-def]
 
     The rows go to ``first_slot`` and behind, and ``starts`` learns where each ends; it is not read.
     ``buffer`` has room for h N scores, rounded up to whole words.
+
+    Args:
+        scores: shape (h, rows, N).
+        first_row: number of the block's first row in the whole map.
+        first_slot: where its support starts.
+        gain, limit, keys: of the scores' dropout, as in :func:`dropped_row`.
+        core_gain, core_limit, core_keys: of the core's dropout.
+        thresholds: of each row, shape (N,); started from and replaced.
+        starts, columns, weights: the support, as the module says.
+        buffer: room for a row.
     """
     width = scores.shape[0] * scores.shape[2]
     values = buffer[:width]
@@ -142,7 +162,15 @@ def sparse_rows(  # type: ignore[no-untyped-def]
 
 @_compiled(inline="always", fastmath=_FAST)
 def drop_core(base, limit, keys, columns, weights):  # type: ignore[no-untyped-def]
-    """Mark the dropped core entries of one row by a negative weight."""
+    """Mark the dropped core entries of one row by a negative weight.
+
+    Args:
+        base: number of the row's first entry in the whole map.
+        limit: entries with a smaller random word are dropped.
+        keys: two, of the generator in this step.
+        columns: of the row's support.
+        weights: of the row's support, changed in place.
+    """
     first_key, second_key = keys[0], keys[1]
     for slot in range(columns.size):
         kept = _hash(np.uint32(base + columns[slot]), first_key, second_key) >= limit
@@ -154,7 +182,18 @@ def soft_rows(  # type: ignore[no-untyped-def]
     scores, first_row, first_slot, gain, limit, keys, core_gain, core_limit, core_keys, thresholds, starts, columns,
     weights, buffer,
 ):  # fmt: skip
-    """SoftMax of a block of rows as :func:`sparse_rows` does it; every column is in the support."""
+    """SoftMax of a block of rows as :func:`sparse_rows` does it; every column is in the support.
+
+    Args:
+        scores: shape (h, rows, N).
+        first_row: number of the block's first row in the whole map.
+        first_slot: where its support starts.
+        gain, limit, keys: of the scores' dropout, as in :func:`dropped_row`.
+        core_gain, core_limit, core_keys: of the core's dropout.
+        thresholds: not used; there so that both functions are called alike.
+        starts, columns, weights: the support, as the module says.
+        buffer: room for a row.
+    """
     width = scores.shape[0] * scores.shape[2]
     values = buffer[:width]
     for row in range(scores.shape[1]):
@@ -187,6 +226,13 @@ def contract(  # type: ignore[no-untyped-def]
     factor is (R, W), its rows padded with zeros to W, a multiple of 8. result is flat: rows of ``width``
     entries without padding, and 8 spare entries behind the last. What a row's padding adds to the
     beginning of the next row is 0.
+
+    Args:
+        starts, columns, weights: the support, as the module says.
+        lead_row, lead_column, rest_row, rest_column: indices of the core, as the module says.
+        factor: leading factor, shape (R, W).
+        width: length of a row of the result.
+        result: added to, flat.
     """
     eights, padded = np.uintp(factor.shape[1] // 8), np.uintp(factor.shape[1])
     width = np.uintp(width)
@@ -218,6 +264,16 @@ def contract_gradient(  # type: ignore[no-untyped-def]
     """Gradients behind :func:`contract`: of each slot's core entry, and of the factor (added to), for some rows.
 
     The padding of ``factor_gradient`` collects what means nothing.
+
+    Args:
+        starts, columns, weights: the support, as the module says.
+        lead_row, lead_column, rest_row, rest_column: indices of the core, as the module says.
+        rows: those to be worked on.
+        factor: leading factor, shape (R, W).
+        width: length of a row of the result.
+        result_gradient: of the result, flat.
+        core_gradient: of each slot's core entry; written.
+        factor_gradient: of the factor, shape (R, W); added to.
     """
     eights, padded = np.uintp(factor.shape[1] // 8), np.uintp(factor.shape[1])
     width = np.uintp(width)
@@ -233,7 +289,13 @@ def contract_gradient(  # type: ignore[no-untyped-def]
 
 @_compiled()
 def scatter(starts, columns, weights, lead_row, lead_column, rest_row, rest_column, core):  # type: ignore[no-untyped-def]
-    """The dense core (R, rest) of the support; core starts at 0."""
+    """The dense core (R, rest) of the support; core starts at 0.
+
+    Args:
+        starts, columns, weights: the support, as the module says.
+        lead_row, lead_column, rest_row, rest_column: indices of the core, as the module says.
+        core: written, shape (R, rest).
+    """
     for n in range(lead_row.size):
         for slot in range(np.uintp(starts[n]), np.uintp(starts[n + 1])):
             column = columns[slot]
@@ -244,7 +306,14 @@ def scatter(starts, columns, weights, lead_row, lead_column, rest_row, rest_colu
 
 @_compiled()
 def gather(starts, columns, lead_row, lead_column, rest_row, rest_column, dense, values):  # type: ignore[no-untyped-def]
-    """Entries of a dense core (R, rest) at the support."""
+    """Entries of a dense core (R, rest) at the support.
+
+    Args:
+        starts, columns: of the support, as the module says.
+        lead_row, lead_column, rest_row, rest_column: indices of the core, as the module says.
+        dense: the core, shape (R, rest).
+        values: written, one a slot.
+    """
     for n in range(lead_row.size):
         for slot in range(np.uintp(starts[n]), np.uintp(starts[n + 1])):
             column = columns[slot]
@@ -262,6 +331,15 @@ def activation_gradient(  # type: ignore[no-untyped-def]
     SparseMax: g minus the mean of g over the support. SoftMax: s (g - sum of s g). Then both dropouts
     and the scale. Dropped scores, which are 0, are in SparseMax's support only where its threshold is
     negative.
+
+    Args:
+        soft: whether the activation is SoftMax.
+        starts, columns, weights: the support, as the module says.
+        gain, limit, keys: of the scores' dropout, as in :func:`dropped_row`.
+        core_gain: factor of the core entries that stay.
+        thresholds: of each row, shape (N,).
+        width: h N.
+        gradient: one a slot, changed in place.
     """
     for n in range(starts.size - 1):
         begin, end = starts[n], starts[n + 1]
@@ -296,6 +374,12 @@ def segment_ends(starts, columns, empty, bounds, ends):  # type: ignore[no-untyp
 
     Rows that are ``empty`` (of cubes in which nothing was observed) end where they start: their cosines are
     0 whatever the weights, so that no gradient passes.
+
+    Args:
+        starts, columns: of the support, as the module says.
+        empty: whether a row's cube has no observation, shape (N,).
+        bounds: columns at which segments end, increasing.
+        ends: written, shape (bounds, N).
     """
     for n in range(empty.size):
         slot = starts[n]
@@ -312,7 +396,15 @@ def transpose(  # type: ignore[no-untyped-def]
     """A sparse matrix by columns: what stands at row n and column c of the one is at row c of the other.
 
     Row n has the slots ``starts[n] .. ends[n]``. ``ends_across[i, c]``: behind the last slot of column c whose row
-    is below ``bounds[i]``, the last of which is the number of rows.
+    is below ``bounds[i]``; the last bound is the number of rows.
+
+    Args:
+        starts, ends: of each row's slots, shape (N,).
+        columns: of each slot, increasing within a row.
+        values: of each slot.
+        bounds: rows at which segments end, increasing.
+        rows_across, values_across: row and value of each slot by columns; written.
+        starts_across, ends_across: where each column starts and its segments end; written.
     """
     starts_across[:] = 0
     for n in range(ends.size):
@@ -341,6 +433,15 @@ def put_product(starts, ends, skipped, columns, values, dense, result):  # type:
     Row n has the slots ``starts[n] .. ends[-1, n]``; those before ``ends[i, n]`` meet the first segments 0 .. i of the
     dense matrix's rows. Taken segment by segment, and a strip of columns at a time, what is read of it stays in the
     nearest cache. Sums keep the order of the slots. ``result`` is overwritten.
+
+    Args:
+        starts: of each row's slots, shape (N,).
+        ends: of each row's segments, shape (segments, N).
+        skipped: number of rows that are left out at the beginning.
+        columns: of each slot.
+        values: of each slot.
+        dense: matrix whose rows the columns name.
+        result: written, shape (rows, width).
     """
     source, target = dense.ravel(), result.ravel()
     rows, width = np.uintp(result.shape[0]), np.uintp(result.shape[1])
@@ -366,7 +467,14 @@ def put_product(starts, ends, skipped, columns, values, dense, result):  # type:
 
 @_compiled()
 def densify(first_row, starts, columns, gradient, block):  # type: ignore[no-untyped-def]
-    """A block of rows of a slot-wise matrix as dense matrices (h, rows, N); block starts at 0."""
+    """A block of rows of a slot-wise matrix as dense matrices (h, rows, N); block starts at 0.
+
+    Args:
+        first_row: number of the block's first row.
+        starts, columns: of the support, as the module says.
+        gradient: one a slot.
+        block: written, shape (h, rows, N).
+    """
     _, rows, count = block.shape
     for row in range(rows):
         for slot in range(np.uintp(starts[first_row + row]), np.uintp(starts[first_row + row + 1])):
@@ -376,7 +484,14 @@ def densify(first_row, starts, columns, gradient, block):  # type: ignore[no-unt
 
 @_compiled(fastmath=_FAST)
 def normalise(rows, smallest, unit, inverse):  # type: ignore[no-untyped-def]
-    """Rows (N, h M) to unit rows (h, N, M), with one over each norm (at most 1 / smallest) in (h, N)."""
+    """Rows (N, h M) to unit rows (h, N, M), with one over each norm (at most 1 / smallest) in (h, N).
+
+    Args:
+        rows: shape (N, h M).
+        smallest: norm below which a row is divided by this instead.
+        unit: written, shape (h, N, M).
+        inverse: written, shape (h, N).
+    """
     heads, count, latent = unit.shape
     for n in range(count):
         for head in range(heads):
@@ -392,7 +507,14 @@ def normalise(rows, smallest, unit, inverse):  # type: ignore[no-untyped-def]
 
 @_compiled(fastmath=_FAST)
 def normalise_gradient(unit, inverse, smallest, gradient, rows):  # type: ignore[no-untyped-def]
-    """From the gradient of unit rows (h, N, M) to that of the rows themselves, (N, h M)."""
+    """From the gradient of unit rows (h, N, M) to that of the rows themselves, (N, h M).
+
+    Args:
+        unit, inverse: as :func:`normalise` made them.
+        smallest: norm below which a row was divided by this instead.
+        gradient: of the unit rows, shape (h, N, M).
+        rows: gradient of the rows, written, shape (N, h M).
+    """
     heads, count, latent = unit.shape
     for n in range(count):
         for head in range(heads):
@@ -409,7 +531,16 @@ def normalise_gradient(unit, inverse, smallest, gradient, rows):  # type: ignore
 
 @_compiled(fastmath=_FAST)
 def observed_gradient(field, places, wanted, weight, bounded, gradient):  # type: ignore[no-untyped-def]
-    """Gradient of the squared error at the observed entries, before the output activation, added to ``gradient``."""
+    """Gradient of the squared error at the observed entries, before the output activation, added to ``gradient``.
+
+    Args:
+        field: estimate before the output activation, flat.
+        places: flat indices of the observed entries.
+        wanted: observed values there, scaled.
+        weight: of each squared error.
+        bounded: whether the output activation is tanh.
+        gradient: added to, flat.
+    """
     for index in range(places.size):
         place = places[index]
         value = field[place]
@@ -423,7 +554,16 @@ def observed_gradient(field, places, wanted, weight, bounded, gradient):  # type
 
 @_compiled(fastmath=_FAST)
 def adam(weights, gradient, mean, square, rate, decay, mean_correction, square_correction):  # type: ignore[no-untyped-def]
-    """One AdamW update with the usual constants (0.9, 0.999, 1e-8) of one flat vector of weights."""
+    """One AdamW update with the usual constants (0.9, 0.999, 1e-8) of one flat vector of weights.
+
+    Args:
+        weights: changed in place.
+        gradient: of the loss.
+        mean, square: running moments of the gradient, changed in place.
+        rate: learning rate.
+        decay: weight decay.
+        mean_correction, square_correction: of the moments' start at 0, for this step.
+    """
     shrink = np.float32(1.0) - rate * decay
     step = rate / mean_correction
     root = np.float32(1.0) / np.sqrt(square_correction)

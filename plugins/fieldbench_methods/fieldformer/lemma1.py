@@ -55,7 +55,13 @@ def lemma_support(count: int, printed: bool = False) -> float:
 
 
 def simulated_support(count: int, rows: int, seed: int) -> tuple[float, float]:
-    """Mean number of entries that SparseMax keeps in simulated rows, and its standard error."""
+    """Mean number of entries that SparseMax keeps in simulated rows, and its standard error.
+
+    Args:
+        count: scores in a row.
+        rows: number of rows.
+        seed: of the scores.
+    """
     scores = np.sort(np.random.default_rng(seed).standard_normal((rows, count)), axis=1)[:, ::-1]
     sizes = np.arange(1, count + 1)
     kept = (1 + sizes * scores > np.cumsum(scores, axis=1)).sum(axis=1)

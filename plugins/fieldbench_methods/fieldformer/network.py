@@ -50,11 +50,21 @@ class TensorAttention:
         return (field.tanh() if self.design.output == "tanh" else field), support
 
     def core(self, query: Tensor, key: Tensor, step: Tensor | None) -> Tensor:
-        """The core tensor, flat: shape (B, h N^2)."""
+        """The core tensor, flat: shape (B, h N^2).
+
+        Args:
+            query, key: weights of the embeddings, shape (B, K, h, M).
+            step: number of the update, for dropout; None where nothing is dropped.
+        """
         return self.attention(query, key, step).flatten(1).index_select(1, self._order)
 
     def attention(self, query: Tensor, key: Tensor, step: Tensor | None) -> Tensor:
-        """The attention map, shape (B, N, h N), heads beside one another."""
+        """The attention map, shape (B, N, h N), heads beside one another.
+
+        Args:
+            query, key: weights of the embeddings, shape (B, K, h, M).
+            step: number of the update, for dropout; None where nothing is dropped.
+        """
         design = self.design
         scores = self.cosines(query, key).transpose(1, 2).flatten(2) * design.score_scale
         scores = self._dropped(scores, design.dropout, randomness.SCORES, step)

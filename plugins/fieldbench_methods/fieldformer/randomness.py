@@ -23,7 +23,13 @@ FIRST, SECOND = 0x7FEB352D, 0x846CA68B
 
 
 def dropout_keys(seed: int, steps: NDArray[np.int64], stream: int) -> NDArray[np.uint32]:
-    """Two 32-bit keys for each step, shape (steps, 2)."""
+    """Two 32-bit keys for each step, shape (steps, 2).
+
+    Args:
+        seed: of the fit.
+        steps: their numbers, shape (steps,).
+        stream: what is dropped, so that scores and core have keys of their own.
+    """
     with np.errstate(over="ignore"):
         start = _splitmix(np.uint64(seed & 0xFFFFFFFFFFFFFFFF) + np.uint64(stream + 1) * np.uint64(0xD1342543DE82EF95))
         words = _splitmix(start + steps.astype(np.uint64))
@@ -40,6 +46,8 @@ def kept(keys: torch.Tensor, count: int, probability: float) -> torch.Tensor:
 
     Args:
         keys: int64 tensor of shape (B, 2), from :func:`dropout_keys`.
+        count: of elements.
+        probability: of dropping one.
 
     Returns:
         Boolean tensor of shape (B, count); each element is False with ``probability``.

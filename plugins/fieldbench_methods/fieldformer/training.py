@@ -34,8 +34,11 @@ def train(
     """Train every problem of a batch and return its scaled estimate, dropout off.
 
     Args:
+        network: from weights and step to estimates.
         initial: for each problem, its weights.
         problems: of one shape; either none has a total variation penalty, or all have one form of it.
+        schedule: of the updates.
+        device: torch's name of it.
         recorded: replay the step as a CUDA graph (:mod:`graphs`), on a CUDA device only.
     """
     weights = [_on(device, np.stack(arrays)) for arrays in zip(*initial, strict=True)]

@@ -46,7 +46,15 @@ def _multiply_add(builder: Any, left: Any, right: Any, added: Any) -> Any:
 
 @intrinsic
 def axpy(typing_context, target, t, factor, source, s, eights):  # type: ignore[no-untyped-def]
-    """target[t + i] += factor * source[s + i] for i below 8 * eights."""
+    """target[t + i] += factor * source[s + i] for i below 8 * eights.
+
+    Args:
+        typing_context: numba's own; not passed.
+        target, source: arrays.
+        t, s: positions in them.
+        factor: a number.
+        eights: a length.
+    """
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         target, t, factor, source, s, eights = arguments
@@ -113,7 +121,14 @@ weighted_sum_of_1 = _weighted_sum(1)
 
 @intrinsic
 def above(typing_context, values, begin, threshold):  # type: ignore[no-untyped-def]
-    """A word whose bit i says whether values[begin + i] > threshold, for i below 64."""
+    """A word whose bit i says whether values[begin + i] > threshold, for i below 64.
+
+    Args:
+        typing_context: numba's own; not passed.
+        values: an array.
+        begin: a position in it.
+        threshold: a number.
+    """
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         values, begin, threshold = arguments
@@ -142,7 +157,16 @@ def lowest_bit(typing_context, word):  # type: ignore[no-untyped-def]
 
 @intrinsic
 def dot_axpy(typing_context, target, source, s, factor, other, o, eights):  # type: ignore[no-untyped-def]
-    """The sum of source[s + i] * other[o + i]; and target[s + i] += factor * other[o + i]."""
+    """The sum of source[s + i] * other[o + i]; and target[s + i] += factor * other[o + i].
+
+    Args:
+        typing_context: numba's own; not passed.
+        target, source, other: arrays.
+        s: position in ``target`` and ``source``.
+        factor: a number.
+        o: position in ``other``.
+        eights: a length.
+    """
 
     def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
         target, source, s, factor, other, o, eights = arguments

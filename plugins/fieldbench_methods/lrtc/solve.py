@@ -13,7 +13,7 @@ from fieldbench import FloatArray, Mask, NullReport, Observation, Report
 from fieldbench_methods.scaling import fit_scaling
 from fieldbench_methods.withholding import withhold
 
-#: From scaled values and mask to one pair an iteration, for ever: the estimate, of full shape and equal to
+#: From scaled values and mask to one pair an iteration, without end: the estimate, of full shape and equal to
 #: the observed values at observed entries, and the norm by which its low-rank twins still differ from it
 #: (0 where the algorithm does not ask for agreement).
 Iteration: TypeAlias = Callable[[FloatArray, Mask], Iterator[tuple[FloatArray, float]]]
@@ -21,14 +21,21 @@ Iteration: TypeAlias = Callable[[FloatArray, Mask], Iterator[tuple[FloatArray, f
 
 @dataclass(frozen=True)
 class Stopping:
-    """When to stop: after so many iterations, or when nothing changes or differs by more than so little (relative)."""
+    """When to stop: after ``iterations``, or when nothing changes or differs by more than ``tolerance`` (relative)."""
 
     iterations: int
     tolerance: float
 
 
 def complete(observation: Observation, iteration: Iteration, limits: Stopping, report: Report) -> FloatArray:
-    """Iterate to the limits; unobserved entries are first set to 0, so that nothing in them can matter."""
+    """Iterate to the limits; unobserved entries are first set to 0, so that nothing in them can matter.
+
+    Args:
+        observation: to be completed.
+        iteration: yields estimates, with what they still differ by.
+        limits: when it ends.
+        report: told of the estimates.
+    """
     scaling, mask = fit_scaling(observation), observation.mask
     current = np.where(mask, scaling.forward(observation.filled(1.0)), 0.0)
     enough = limits.tolerance * float(np.linalg.norm(current))
@@ -45,7 +52,14 @@ def complete(observation: Observation, iteration: Iteration, limits: Stopping, r
 def choose_tubes(
     observation: Observation, candidates: Sequence[tuple[int, ...]], limits: Stopping, seed: int
 ) -> tuple[int, ...]:
-    """The tube axes with the smallest error at a fifth of the observed entries (or fibers), withheld."""
+    """The tube axes with the smallest error at a fifth of the observed entries (or fibers), withheld.
+
+    Args:
+        observation: to be completed.
+        candidates: sets of axes.
+        limits: of each candidate's iteration.
+        seed: chooses what is withheld.
+    """
     withheld = withhold(observation.mask, 0.2, np.random.default_rng(seed), observation.valid)
     if withheld is None:
         return candidates[0]
@@ -119,7 +133,13 @@ def halrtc() -> Iteration:
 
 
 def shrink_unfolding(tensor: FloatArray, mode: int, threshold: float) -> FloatArray:
-    """The tensor with the singular values of its mode unfolding lowered by ``threshold``, not below 0."""
+    """The tensor with the singular values of its mode unfolding lowered by ``threshold``, not below 0.
+
+    Args:
+        tensor: of any shape.
+        mode: axis of the unfolding's rows.
+        threshold: at least 0, in the tensor's unit.
+    """
     first = np.moveaxis(tensor, mode, 0)
     shrunk = _shrink(first.reshape(len(first), -1), threshold)
     return np.moveaxis(shrunk.reshape(first.shape), 0, mode)
@@ -130,6 +150,11 @@ def shrink_tubes(tensor: FloatArray, tube: tuple[int, ...], threshold: float) ->
 
     The proximal map of the tensor nuclear norm, which is the sum of all these singular values over the
     number of slices (the unnormalised FFT multiplies squared norms by that number, too).
+
+    Args:
+        tensor: of any shape.
+        tube: axes of the tubes; a matrix has none.
+        threshold: at least 0, in the tensor's unit.
     """
     if not tube:
         return _shrink(tensor, threshold)

@@ -22,8 +22,11 @@ def fit(
     """Scaled estimates of the field's shape, one a problem.
 
     Args:
+        network: its shapes.
         initial: from a seed to the network's weights.
         problems: of one shape.
+        schedule: of the updates.
+        device: torch's name of it.
     """
     if device == "cpu" and has_numba():
         return [fit_fast(network, initial, problem, schedule) for problem in problems]
@@ -39,7 +42,16 @@ def fit_plain(
     *,
     recorded: bool = False,
 ) -> list[FloatArray]:
-    """Plain torch, all problems at once, on any device; ``recorded`` as a CUDA graph."""
+    """Plain torch, all problems at once, on any device; ``recorded`` as a CUDA graph.
+
+    Args:
+        network: its shapes.
+        initial: makes the first weights of a seed.
+        problems: what is fitted, with a seed and listener each.
+        schedule: of the updates.
+        device: torch's name of it.
+        recorded: whether the updates run as a CUDA graph.
+    """
     from fieldbench_methods.fieldformer.training import train
     from fieldbench_methods.tnn.layers import forward
 
@@ -54,7 +66,14 @@ def fit_plain(
 
 
 def fit_fast(network: TensorNetwork, initial: Initial, problem: Problem, schedule: Schedule) -> FloatArray:
-    """One problem on one CPU thread, by numpy and numba."""
+    """One problem on one CPU thread, by numpy and numba.
+
+    Args:
+        network: its shapes.
+        initial: makes the first weights of a seed.
+        problem: what is fitted, with seed and listener.
+        schedule: of the updates.
+    """
     from fieldbench_methods.tnn.engine import TNNEngine
 
     with one_blas_thread():

@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from fieldbench import FloatArray
 
 if TYPE_CHECKING:
     import torch
-
-Floats = NDArray[np.floating]
 
 
 @dataclass(frozen=True)
@@ -35,6 +34,7 @@ def variation(fields: torch.Tensor, form: str, axes: Sequence[int]) -> torch.Ten
     """The penalty of each field of a batch: (B, I_1, .., I_L) to (B,).
 
     Args:
+        fields: shape (B, I_1, .., I_L).
         form: ``second-order``, appendix K of the paper: at every entry that has both neighbours along all
             ``axes``, the root of the sum of the squared second differences along them and twice the
             squared mixed ones (the Frobenius norm of the Hessian within the slice). The appendix prints
@@ -56,8 +56,14 @@ def variation(fields: torch.Tensor, form: str, axes: Sequence[int]) -> torch.Ten
     return roots.flatten(1).sum(1) / size
 
 
-def variation_gradient(field: Floats, form: str, axes: Sequence[int]) -> Floats:
-    """The gradient of :func:`variation` of one field, of the field's shape and dtype."""
+def variation_gradient(field: FloatArray, form: str, axes: Sequence[int]) -> FloatArray:
+    """The gradient of :func:`variation` of one field, of the field's shape and dtype.
+
+    Args:
+        field: of any shape.
+        form: of the penalty, as in :func:`variation`.
+        axes: of the field, counted from 0.
+    """
     gradient = np.zeros_like(field)
     size = field.size
     if form == "first-order":
@@ -98,7 +104,7 @@ def _line(field: Any, axis: int, difference: Callable[[Callable[[int], Any]], An
     return difference(lambda offset: field[(*before, slice(offset, offset + length))])
 
 
-def _add_back(gradient: Floats, slope: Floats, axis: int, stencil: dict[int, int], span: int) -> None:
+def _add_back(gradient: FloatArray, slope: FloatArray, axis: int, stencil: dict[int, int], span: int) -> None:
     """Add the transpose of a difference along one axis, applied to ``slope``."""
     length = max(gradient.shape[axis] - span, 0)
     before = (slice(None),) * axis

@@ -104,7 +104,7 @@ def _second_order(x, sizes, parts, gradient):  # type: ignore[no-untyped-def]
     margin = across + down
     dx, dy, dxy = parts[0], parts[1], parts[2]
     # Neighbours are at fixed distances, so that loops over all entries will do, in whatever order the axes stand.
-    # Each has so few arrays that the compiler can rule out their overlap, without which it makes no vectors.
+    # Each has few arrays, so that the compiler can rule out their overlap, without which it makes no vectors.
     size = np.uintp(x.size)
     first, last = margin, max(size, margin) - margin
     for at in range(first, last):

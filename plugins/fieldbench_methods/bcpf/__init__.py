@@ -1,4 +1,4 @@
-"""The method that fieldbench sees: parameters, scaling, reports and uncertainty."""
+"""The method ``bcpf``: parameters, scaling, reports and uncertainty."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ class BCPF(fieldbench.Method):
     """
 
     name = "bcpf"
+    revision = "1"
     conformance_parameters = {"max_rank": 4, "rounds": 5}  # noqa: RUF012
 
     max_rank: int = fieldbench.parameter(20, "components to start with; those that are not needed fade", ge=1)
@@ -34,7 +35,7 @@ class BCPF(fieldbench.Method):
     def complete(
         self, observation: fieldbench.Observation, *, seed: int, device: str, report: fieldbench.Report
     ) -> fieldbench.Estimate:
-        from fieldbench_bcpf.inference import infer
+        from fieldbench_methods.bcpf.inference import infer
 
         observed = observation.observed.astype(float)
         largest = float(np.abs(observed).max()) or 1.0

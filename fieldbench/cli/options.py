@@ -1,0 +1,43 @@
+"""Options and arguments that several commands share."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+#: Slots of a machine, or threads of a slot, beyond which a number is a slip of the keyboard.
+MOST = 10_000
+
+how = partial(typer.Option, rich_help_panel="How to run it")
+
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.", show_default=False)]
+
+OutFolder = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER", help="Folder of the run.", rich_help_panel="Where to keep it", show_default="runs/..."
+    ),
+]
+
+Device = Annotated[str, how(help="auto (all GPUs, else the CPU), cpu, cuda, or cuda:0,cuda:2.")]
+
+Jobs = Annotated[int | None, how(max=MOST, help="Trials at once on the CPU.", show_default="one a core")]
+
+RetryFailed = Annotated[bool, how("--retry-failed", help="Run trials that failed again.")]
+
+DryRun = Annotated[
+    bool, how("--dry-run", help="Print the plan, what of it is done, and how long the rest should take.")
+]
+
+Only = Annotated[
+    list[str],
+    typer.Option(
+        "--only",
+        metavar="FACTOR=LEVEL,...",
+        help="These levels only: method=tap,tnn or rate=0.1. May be repeated.",
+        show_default=False,
+    ),
+]

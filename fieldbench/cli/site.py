@@ -1,0 +1,30 @@
+"""``fieldbench site RUNS...``: runs as static pages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from fieldbench.cli.sources import Blocked, PluginFiles, sources
+
+
+def site(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUNS...", help="Folders of the runs.", show_default=False)],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the pages go.", show_default=False)],
+    plugin: PluginFiles = [],  # noqa: B006
+    no_plugin: Blocked = [],  # noqa: B006
+) -> None:
+    """Write runs as a site: pages of each run, dataset and method that open from disk, without a server.
+
+    A run's page has its tables with floors, ranks with intervals, figures, the command that made it, and all
+    records to download. Each row has an address that stays the same when runs are added.
+
+    **Examples**
+
+        fieldbench site runs/ocean runs/radio --out public
+    """
+    from fieldbench.report.site import write_site
+
+    print(f"Wrote {write_site(runs, out, sources(plugin, no_plugin))}")

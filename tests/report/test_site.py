@@ -1,0 +1,118 @@
+"""The site of some runs: every link leads somewhere, every cell has its address, and nothing needs a server."""
+
+from __future__ import annotations
+
+import html.parser
+import re
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+
+import fieldbench
+from fieldbench.cli.main import main
+from fieldbench.errors import RequestError
+from fieldbench.registry import Sources
+from fieldbench.report.site import address, slug, write_site
+from fieldbench.results import Results
+
+
+class Links(html.parser.HTMLParser):
+    """Where a page leads, and what is an anchor in it."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.targets: list[str] = []
+        self.anchors: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        for name, value in attributes:
+            if name == "id":
+                self.anchors.add(str(value))
+            elif name in ("href", "src") and tag != "link":
+                self.targets.append(str(value))
+
+
+def run(out: Path, methods: list[str], datasets: list[str]) -> Path:
+    return fieldbench.run(methods, datasets, rates=[0.3], trials=3, out=out, progress=False, jobs=1, device="cpu").path
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    folder = tmp_path_factory.mktemp("runs")
+    fields = ["gaussian-field[shape=6x6]", "ssf-synthetic[shape=4x4x4]"]
+    return [
+        run(folder / "first", ["nearest", "idw", "linear"], fields),
+        run(folder / "Sea & air", ["nearest"], fields[:1]),
+    ]
+
+
+@pytest.fixture(scope="module")
+def site(runs: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_site(runs, tmp_path_factory.mktemp("public"), Sources()).parent
+
+
+def test_there_is_a_page_of_each_run_dataset_and_method(site: Path) -> None:
+    assert {page.name for page in site.glob("*.html")} == {
+        "index.html", "run-first.html", f"run-{slug('Sea & air')}.html",
+        "dataset-gaussian-field.html", "dataset-ssf-synthetic.html",
+        "method-nearest.html", "method-idw.html", "method-linear.html",
+    }  # fmt: skip
+
+
+def test_every_link_leads_somewhere_within_the_site(site: Path) -> None:
+    pages = {page.name: Links(page.read_text()) for page in site.glob("*.html")}
+    for name, page in pages.items():
+        for target in page.targets:
+            if target.startswith("data:"):
+                continue
+            path, _, anchor = target.partition("#")
+            assert "://" not in path, f"{name} leads outside: {target}"
+            assert not path or (site / unquote(path)).is_file(), f"{name}: {target}"
+            if anchor:
+                assert anchor in pages[path or name].anchors, f"{name}: {target}"
+
+
+def test_the_address_of_a_row_stays_when_runs_are_added(site: Path, runs: list[Path], tmp_path: Path) -> None:
+    alone = write_site(runs[:1], tmp_path / "alone", Sources()).parent
+    anchors = [
+        set(re.findall(r'id="(c[0-9a-f]{12})"', (where / "run-first.html").read_text())) for where in (site, alone)
+    ]
+    assert anchors[0] == anchors[1]
+    assert len(anchors[0]) == 6
+    cell = {"method": "nearest", "dataset": "gaussian-field[shape=6x6]", "sampler": "random", "noise": "none"}
+    assert address({**cell, "select": "final", "rate": 0.3}) in anchors[0]
+
+
+def test_pages_show_scores_places_floors_and_what_made_them(site: Path, runs: list[Path]) -> None:
+    cells = [cell for cell in Results(runs[0]).table().cells() if "gaussian" in str(cell["dataset"])]
+    page = (site / "method-idw.html").read_text()
+    idw = next(cell for cell in cells if cell["method"] == "idw")
+    place = 1 + sum(cell["mean"] < idw["mean"] for cell in cells)
+    assert f"{idw['mean']:.4g}" in page
+    assert f"{place} of 3" in page
+    assert f"{idw['above_floor']:+.0f} %" in page
+    assert "Shepard" in page or "nverse distance" in page
+    assert "Best:" in page
+    assert "floor: nobody can do better" in (site / "dataset-gaussian-field.html").read_text()
+    assert "Mean rank over 6 draws" in (site / "run-first.html").read_text()
+
+
+def test_records_can_be_downloaded_as_they_are(site: Path, runs: list[Path]) -> None:
+    for name in ("trials.jsonl", "manifest.json", "floors.jsonl"):
+        assert (site / "records" / "first" / name).read_bytes() == (runs[0] / name).read_bytes()
+
+
+def test_two_runs_of_one_name_are_refused(runs: list[Path], tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match="one name"):
+        write_site([runs[0], runs[0]], tmp_path / "out", Sources())
+    assert not (tmp_path / "out").exists()
+
+
+def test_the_command_writes_it(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["site", str(runs[1]), "--out", str(tmp_path / "public")])
+    assert ended.value.code == 0
+    assert "index.html" in capsys.readouterr().out
+    assert (tmp_path / "public" / "index.html").is_file()
