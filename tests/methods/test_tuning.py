@@ -98,8 +98,8 @@ class Rereading(fieldbench.Tuner):
 PLANTED = Registry(Sources(classes=(Level, Noted, Grid, Peeking, Rereading)))
 
 
-def record(method, dataset=DATASET, registry=PLANTED, number=0):
-    plan = Plan(Request(methods=[method], datasets=dataset, trials=1, first_trial=number), registry)
+def record(method, dataset=DATASET, registry=PLANTED, number=0, **request):
+    plan = Plan(Request(methods=[method], datasets=dataset, trials=1, first_trial=number, **request), registry)
     (trial,) = plan
     return run([trial], registry)[0]
 
@@ -268,14 +268,14 @@ class OneField(fieldbench.Dataset):
 
 def _rows(folder, methods, datasets, trials):
     sources = Sources(classes=(Level, Noted, Grid, OneField))
-    request = Request(methods=methods, datasets=datasets, trials=trials)
+    request = Request(methods=methods, datasets=datasets, rates=[0.3], trials=trials)
     Session(request, sources=sources, options=Options(device="cpu", jobs=1), out=folder).run()
     return list(read_rows(folder))
 
 
 def test_processes_of_their_own_change_nothing(tmp_path) -> None:
     (row,) = _rows(tmp_path, "level+tuned[budget=6]", DATASET, 1)
-    here = record("level+tuned[budget=6]")
+    here = record("level+tuned[budget=6]", rates=[0.3])
     assert row["metrics"] == here.metrics
     chosen = row["diagnostics"]["tuning"]
     assert chosen["chosen"] == here.diagnostics["tuning"]["chosen"]

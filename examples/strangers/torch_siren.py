@@ -6,7 +6,7 @@ import fieldbench
 class Siren(fieldbench.Method):
     """A network of sines from coordinates to values (Sitzmann et al. 2020), in torch."""
 
-    name = "siren"
+    name = "torch-siren"
     libraries = ("torch",)
     steps: int = fieldbench.parameter(200, "steps of Adam", ge=1)
     frequency: float = fieldbench.parameter(6.0, "of the first sines", gt=0, search=fieldbench.Log(1, 60))

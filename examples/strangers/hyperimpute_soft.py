@@ -4,7 +4,7 @@ import fieldbench
 class Soft(fieldbench.Method):
     """The field unfolded along its last axis, completed with a shrunken singular spectrum (hyperimpute)."""
 
-    name = "soft-impute"
+    name = "hyperimpute"
     requires = {"hyperimpute": "hyperimpute"}
     shrink: float = fieldbench.parameter(
         0.2, "of the singular values, in deviations", gt=0, search=fieldbench.Log(0.01, 9)
