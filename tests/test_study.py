@@ -118,9 +118,9 @@ def test_on_one_field_no_entry_counts_that_is_not_observed(tmp_path) -> None:
     np.save(file, np.where(observed, first, 1e3))
     again = search(tmp_path, dataset, rate=0.2, tuner="grid", study=tmp_path / "again.jsonl")
     assert (again.values, again.error, again.before) == (expected.values, expected.error, expected.before)
-    np.save(file, np.where(observed, first + 3, first))
+    np.save(file, np.where(observed, 2 * first, first))
     other = search(tmp_path, dataset, rate=0.2, tuner="grid", study=tmp_path / "other.jsonl")
-    assert other.error != expected.error
+    assert other.error > 1.5 * expected.error
 
 
 def test_where_no_point_can_be_fitted_the_reason_is_said(tmp_path) -> None:
