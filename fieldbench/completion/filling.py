@@ -150,7 +150,7 @@ def _of_deviation(made: Completed, observation: Observation) -> list[str]:
     if made.deviation is None or not made.withheld:
         return []
     if not made.intervals:
-        return ["Its standard deviations are not checked: no withheld entry is as hard to predict as the gaps"]
+        return ["Its standard deviations are not checked: too little could be withheld that is as hard to predict"]
     of = "of the logarithm " if observation.log_floor is not None else ""
     within = ", ".join(f"{level:.0%} within {width:.2g}".replace("%", " %") for level, width in made.intervals.items())
     return [f"Calibrated at withheld entries, its standard deviations {of}promise of the gaps: {within}"]

@@ -226,8 +226,8 @@ def test_calibrated_deviations_cover_the_gaps_as_often_as_they_promise() -> None
 
 def test_where_nothing_as_deep_as_the_gaps_can_be_withheld_no_coverage_is_promised() -> None:
     mask = np.zeros(SHAPE, dtype=bool)
-    mask[:3] = True
-    made = complete(Observation(TRUTH, mask), "zero", budget=60, sources=SOURCES, device="cpu")
+    mask[:2] = True
+    made = complete(Observation(TRUTH, mask), "plane", budget=60, sources=SOURCES, device="cpu")
     assert made.beyond
     assert not made.intervals
     assert made.deviation is not None
