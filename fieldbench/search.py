@@ -135,6 +135,9 @@ def as_search(given: Any) -> Search:
 class Space:
     """What may be tuned of a method, and where its values lie now.
 
+    >>> Space({"power": (1.0, 8.0)}, {"power": 4.0}).start["power"]
+    4.0
+
     Attributes:
         searches: by the name of a parameter, of a modifier's as well (``window``, ``tv.weight``), the values that may
             be tried.

@@ -32,7 +32,7 @@ def test_the_method_that_is_right_is_chosen_and_its_error_known(observation: Obs
     assert made.expected_error < 1e-9
     np.testing.assert_allclose(made.values, TRUTH)
     assert made.comparison[0].method == "plane"
-    assert all(len(item.errors) == 3 for item in made.comparison)
+    assert all(len(item.errors) >= 3 for item in made.comparison)
     # What `zero` is off by is the size of the field itself.
     assert by_name(made.comparison)["zero"].expected == pytest.approx(np.sqrt(np.mean(TRUTH**2)), rel=0.3)
     # Where gaps are large, more than the share is withheld, and never more than half.

@@ -331,6 +331,6 @@ def test_a_suite_says_which_of_its_methods_are_exact(capfd) -> None:
 def test_the_tables_of_the_paper_hold_deterministic_methods_to_their_digits() -> None:
     for name in suites.built_in():
         suite = suites.load(name)
-        for row in suite.rows:
+        for row in suite.rows if name.startswith("table") else ():
             if row.method in ("nearest", "idw", "linear", "harmonic", "thin-plate", "tucker-als"):
                 assert row.method in suite.exact, (name, row.method)
