@@ -277,10 +277,13 @@ class CandidateComparison:
         for method in methods:
             errors = tuple(self._errors.get(method, ()))
             expected = promised.get(method, math.nan)
-            if errors and len(errors) < len(self.squares[leader]):
-                same = self._validation.promise(self.squares[leader][: len(errors)]).expected
+            if errors and len(errors) < min(self._folds, len(self.squares[leader])):
+                all_folds, same = (
+                    self._validation.promise(self.squares[leader][:count]).expected
+                    for count in (self._folds, len(errors))
+                )
                 if same > 0:
-                    expected *= promised[leader] / same
+                    expected *= all_folds / same
             seconds, wall = (
                 (float(np.mean(part)) for part in zip(*self._times[method], strict=True))
                 if errors

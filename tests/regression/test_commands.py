@@ -274,7 +274,9 @@ def test_the_matrix_misses_no_method_dataset_or_noise() -> None:
     suite = matrix.small()
     methods: list[Any] = [row.method for row in suite.rows]
     assert parts(methods) == built_in("method")
-    assert parts([column.dataset for column in suite.columns]) == built_in("dataset")
+    # These have known answers of their own, or are files; all methods on them would take minutes more.
+    elsewhere = {"alboran-sst", "era-winds", "fronts", "plume", "radiomap-walls", "seismic"}
+    assert parts([column.dataset for column in suite.columns]) == built_in("dataset") - elsewhere
     assert parts([column.noise for column in suite.columns]) == built_in("noise")
 
 
