@@ -75,7 +75,7 @@ def withhold_like_gaps(
     """
     count = int(observed.sum())
     if not missing.any() and count > 1:
-        return _single(observed, min(max(1, round(share * count)), count - 1), rng)
+        return chosen_at_random(observed, min(max(1, round(share * count)), count - 1), rng)
     lengths = np.ones(observed.ndim) if steps is None else np.asarray(steps, dtype=float)
     withheld = np.zeros(observed.shape, dtype=bool)
     total, possible = int(missing.sum()), False
@@ -100,7 +100,11 @@ def withhold_like_gaps(
     # Where whole slices are missing in a regular pattern, those withheld leave wider gaps than there are.
     left = observed & ~withheld
     alone = min(max(round(_ALONE * share * int(observed.sum())), int(not withheld.any())), int(left.sum()) - 1)
-    return withheld | _single(left, max(alone, 0), rng) if len(axes) < observed.ndim or not withheld.any() else withheld
+    return (
+        withheld | chosen_at_random(left, max(alone, 0), rng)
+        if len(axes) < observed.ndim or not withheld.any()
+        else withheld
+    )
 
 
 def one_sided(at: FloatArray, among: FloatArray) -> Mask:
@@ -157,7 +161,7 @@ def _chosen(present: Mask, missing: Mask, wanted: int, limit: int, rng: np.rando
     if quota > 0 and inner.any():
         room = limit - int(withheld.sum())
         pieces = _pieces(present & ~withheld, inner, labels, depth, (quota, room), rng, steps)
-        single = _single(present & ~withheld, quota, rng)
+        single = chosen_at_random(present & ~withheld, quota, rng)
         far, near = (float(distances(present & ~held, steps)[held].mean()) for held in (pieces, single))
         goal = float(depth[inner].mean())
         part = 0.0 if goal <= _DEEP * near or far <= near else float(np.clip((goal - near) / (far - near), 0.0, 1.0))
@@ -167,11 +171,21 @@ def _chosen(present: Mask, missing: Mask, wanted: int, limit: int, rng: np.rando
         count = round(part * quota) if part > _FEW_PIECES else 0
         kept = _pieces(present & ~withheld, inner, labels, depth, (count, room), rng, steps)
         withheld |= kept
-        withheld |= _single(present & ~withheld, max(quota - int(kept.sum()), 0), rng)
+        withheld |= chosen_at_random(present & ~withheld, max(quota - int(kept.sum()), 0), rng)
     return withheld
 
 
-def _single(present: Mask, count: int, rng: np.random.Generator) -> Mask:
+def chosen_at_random(present: Mask, count: int, rng: np.random.Generator) -> Mask:
+    """A mask with exactly ``count`` of the present entries, uniformly at random.
+
+    >>> chosen_at_random(np.array([True, False, True]), 2, np.random.default_rng(0)).tolist()
+    [True, False, True]
+
+    Args:
+        present: boolean array of any shape.
+        count: at most as many as are present.
+        rng: the only source of randomness.
+    """
     chosen = np.zeros(present.size, dtype=bool)
     chosen[rng.choice(np.flatnonzero(present), size=count, replace=False)] = True
     return chosen.reshape(present.shape)
@@ -190,7 +204,7 @@ def _outside(
     0 where that part is hardly deeper than the rest, as at the rim of scattered observations.
     """
     at, among = (
-        np.argwhere(_single(entries, min(_SAMPLE * more, int(entries.sum())), rng))
+        np.argwhere(chosen_at_random(entries, min(_SAMPLE * more, int(entries.sum())), rng))
         for entries, more in ((missing, 1), (present, 4))
     )
     alone, own, deep = one_sided(at * steps, among * steps), labels[tuple(at.T)], depth[tuple(at.T)]
@@ -255,7 +269,7 @@ def _pieces(
             entries = _innermost(entries, counts[1] - held)
         withheld[region] |= entries
         held += int(entries.sum())
-    return withheld if held else _single(present, counts[0], rng)
+    return withheld if held else chosen_at_random(present, counts[0], rng)
 
 
 def _placed(piece: Mask, free: Mask, rng: np.random.Generator) -> tuple[tuple[slice, ...], Mask] | None:

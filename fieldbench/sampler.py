@@ -10,7 +10,7 @@ import numpy as np
 
 from fieldbench.errors import RequestError
 from fieldbench.field import Axis, Field, FloatArray, Mask, Observation
-from fieldbench.gap_holdout import withhold_like_gaps
+from fieldbench.gap_holdout import chosen_at_random, withhold_like_gaps
 from fieldbench.hookspecs import hookimpl
 from fieldbench.plugin import Plugin, parameter
 
@@ -57,7 +57,7 @@ class Sampler(Plugin, ABC):
         Raises:
             RequestError: if too little is observed to withhold any.
         """
-        return _scatter(mask, _withheld_count(int(mask.sum()), share), rng)
+        return chosen_at_random(mask, _withheld_count(int(mask.sum()), share), rng)
 
     def withhold_from(self, observation: Observation, share: float, rng: np.random.Generator) -> Mask:
         """As :meth:`withhold`, for a pattern that shows only beside the axes, or beside where the field exists.
@@ -91,7 +91,7 @@ class RandomEntries(Sampler):
     def draw(self, valid: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
         if self.count == "bernoulli":
             return valid & (rng.random(valid.shape) < rate)
-        return _scatter(valid, _observed(int(valid.sum()), rate, "entries"), rng)
+        return chosen_at_random(valid, _observed(int(valid.sum()), rate, "entries"), rng)
 
 
 class Fibers(Sampler):
@@ -110,12 +110,12 @@ class Fibers(Sampler):
 
     def draw(self, valid: Mask, axes: Sequence[Axis], rate: float, rng: np.random.Generator) -> Mask:
         positions = np.asarray(valid.any(axis=-1))
-        chosen = _scatter(positions, _observed(int(positions.sum()), rate, "positions"), rng)
+        chosen = chosen_at_random(positions, _observed(int(positions.sum()), rate, "positions"), rng)
         return chosen[..., np.newaxis] & valid
 
     def withhold(self, mask: Mask, share: float, rng: np.random.Generator) -> Mask:
         positions = np.asarray(mask.any(axis=-1))
-        return _scatter(positions, _withheld_count(int(positions.sum()), share), rng)[..., np.newaxis] & mask
+        return chosen_at_random(positions, _withheld_count(int(positions.sum()), share), rng)[..., np.newaxis] & mask
 
 
 class Blocks(Sampler):
@@ -192,13 +192,6 @@ def _withheld_count(total: int, share: float) -> int:
     if total < 2:
         raise RequestError("only one position is observed, so none can be withheld; use --select final")
     return min(max(1, round(share * total)), total - 1)
-
-
-def _scatter(candidates: Mask, count: int, rng: np.random.Generator) -> Mask:
-    """A mask with exactly ``count`` of the candidates, uniformly at random."""
-    chosen = np.zeros(candidates.size, dtype=bool)
-    chosen[rng.choice(np.flatnonzero(candidates), size=count, replace=False)] = True
-    return chosen.reshape(candidates.shape)
 
 
 @hookimpl

@@ -54,7 +54,7 @@ class Fronts(fieldbench.Dataset):
 
 
 def _moved(rows: FloatArray, steps: FloatArray) -> FloatArray:
-    """Each row moved round by so many steps, shape (rows, points)."""
+    """Rows, shape (rows, points), each moved round by its number of steps."""
     whole = np.floor(steps).astype(int)
     share = (steps - whole)[:, np.newaxis]
     places = (np.arange(rows.shape[1]) - whole[:, np.newaxis]) % rows.shape[1]

@@ -43,7 +43,7 @@ class AlboranSST(fieldbench.Dataset):
         "Rixen, Beckers 2005, Ocean Modelling 9"
     )
 
-    every: int = parameter(1, "take each so many-th point along lat and lon", ge=1)
+    every: int = parameter(1, "distance, in points, of those that are taken along lat and lon", ge=1)
 
     def prepare(self) -> None:
         SST.obtain()
@@ -72,7 +72,7 @@ class EraWinds(fieldbench.Dataset):
     citation = "Dee et al. 2011, Quarterly Journal of the Royal Meteorological Society 137, 553-597"
 
     variable: Literal["u", "v", "z"] = parameter("u", "eastward wind, northward wind, or geopotential")
-    every: int = parameter(1, "take each so many-th point along latitude and longitude", ge=1)
+    every: int = parameter(1, "distance, in points, of those that are taken along latitude and longitude", ge=1)
 
     def prepare(self) -> None:
         WINDS.obtain()
@@ -91,7 +91,7 @@ class EraWinds(fieldbench.Dataset):
 
 
 def _thinned(axis: Axis, every: int) -> Axis:
-    """Each so many-th point; an axis that does not divide evenly is not closed any more."""
+    """One point of every ``every``; an axis that does not divide evenly is not closed any more."""
     closed = axis.period if len(axis) % every == 0 else None
     return Axis(axis.name, axis.coordinates[::every], axis.unit, closed)
 

@@ -32,14 +32,14 @@ _MORE = 4.0
 _SLOW, _BEATEN = 0.02, 1.5
 #: Folds of the best candidates, so that neither the choice nor the promised error hangs on a few pieces.
 _FOLDS = 8
-#: Of a field with more observed entries a window with so many is completed first.
+#: A field with more observed entries than this is first completed in a window that has about as many.
 _WINDOW = 2_000
 #: Part of the budget that a candidate may take for the window, and how many times the best one's error it may have
 #: there without having to wait until the others have done.
 _FOR_WINDOW, _HOPELESS = 0.04, 3.0
 #: Share of the observed entries of a window that is withheld.
 _SHARE = 0.1
-#: Candidates whose error is at most so many times the best one's may still turn out to be the best.
+#: A candidate may still turn out to be the best if its error is at most this many times the best one's.
 _CLOSE = 2.0
 
 
@@ -284,14 +284,7 @@ class CandidateComparison:
                 )
                 if same > 0:
                     expected *= all_folds / same
-            seconds, wall = (
-                (float(np.mean(part)) for part in zip(*self._times[method], strict=True))
-                if errors
-                else (
-                    math.nan,
-                    math.nan,
-                )
-            )
+            seconds, wall = np.mean(self._times.get(method, [(math.nan, math.nan)]), axis=0).tolist()
             late = self._notes[method] != "" and self._notes[method] == self._lacking(method)
             made.append(Candidate(method, errors, expected, seconds, wall, self._notes[method], late))
         return made

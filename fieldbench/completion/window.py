@@ -13,7 +13,7 @@ _TRIED = 32
 
 
 def window(observation: Observation, most: int, rng: np.random.Generator) -> Observation | None:
-    """A part of a field with at most about so many observed entries, in which some are missing.
+    """A part of a large field that has observed and missing entries.
 
     The longest axes are cut first, so that short ones (days, levels) stay whole.
 
