@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING, Any, TextIO
+import shutil
+import sys
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -63,6 +65,27 @@ class Output:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+class Shown(Protocol):
+    """What can be written in several formats: a table, a comparison."""
+
+    def to(self, format: str, *, styled: bool = False, width: int | None = None) -> str: ...
+
+
+def show(made: Shown, format: str, width: int | None = None) -> None:
+    """Print a table, on a terminal as wide as it, bold and underlined (unless the NO_COLOR convention asks for none).
+
+    Args:
+        made: what is printed.
+        format: how it is written.
+        width: of a line in characters; where None, that of the terminal, or what COLUMNS says.
+    """
+    terminal = sys.stdout.isatty()
+    styled = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    if width is None and format == "text" and (terminal or os.environ.get("COLUMNS")):
+        width = shutil.get_terminal_size().columns
+    print(made.to(format, styled=styled, width=width))
 
 
 def plain_console(**options: Any) -> Console:
