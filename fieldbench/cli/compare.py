@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fieldbench.cli.options import Format, Label, LabelFile, Only, RunFolder, Width
+from fieldbench.cli.options import Label, LabelFile, Only, RunFolder, TableFormat, Width
 
 
 def compare(
@@ -34,14 +34,14 @@ def compare(
     only: Only = [],  # noqa: B006 - typer reads the default and never changes it
     labels: LabelFile = None,
     label: Label = [],  # noqa: B006
-    format: Format = "text",
+    format: TableFormat = "text",
     width: Width = None,
 ) -> None:
     """Compare every pair of methods on the trials that both finished.
 
     All methods meet the same observations, so trials are compared one by one: mean difference with its 95 %
-    interval, wins, the smallest difference that these trials could have found, and from five trials on a p-value (Wilcoxon's
-    signed ranks, or a paired t where these are too few for ranks). All that is shown is corrected together.
+    interval, wins, the smallest difference that these trials could have found, and from five trials on a p-value
+    (Wilcoxon's signed ranks, or a paired t where these are too few for ranks). All that is shown is corrected together.
     Over several settings there are mean ranks, too. A method without a score on some trial is not ranked there.
     `fieldbench plot RUN --kind ranks` draws critical differences of the ranks.
 
@@ -64,4 +64,4 @@ def compare(
     made = compare(
         stored.frame, stored.metadata, metric=metric, average=averaged, baseline=baseline, labels=stored.labels
     )
-    show(made, format, width)
+    show(made.to, format, width)

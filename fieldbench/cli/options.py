@@ -52,7 +52,7 @@ LabelFile = Annotated[
     ),
 ]
 
-Format = Annotated[str, typer.Option(help="text, markdown, csv, latex (booktabs) or html.")]
+TableFormat = Annotated[str, typer.Option(help="text, markdown, csv, latex (booktabs) or html.")]
 
 Width = Annotated[
     int | None,

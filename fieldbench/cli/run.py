@@ -282,7 +282,7 @@ def _show_table(session: Session, suite: Suite | None, format: str) -> None:
     from fieldbench.store.run import read_rows
 
     if suite is None:
-        show(Results(session.path).table(), format)
+        show(Results(session.path).table().to, format)
         return
     lower_is_better = session.metadata.lower_is_better(suite.metric)
     cells = reproduction.compare(suite, session.plan, read_rows(session.path), lower_is_better=lower_is_better)

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fieldbench.cli.options import Format, Label, LabelFile, Only, RunFolder, Width
+from fieldbench.cli.options import Label, LabelFile, Only, RunFolder, TableFormat, Width
 
 
 def table(
@@ -34,7 +34,7 @@ def table(
     only: Only = [],  # noqa: B006 - typer reads the default and never changes it
     labels: LabelFile = None,
     label: Label = [],  # noqa: B006
-    format: Format = "text",
+    format: TableFormat = "text",
     width: Width = None,
 ) -> None:
     """Print the table of a run: mean and spread of every cell, the best bold, the second best underlined.
@@ -66,4 +66,4 @@ def table(
         only=levels(only),
         labels=read_labels(labels, label),
     )
-    show(made, format, width)
+    show(made.to, format, width)

@@ -6,10 +6,10 @@ import os
 import re
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any, Protocol, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
@@ -67,25 +67,19 @@ class Output:
         return getattr(self._stream, name)
 
 
-class Shown(Protocol):
-    """What can be written in several formats: a table, a comparison."""
-
-    def to(self, format: str, *, styled: bool = False, width: int | None = None) -> str: ...
-
-
-def show(made: Shown, format: str, width: int | None = None) -> None:
+def show(write: Callable[..., str], format: str, width: int | None = None) -> None:
     """Print a table, on a terminal as wide as it, bold and underlined (unless the NO_COLOR convention asks for none).
 
     Args:
-        made: what is printed.
-        format: how it is written.
+        write: writes it, as :meth:`fieldbench.report.tables.Table.to` does.
+        format: its first argument.
         width: of a line in characters; where None, that of the terminal, or what COLUMNS says.
     """
     terminal = sys.stdout.isatty()
     styled = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     if width is None and format == "text" and (terminal or os.environ.get("COLUMNS")):
         width = shutil.get_terminal_size().columns
-    print(made.to(format, styled=styled, width=width))
+    print(write(format, styled=styled, width=width))
 
 
 def plain_console(**options: Any) -> Console:
