@@ -109,6 +109,7 @@ class Results:
         *,
         metric: str | None = None,
         average: str | Sequence[str] = (),
+        baseline: str | None = None,
         only: Mapping[str, Sequence[object]] | None = None,
         labels: Mapping[str, str] | None = None,
     ) -> Comparison:
@@ -117,16 +118,17 @@ class Results:
         Args:
             metric: what is compared; by default the headline metric of each dataset.
             average: factors over which each trial's scores are averaged first.
+            baseline: the one method that each other is tested against; every pair is tested where None.
             only, labels: as in :meth:`table`.
 
         Raises:
-            RequestError: for an unknown factor, metric or label, or fewer than two methods.
+            RequestError: for an unknown factor, metric, baseline or label, or fewer than two methods.
         """
         from fieldbench.report.comparison import compare
 
         run = self._stored(only, labels)
         average = [average] if isinstance(average, str) else average
-        return compare(run.frame, run.metadata, metric=metric, average=average, labels=run.labels)
+        return compare(run.frame, run.metadata, metric=metric, average=average, baseline=baseline, labels=run.labels)
 
     def plot(
         self,
