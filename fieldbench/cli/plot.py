@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fieldbench.cli.options import Only, RunFolder
+from fieldbench.cli.options import Label, LabelFile, Only, RunFolder
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 
 field = partial(typer.Option, rich_help_panel="Kinds that show fields")
@@ -29,6 +29,8 @@ def plot(
         Path | None, typer.Option(metavar="FOLDER", help="Where the figures go.", show_default="figures/ in the run")
     ] = None,
     only: Only = [],  # noqa: B006 - typer reads the default and never changes it
+    labels: LabelFile = None,
+    label: Label = [],  # noqa: B006
     trial: Annotated[int | None, field(help="Which trial.", show_default="the first")] = None,
     axis: Annotated[str | None, field(help="Axis that is cut, by name or number.", show_default="the last")] = None,
     at: Annotated[
@@ -55,6 +57,7 @@ def plot(
     from fieldbench.cli.choices import levels
     from fieldbench.errors import RequestError, nearest
     from fieldbench.report.figures import FORMATS, KINDS, View, draw, save
+    from fieldbench.report.labels import read_labels
     from fieldbench.report.stored import StoredRun
     from fieldbench.spec import split
 
@@ -68,8 +71,10 @@ def plot(
         places = tuple(int(text) for text in split(at)) if at else ()
     except ValueError:
         raise RequestError(f"--at {at!r} is not a list of indices; write --at 0,5,10") from None
-    stored = StoredRun(run, sources(plugin, no_plugin), levels(only))
+    stored = StoredRun(run, sources(plugin, no_plugin), levels(only), read_labels(labels, label))
     folder = out or stored.path / "figures"
+    if stored.frame.empty:
+        raise RequestError(f"{run} has nothing to draw")
     written = 0
     for name in kinds:
         try:

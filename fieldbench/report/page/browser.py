@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fieldbench import reconstructions
 from fieldbench.reconstructions import Reconstruction
 from fieldbench.records import OK
+from fieldbench.report.labels import called
 from fieldbench.report.stored import Panel, StoredRun
 
 #: The album stops growing at this size in bytes: a page is to fit into a mail.
@@ -146,7 +147,7 @@ def _entry(
         "observed": packed(first.observation.values),
         "methods": [
             {
-                "name": names[name],
+                "name": called(names[name], run.labels),
                 "score": _score(setting, rows[name]),
                 "values": packed(item.estimate),
                 "error": packed_error(errors[name]),

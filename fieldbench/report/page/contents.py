@@ -13,10 +13,11 @@ from typing import Any
 
 from fieldbench.errors import RequestError, how_to_install
 from fieldbench.records import CELL, canonical
-from fieldbench.report.blocks import Block, TableCell, marks
-from fieldbench.report.comparison import Comparison, compare, pair_cells
+from fieldbench.report.blocks import Block, TableCell
+from fieldbench.report.comparison import Comparison, about_masks, compare, pair_cells
 from fieldbench.report.factors import label
 from fieldbench.report.formats import Text, cell_text
+from fieldbench.report.labels import called
 from fieldbench.report.numbers import significant, with_unit
 from fieldbench.report.page.browser import Album
 from fieldbench.report.page.drawings import MOST, Drawing
@@ -114,7 +115,7 @@ def contents(run: StoredRun, figures: Sequence[Drawing], album: Album | None = N
     head = {"name": run.path.resolve().name, "status": status, "failures": list(_failures(run, status))}
     if run.frame.empty:
         return {**head, "sentence": "No trial has ended yet.", "results": None}
-    table = make_table(run.frame, run.metadata, spread="interval", floors=run.floors)
+    table = make_table(run.frame, run.metadata, spread="interval", floors=run.floors, labels=run.labels)
     comparison = _comparison(run)
     parts: dict[str, Any] = {
         "results": main_table(run, table),
@@ -129,7 +130,7 @@ def contents(run: StoredRun, figures: Sequence[Drawing], album: Album | None = N
     return {
         **head,
         **parts,
-        "sentence": comparison.sentence if comparison else _plain_sentence(table),
+        "sentence": comparison.sentence if comparison else _plain_sentence(table, run),
         "summary": list(_summary(comparison)) if comparison else [],
         "few": FEW,
     }
@@ -144,12 +145,11 @@ def main_table(run: StoredRun, table: Table) -> Grid:
     """
     flat = sorted(_flat(table), key=lambda item: item.place)
     varying = [name for name in _VARYING if len({str(item.levels.get(name)) for item in flat}) > 1]
-    measures = list(dict.fromkeys(with_unit(item.block.metric.upper(), item.block.unit) for item in flat))
+    measures = list(dict.fromkeys(with_unit(_measure(item.block.metric, run), item.block.unit) for item in flat))
     extra = _uncertainty(run)
     floors = any(item.block.floor for item in flat)
     columns = [
-        Column("method"),
-        *(Column(name, "text") for name in varying),
+        *(Column(called(name, run.labels)) for name in ("method", *varying)),
         Column(measures[0] if len(measures) == 1 else "score", "number"),
         Column("from 0", "chart"),
         *([Column("above floor", "number")] if floors else []),
@@ -165,7 +165,7 @@ def main_table(run: StoredRun, table: Table) -> Grid:
         above = item.block.above(*item.at)
         cells = [
             Cell(item.method),
-            *(_level(name, item.levels[name]) for name in varying),
+            *(_level(name, item.levels[name], run) for name in varying),
             numeric(item.cell.value, _shown(item.cell, item.block) + unit, item.cell.rank),
             Cell(bar=_bar(item.cell, largest[item.setting])),
             *([numeric(above, "" if math.isnan(above) else f"{round(above) + 0:+d} %")] if floors else []),
@@ -175,14 +175,16 @@ def main_table(run: StoredRun, table: Table) -> Grid:
         rows.append(Row(cells, id="" if named in taken else named, begins=before not in (None, item.setting)))
         before = item.setting
         taken.add(named)
-    where = title_of({name: flat[0].levels[name] for name in SETTING if name not in varying}, run.frame)
-    metrics = dict.fromkeys(item.block.metric.upper() for item in flat)
+    where = title_of({name: flat[0].levels[name] for name in SETTING if name not in varying}, run.frame, run.labels)
+    metrics = dict.fromkeys(_measure(item.block.metric, run) for item in flat)
     title = f"Mean {measures[0] if len(measures) == 1 else ' and '.join(metrics)}, one row a method in a setting"
-    notes = [*table.notes, "bold: best of its setting; underlined: second best", _CHART]
+    fields = [called(name, run.labels) for name in run.metadata.fixed if name in set(run.frame["dataset"])]
+    about = [about_masks(fields)] if fields else []
+    notes = [*dict.fromkeys([*table.notes, *about]), "bold: best of its setting; underlined: second best", _CHART]
     return Grid(f"{title} ({where})" if where else title, columns, rows, "cells", notes)
 
 
-def anchor(row: Mapping[Hashable, Any]) -> str:
+def anchor(row: Mapping[Any, Any]) -> str:
     """The anchor of a cell, the same on every page that shows it.
 
     Args:
@@ -207,8 +209,7 @@ class _Flat:
 
     @property
     def method(self) -> str:
-        row = self.levels
-        return str(row["method"]) + marks(row["oracle"], row["trained"], row["tuned"], row["refitted"])
+        return str(self.block.rows[self.at[0]])
 
     @property
     def setting(self) -> tuple[int, int]:
@@ -233,9 +234,9 @@ def _uncertainty(run: StoredRun) -> dict[str, dict[tuple[str, ...], Cell]]:
     if scores in ([], ["crps"]):
         return {}
     columns: dict[str, dict[tuple[str, ...], Cell]] = {}
-    for item in _flat(make_table(run.frame, run.metadata, metric=scores, spread="interval")):
+    for item in _flat(make_table(run.frame, run.metadata, metric=scores, spread="interval", labels=run.labels)):
         cell = numeric(item.cell.value, _shown(item.cell, item.block), item.cell.rank)
-        columns.setdefault(with_unit(item.block.metric, item.block.unit), {})[item.key] = cell
+        columns.setdefault(with_unit(called(item.block.metric, run.labels), item.block.unit), {})[item.key] = cell
     return columns
 
 
@@ -261,7 +262,7 @@ def _bar(cell: TableCell, largest: float) -> tuple[float, float, float] | None:
 
 def _comparison(run: StoredRun) -> Comparison | None:
     try:
-        return compare(run.frame, run.metadata)
+        return compare(run.frame, run.metadata, labels=run.labels)
     except RequestError:
         return None
 
@@ -275,12 +276,13 @@ def _pairs(comparison: Comparison) -> Grid:
         Column("difference", "number"),
         Column("95 % interval"),
         Column("wins", "number"),
-        Column("p (Holm)", "number"),
+        Column("p", "number"),
+        Column("detectable", "number"),
     ]
-    rows = []
+    rows: list[Row] = []
     for group in comparison.groups:
         for number, pair in enumerate(group.pairs):
-            better, worse, difference, interval, wins, p = pair_cells(pair)
+            better, worse, difference, interval, wins, p, found = pair_cells(pair)
             unit = f" {group.unit}" if group.unit and pair.count else ""
             cells = [
                 *([Cell(group.title)] if several else []),
@@ -290,6 +292,7 @@ def _pairs(comparison: Comparison) -> Grid:
                 Cell(interval),
                 numeric(pair.wins, wins),
                 numeric(pair.corrected, p, rank=int(pair.significant)),
+                numeric(pair.detectable, found + unit),
             ]
             rows.append(Row(cells, begins=bool(rows) and number == 0))
     return Grid("Pairs of methods", columns, rows, "pairs", [*comparison.notes, "bold p: below 5 %"])
@@ -317,10 +320,11 @@ def _failures(run: StoredRun, status: RunStatus) -> Iterator[dict[str, object]]:
     diagnostics = {row["key"]: row.get("diagnostics", {}) for row in shown}
     for (method, outcome, error), rows in status.failures.items():
         where = ", ".join(
-            f"{row['dataset']} rate {row['rate']:g} {run.draw_name(row['trial'], row['seed'])}" for row in rows[:5]
+            f"{called(row['dataset'], run.labels)} rate {row['rate']:g} {run.draw_name(row['trial'], row['seed'])}"
+            for row in rows[:5]
         )
         yield {
-            "method": method,
+            "method": called(method, run.labels),
             "outcome": outcome,
             "error": error,
             "count": len(rows),
@@ -334,19 +338,17 @@ def _trials(run: StoredRun) -> Grid:
     varying = [name for name in (*SETTING, "seed") if frame[name].nunique() > 1]
     metrics = list(dict.fromkeys(setting.metric for setting in run.settings if setting.metric in frame))
     columns = [
-        Column("method"),
-        *(Column(name) for name in varying),
+        *(Column(called(name, run.labels)) for name in ("method", *varying)),
         Column("trial", "number"),
         Column("status"),
-        *(Column(name.upper(), "number") for name in metrics),
+        *(Column(_measure(name, run), "number") for name in metrics),
         Column("seconds", "number"),
         Column("error", "long"),
     ]
     shown = frame.head(MOST_TRIALS).to_dict("records")
     rows = [
         Row([
-            Cell(str(row["method"])),
-            *(_level(name, row[name]) for name in varying),
+            *(_level(name, row[name], run) for name in ("method", *varying)),
             numeric(row["trial"], str(row["trial"])),
             Cell(str(row["status"])),
             *(numeric(row[name], significant(row[name])) for name in metrics),
@@ -388,21 +390,21 @@ def _listed(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             yield name.replace("_", " "), text
 
 
-def _plain_sentence(table: Table) -> str:
-    cells = [cell for cell in table.cells() if cell["count"]]
-    if not cells:
+def _plain_sentence(table: Table, run: StoredRun) -> str:
+    """What a run says whose methods cannot be compared."""
+    item = next((item for item in _flat(table) if item.cell.count), None)
+    if item is None:
         return "No trial has ended well."
-    cell = cells[0]
-    unit = f" {cell['unit']}" if cell["unit"] else ""
-    spread = "" if math.isnan(cell["interval"]) else f" ± {cell['interval']:.2g}"
-    return (
-        f"{cell['method']} has a mean {str(cell['metric']).upper()} of {cell['mean']:.3g}{spread}{unit} "
-        f"on {cell['dataset']} at rate {label(cell['rate'], 'rate')} over {cell['count']} trials "
-        f"({SPREADS['interval']})."
-    )
+    measure, unit = _measure(item.block.metric, run), f" {item.block.unit}" if item.block.unit else ""
+    setting = title_of({name: item.levels[name] for name in SETTING}, run.frame, run.labels)
+    return f"{item.method} has a mean {measure} of {_shown(item.cell, item.block)}{unit} ({setting})."
 
 
-def _level(name: str, value: Any) -> Cell:
-    if name == "rate":
-        return numeric(float(value), label(value, name))
-    return numeric(float(value), str(value)) if name == "seed" else Cell(str(value))
+def _level(name: str, value: Any, run: StoredRun) -> Cell:
+    shown = called(label(value, name), run.labels)
+    return numeric(float(value), shown) if name in ("rate", "seed") else Cell(shown)
+
+
+def _measure(metric: str, run: StoredRun) -> str:
+    """A metric as it is written: in capitals, unless it has a label."""
+    return called(metric, run.labels) if metric in run.labels else metric.upper()
