@@ -413,15 +413,17 @@ def test_the_value_under_the_pointer_is_shown_for_every_method(opened: WebDriver
             assert unit == "m/s"
             assert float(number) == pytest.approx(value, abs=step)
 
-    ActionChains(opened).move_to_element(part(opened, "error of flat")).perform()
+    error = part(opened, "error of flat")
+    opened.execute_script("arguments[0].scrollIntoView({block: 'center'})", error)
+    ActionChains(opened).move_to_element_with_offset(error, 5, 0).perform()
+    spoken = opened.find_element("css selector", "#browser [role=status]")
+    assert spoken.get_attribute("textContent").startswith("x 24 km, y 24 km: truth ")
     said(expected(3, 3))  # the middle of 6 by 7 cells, the fourth from the left and from below
     panels = opened.find_element("css selector", "#browser .panels")
     opened.execute_script("arguments[0].focus()", panels)
     ActionChains(opened).send_keys(Keys.ARROW_LEFT, Keys.ARROW_UP).perform()
     said(expected(2, 4))
-    assert "x 16 km, y 32 km: truth" in opened.find_element("css selector", "#browser [role=status]").get_attribute(
-        "textContent"
-    )
+    assert spoken.get_attribute("textContent").startswith("x 16 km, y 32 km: truth ")
 
 
 def test_one_bad_method_does_not_make_the_errors_of_others_pale(write_run: Callable[..., StoredRun]) -> None:

@@ -23,7 +23,7 @@ from fieldbench.report.page.browser import Album
 from fieldbench.report.page.drawings import MOST, Drawing
 from fieldbench.report.settings import SETTING, title_of
 from fieldbench.report.stored import StoredRun
-from fieldbench.report.tables import SPREADS, Table, make_table
+from fieldbench.report.tables import Table, make_table
 from fieldbench.report.times import MARKS, MEANINGS, SECONDS
 from fieldbench.store.run import read_rows
 from fieldbench.store.status import RunStatus, run_status
