@@ -7,6 +7,9 @@ from typing import Any
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.image import AxesImage
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError, nearest
@@ -73,8 +76,59 @@ def scale_of(field: Field) -> Scale:
 
 
 def error_colours() -> Any:
-    """The colour map of errors: zero is pale."""
-    return _ocean("curl", "PRGn")
+    """The colour map of errors, which colour-blind readers can read: orange is too much, violet too little, zero pale."""
+    return matplotlib.colormaps["PuOr_r"]
+
+
+def deviation_colours() -> Any:
+    """The colour map of sizes of errors and of standard deviations: zero is pale."""
+    return matplotlib.colormaps["Oranges"]
+
+
+#: What unobserved entries look like: hatching on a ground that no colour map has.
+UNOBSERVED = {"facecolor": "#b9bfc2", "edgecolor": "#7d8487", "hatch": "//////", "linewidth": 0.0}
+
+
+def show(
+    ax: Axes, picture: Any, across: Axis, up: Axis, colours: Any, low: float, high: float
+) -> AxesImage:
+    """Draw one slice; entries that are NaN are hatched.
+
+    Args:
+        ax: drawn on.
+        picture: as :func:`plane` gives it.
+        across, up: its axes; depth goes down.
+        colours: colour map.
+        low, high: values at its ends.
+    """
+    ax.patch.set(**UNOBSERVED)
+    ax.grid(visible=False)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(True)
+    image = ax.imshow(
+        picture,
+        origin="lower",
+        extent=extent(across, up),
+        cmap=colours,
+        vmin=low,
+        vmax=high,
+        aspect="auto",
+        interpolation="nearest",
+    )
+    if "depth" in up.name:
+        ax.invert_yaxis()
+    ax.xaxis.set_major_locator(MaxNLocator(2))
+    ax.yaxis.set_major_locator(MaxNLocator(3))
+    ax.tick_params(labelleft=False, labelbottom=False, length=1.5)
+    return image
+
+
+def aspect(field: Field, axis: int) -> float:
+    """Height over width of a slice: true to scale where both axes have one unit, as far as it can be read."""
+    across, up = plane_axes(field, axis)
+    if across.unit != up.unit:
+        return 1.0
+    return float(np.clip((len(up) * up.spacing) / (len(across) * across.spacing), 0.5, 1.6))
 
 
 def cut_axis(field: Field, named: str | None) -> int:
