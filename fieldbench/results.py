@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldbench.registry import Sources
-from fieldbench.report.metadata import RunMetadata
 from fieldbench.store.manifest import read_manifest
 
 if TYPE_CHECKING:
@@ -42,32 +41,27 @@ class Results:
             RequestError: if there is no run at ``path``.
         """
         self.path = Path(path)
-        self._metadata = RunMetadata.of_run(read_manifest(self.path))
+        read_manifest(self.path)
         self._sources = sources
         self._keep = keep
 
     @cached_property
-    def _frame(self) -> pd.DataFrame:
-        from fieldbench.report.frame import read_frame
+    def _whole(self) -> StoredRun:
+        from fieldbench.report.stored import StoredRun
 
-        return read_frame(self.path)
+        return StoredRun(self.path, self._sources or Sources.from_environment())
 
     def frame(self) -> pd.DataFrame:
         """The records as a pandas frame, one row a trial, metrics as columns."""
-        return self._frame.copy()
-
-    @cached_property
-    def _floors(self) -> pd.DataFrame:
-        from fieldbench.report.floors import read_floor_frame
-
-        return read_floor_frame(self.path)
+        return self._whole.everything.copy()
 
     @cached_property
     def leaks(self) -> list[str]:
         """One line for each method that is below the floor of a dataset beyond chance; none where all is well."""
         from fieldbench.report.floors import leaks
 
-        return [] if self._floors.empty else leaks(self._frame, self._metadata, self._floors)
+        run = self._whole
+        return [] if run.floors.empty else leaks(run.frame, run.metadata, run.floors)
 
     def table(
         self,
@@ -76,6 +70,8 @@ class Results:
         columns: str | Sequence[str] = "rate",
         metric: str | Sequence[str] | None = None,
         spread: str = "std",
+        only: Mapping[str, Sequence[object]] | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> Table:
         """A table of means, as :func:`fieldbench.report.tables.make_table` describes it.
 
@@ -84,18 +80,28 @@ class Results:
             columns: factor or factors.
             metric: name; the datasets' own where None.
             spread: what follows the mean: ``std``, ``stderr``, ``interval`` or ``none``.
+            only: levels of factors: ``{"method": ["tap", "tnn"], "rate": [0.1]}``.
+            labels: what to call what, by spec, metric or factor: ``{"tap": "Ours"}``.
 
         Raises:
-            RequestError: for an unknown factor, metric or spread.
+            RequestError: for an unknown factor, metric, spread or label.
         """
         from fieldbench.report.tables import make_table
 
         rows = [rows] if isinstance(rows, str) else rows
         columns = [columns] if isinstance(columns, str) else columns
+        run = self._stored(only, labels)
         table = make_table(
-            self._frame, self._metadata, rows=rows, columns=columns, metric=metric, spread=spread, floors=self._floors
+            run.frame,
+            run.metadata,
+            rows=rows,
+            columns=columns,
+            metric=metric,
+            spread=spread,
+            floors=run.floors,
+            labels=run.labels,
         )
-        here, asked = len(self._frame), self._metadata.size
+        here, asked = len(run.everything), run.metadata.size
         return replace(table, unfinished=f"unfinished: {here} of {asked} trials are here" if here < asked else "")
 
     def compare(
@@ -104,72 +110,94 @@ class Results:
         metric: str | None = None,
         average: str | Sequence[str] = (),
         only: Mapping[str, Sequence[object]] | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> Comparison:
         """Every pair of methods, trial by trial, as :func:`fieldbench.report.comparison.compare` describes it.
 
         Args:
             metric: what is compared; by default the headline metric of each dataset.
             average: factors over which each trial's scores are averaged first.
-            only: levels of factors: ``{"method": ["tap", "tnn"], "rate": [0.1]}``.
+            only, labels: as in :meth:`table`.
 
         Raises:
-            RequestError: for an unknown factor or metric, or fewer than two methods.
+            RequestError: for an unknown factor, metric or label, or fewer than two methods.
         """
         from fieldbench.report.comparison import compare
 
-        stored = self._stored(only)
+        run = self._stored(only, labels)
         average = [average] if isinstance(average, str) else average
-        return compare(stored.frame, stored.metadata, metric=metric, average=average)
+        return compare(run.frame, run.metadata, metric=metric, average=average, labels=run.labels)
 
     def plot(
         self,
         kind: str,
         *,
         only: Mapping[str, Sequence[object]] | None = None,
+        labels: Mapping[str, str] | None = None,
         trial: int | None = None,
         axis: str | int | None = None,
         at: Sequence[int] = (),
+        width: str | float = "text",
+        style: str = "paper",
+        colours: Mapping[str, str] | None = None,
     ) -> dict[str, Figure]:
         """Figures of one kind, by name.
 
         Args:
-            kind: ``rate``, ``epoch``, ``slices``, ``attention``, ``cost``, ``strips``, ``calibration`` or ``ranks``.
-            only: levels of factors, as in :meth:`compare`.
+            kind: ``settings``, ``rate``, ``param``, ``epoch``, ``cost``, ``strips``, ``calibration``, ``ranks``,
+                ``slices``, ``deviation`` or ``attention``.
+            only, labels: as in :meth:`table`.
             trial, axis, at: for the kinds that show fields: which trial, the axis that is cut, indices along it.
+            width: ``column``, ``text`` or inches.
+            style: ``paper``, ``talk`` or ``dark``.
+            colours: of methods, in place of those that follow from their names: ``{"nearest": "black"}``.
 
         Raises:
-            RequestError: if this run has nothing to show of that kind.
+            RequestError: if this run has nothing to show of that kind, or for an unknown width, style or colour.
         """
-        from fieldbench.report.figures import View, draw
+        from fieldbench.report.figures import View, draw, width_of_page
 
-        return draw(self._stored(only), kind, View(trial=trial, axis=None if axis is None else str(axis), at=tuple(at)))
+        cut = None if axis is None else str(axis)
+        view = View(width_of_page(width), style, colours or {}, trial=trial, axis=cut, at=tuple(at))
+        return draw(self._stored(only, labels), kind, view)
 
-    def report(self, path: str | Path | None = None, *, recompute: bool = False) -> Path:
+    def report(
+        self,
+        path: str | Path | None = None,
+        *,
+        recompute: bool = False,
+        labels: Mapping[str, str] | None = None,
+    ) -> Path:
         """Write the run as one HTML file (``report.html`` in its folder by default), and return where it is.
 
         Args:
             path: the file.
             recompute: compute fields again that were not kept, for the slice browser.
+            labels: as in :meth:`table`.
         """
         from fieldbench.report.page import write_page
 
-        stored = self._stored(None)
+        stored = self._stored(labels=labels)
         return write_page(stored, Path(path) if path else stored.path / "report.html", recompute=recompute)
 
-    def _stored(self, only: Mapping[str, Sequence[object]] | None) -> StoredRun:
-        from fieldbench.report.stored import StoredRun
-
+    def _stored(
+        self, only: Mapping[str, Sequence[object]] | None = None, labels: Mapping[str, str] | None = None
+    ) -> StoredRun:
         chosen = {
             factor: [str(level) for level in ([levels] if isinstance(levels, str) else levels)]
             for factor, levels in (only or {}).items()
         }
-        return StoredRun(self.path, self._sources or Sources.from_environment(), chosen)
+        return self._whole.chosen(chosen, labels or {})
 
     def __repr__(self) -> str:
-        return f"Results of {self.path}\n\n{self.table()}" if len(self._frame) else f"Results of {self.path}: no trials"
+        return (
+            f"Results of {self.path}\n\n{self.table()}"
+            if len(self._whole.everything)
+            else f"Results of {self.path}: no trials"
+        )
 
     def _repr_html_(self) -> str:
         from html import escape
 
-        table = self.table().to("html") if len(self._frame) else "no trials"
+        table = "no trials" if self._whole.everything.empty else self.table().to("html")
         return f"{table}\n<p><small>{escape(str(self.path))}</small></p>"

@@ -19,11 +19,18 @@ from roles import plain
 
 #: The pages in reading order. A page in docs/ that is not named here stands at the end, so none is hidden.
 ORDER: dict[str, list[str]] = {
-    "": ["index.md", "tutorial.md"],
-    "Compare": ["cli.md", "selection.md", "clusters.md"],
+    "": ["index.md", "install.md", "tutorial.md"],
+    "Compare": ["cli.md", "selection.md", "tuning.md", "clusters.md"],
     "Read the results": ["reading-tables.md", "uncertainty.md", "tables.md", "figures.md"],
     "Methods and data": ["methods.md", "baselines.md", "trained.md", "datasets.md", "own-data.md", "speed.md"],
-    "Write your own": ["add-a-method.md", "add-a-dataset.md", "plugin-api.md", "plugins/*", "regression.md"],
+    "Write your own": [
+        "add-a-method.md",
+        "add-a-dataset.md",
+        "plugin-api.md",
+        "plugins/*",
+        "strangers.md",
+        "regression.md",
+    ],
     "The paper": ["reproduction.md"],
     "How it is built": ["architecture.md", "security.md", "decisions/index.md", "decisions/*"],
     "Reference": ["reference/commands.md", "reference/python.md", "reference/plugins.md", "reference/built-in.md"],

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fieldbench.cli.options import Only, RunFolder
+from fieldbench.cli.options import Label, LabelFile, Only, RunFolder
 
 
 def compare(
@@ -24,6 +24,8 @@ def compare(
         ),
     ] = None,
     only: Only = [],  # noqa: B006 - typer reads the default and never changes it
+    labels: LabelFile = None,
+    label: Label = [],  # noqa: B006
     format: Annotated[str, typer.Option(help="text, or csv: one line a pair.")] = "text",
 ) -> None:
     """Compare every pair of methods on the trials that both finished.
@@ -43,13 +45,15 @@ def compare(
     from fieldbench.errors import RequestError, nearest
     from fieldbench.report.comparison import compare
     from fieldbench.report.formats import csv_text
+    from fieldbench.report.labels import read_labels
     from fieldbench.report.stored import StoredRun
     from fieldbench.spec import split
 
     if format not in ("text", "csv"):
         raise RequestError(f"unknown format {format!r}{nearest(format, ['text', 'csv'])}")
-    stored = StoredRun(run, only=levels(only))
-    made = compare(stored.frame, stored.metadata, metric=metric, average=split(average) if average else ())
+    stored = StoredRun(run, only=levels(only), labels=read_labels(labels, label))
+    averaged = split(average) if average else ()
+    made = compare(stored.frame, stored.metadata, metric=metric, average=averaged, labels=stored.labels)
     if format == "text":
         print(made)
         return

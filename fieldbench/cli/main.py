@@ -12,9 +12,10 @@ import logging
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, TextIO, cast
+from typing import Annotated, Any, TextIO, cast
 
 import typer
+from typer.core import TyperGroup
 
 from fieldbench.cli.check import check
 from fieldbench.cli.check_results import check_results
@@ -47,8 +48,28 @@ LONGEST_COMPLAINT = 2000
 
 ALL_OK, SOME_FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 
+
+class Commands(TyperGroup):
+    """Commands whose list is printed plainly: rich would take most of the time of ``fieldbench --help``."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self.rich_markup_mode = None
+        super().format_help(ctx, formatter)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Every command with its first sentence, under the heading of its panel."""
+        panels: dict[str, list[tuple[str, str]]] = {}
+        for name, command in self.commands.items():
+            panel = getattr(command, "rich_help_panel", None) or "Commands"
+            panels.setdefault(panel, []).append((name, command.get_short_help_str(limit=LONGEST_COMPLAINT)))
+        for panel, rows in panels.items():
+            with formatter.section(panel):
+                formatter.write_dl(rows)
+
+
 app = typer.Typer(
     name="fieldbench",
+    cls=Commands,
     rich_markup_mode="markdown",
     no_args_is_help=True,
     add_completion=False,
@@ -77,12 +98,12 @@ def fieldbench(
     """Compare field-completion methods: a few noisy entries of a field go in, all of it comes out, and
     the error over many repetitions goes into a table.
 
-    **Start here**
+    Start here:
 
         fieldbench run --methods tap,tnn --datasets radiomap1
 
     runs two methods on simulated radio maps and prints a table. Each finished trial is kept at once; the
-    same command goes on where it stopped. `fieldbench list` shows what else there is to compare.
+    same command goes on where it stopped. fieldbench list shows what else there is to compare.
     """
 
 
@@ -94,14 +115,14 @@ app.command("report", rich_help_panel="Compare")(report)
 app.command("site", rich_help_panel="Compare")(site)
 app.command("watch", rich_help_panel="Compare")(watch)
 app.command("reproduce", rich_help_panel="Compare")(reproduce)
-app.command("status", rich_help_panel="Compare")(status)
-app.command("merge", rich_help_panel="Compare")(merge)
-app.command("repair", rich_help_panel="Compare")(repair)
-app.command("verify", rich_help_panel="Compare")(verify)
-app.command("freeze", rich_help_panel="Compare")(freeze)
-app.command("check-results", rich_help_panel="Compare")(check_results)
-app.command("tune", rich_help_panel="Compare")(tune)
-app.command("train-prior", rich_help_panel="Compare")(train_prior)
+app.command("status", rich_help_panel="Keep and check runs")(status)
+app.command("merge", rich_help_panel="Keep and check runs")(merge)
+app.command("repair", rich_help_panel="Keep and check runs")(repair)
+app.command("verify", rich_help_panel="Keep and check runs")(verify)
+app.command("freeze", rich_help_panel="Keep and check runs")(freeze)
+app.command("check-results", rich_help_panel="Keep and check runs")(check_results)
+app.command("tune", rich_help_panel="Prepare methods")(tune)
+app.command("train-prior", rich_help_panel="Prepare methods")(train_prior)
 app.command("complete", rich_help_panel="Fill gaps")(complete)
 app.command("list", rich_help_panel="Look")(list_plugins)
 app.command("show", rich_help_panel="Look")(show)

@@ -41,3 +41,18 @@ Only = Annotated[
         show_default=False,
     ),
 ]
+
+LabelFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--labels",
+        metavar="FILE",
+        help='A TOML table of what to call methods, datasets, metrics and factors: tap = "Ours".',
+        show_default=False,
+    ),
+]
+
+Label = Annotated[
+    list[str],
+    typer.Option("--label", metavar="NAME=TEXT", help="One such label: tap=Ours. May be repeated.", show_default=False),
+]

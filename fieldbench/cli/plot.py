@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fieldbench.cli.options import Only, RunFolder
+from fieldbench.cli.options import Label, LabelFile, Only, RunFolder
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 
 field = partial(typer.Option, rich_help_panel="Kinds that show fields")
@@ -39,6 +39,8 @@ def plot(
         ),
     ] = [],  # noqa: B006
     only: Only = [],  # noqa: B006 - typer reads the default and never changes it
+    labels: LabelFile = None,
+    label: Label = [],  # noqa: B006
     trial: Annotated[int | None, field(help="Which trial.", show_default="the first")] = None,
     axis: Annotated[str | None, field(help="Axis that is cut, by name or number.", show_default="the last")] = None,
     at: Annotated[
@@ -67,6 +69,7 @@ def plot(
     from fieldbench.cli.choices import levels
     from fieldbench.errors import RequestError, nearest
     from fieldbench.report.figures import FORMATS, KINDS, View, draw, save, width_of_page
+    from fieldbench.report.labels import read_labels
     from fieldbench.report.stored import StoredRun
     from fieldbench.spec import split
 
@@ -88,8 +91,10 @@ def plot(
             raise RequestError(f"--colour {text!r} is not understood; write --colour tap=#d55e00")
         colours[method.strip()] = chosen.strip()
     view = View(width_of_page(width), style, colours, trial=trial, axis=axis, at=places)
-    stored = StoredRun(run, sources(plugin, no_plugin), levels(only))
+    stored = StoredRun(run, sources(plugin, no_plugin), levels(only), read_labels(labels, label))
     folder = out or stored.path / "figures"
+    if stored.frame.empty:
+        raise RequestError(f"{run} has nothing to draw")
     written = 0
     for name in kinds:
         try:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from fieldbench.cli.options import RunFolder
+from fieldbench.cli.options import Label, LabelFile, RunFolder
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 
 
@@ -24,6 +24,8 @@ def report(
             "browser. Takes as long as those trials took.",
         ),
     ] = False,
+    labels: LabelFile = None,
+    label: Label = [],  # noqa: B006 - typer reads the default and never changes it
     plugin: PluginFiles = [],  # noqa: B006
     no_plugin: Blocked = [],  # noqa: B006
 ) -> None:
@@ -37,8 +39,9 @@ def report(
         fieldbench report runs/tap-tnn-radiomap1-1a2b3c4d
         fieldbench report RUN --recompute --out results.html
     """
+    from fieldbench.report.labels import read_labels
     from fieldbench.report.page import write_page
     from fieldbench.report.stored import StoredRun
 
-    stored = StoredRun(run, sources(plugin, no_plugin))
+    stored = StoredRun(run, sources(plugin, no_plugin), labels=read_labels(labels, label))
     print(f"Wrote {write_page(stored, out or stored.path / 'report.html', recompute=recompute)}")

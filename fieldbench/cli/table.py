@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fieldbench.cli.options import RunFolder
+from fieldbench.cli.options import Label, LabelFile, Only, RunFolder
 
 
 def table(
@@ -31,6 +31,9 @@ def table(
         ),
     ] = None,
     spread: Annotated[str, typer.Option(help="Behind the mean: std, stderr, interval (95 %), or none.")] = "std",
+    only: Only = [],  # noqa: B006 - typer reads the default and never changes it
+    labels: LabelFile = None,
+    label: Label = [],  # noqa: B006
     format: Annotated[str, typer.Option(help="text, markdown, csv, latex (booktabs) or html.")] = "text",
 ) -> None:
     """Print the table of a run: mean and spread of every cell, the best bold, the second best underlined.
@@ -45,16 +48,23 @@ def table(
         fieldbench table RUN --rows noise --columns method --spread interval
         fieldbench table RUN --columns epochs --metric seconds
         fieldbench table RUN --metric crps,coverage90,width90
-        fieldbench table RUN --format latex > table.tex
+        fieldbench table RUN --only method=tap,tnn --label tap=Ours --format latex > table.tex
     """
     import sys
 
+    from fieldbench.cli.choices import levels
+    from fieldbench.report.labels import read_labels
     from fieldbench.results import Results
     from fieldbench.spec import split
 
     chosen = None if metric is None else split(metric)
     made = Results(run).table(
-        rows=None if rows is None else split(rows), columns=split(columns), metric=chosen, spread=spread
+        rows=None if rows is None else split(rows),
+        columns=split(columns),
+        metric=chosen,
+        spread=spread,
+        only=levels(only),
+        labels=read_labels(labels, label),
     )
     print(made.to(format, styled=styled(sys.stdout.isatty())))
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 
-from fieldbench.report.numbers import with_unit
-from fieldbench.report.settings import named
 from fieldbench.report.times import MARKS, SECONDS, Timing
 
 
@@ -89,7 +87,7 @@ class Block:
 
     Attributes:
         levels: the factors that are fixed in this block: those that vary between blocks, and the dataset.
-        shown: those of them that the title names; one that always goes with a dataset is left out.
+        title: what this block shows, such as ``ssf, noise gaussian: rmse (m/s)``.
         corner: what the rows differ in.
         metric, unit: what the cells hold.
         rows, columns: heads.
@@ -99,7 +97,7 @@ class Block:
     """
 
     levels: dict[str, object]
-    shown: tuple[str, ...]
+    title: str
     corner: str
     metric: str
     unit: str
@@ -120,10 +118,3 @@ class Block:
     def average(self) -> str:
         """What the cells hold of their trials: ``mean`` or ``median``."""
         return "median" if self.metric == SECONDS else "mean"
-
-    @property
-    def title(self) -> str:
-        """What this block shows, such as ``ssf, noise gaussian: rmse (m/s)``."""
-        fixed = ", ".join(named(factor, self.levels[factor]) for factor in self.shown)
-        measure = with_unit(self.metric, self.unit)
-        return f"{fixed}: {measure}" if fixed else measure

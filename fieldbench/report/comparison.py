@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -24,6 +24,7 @@ from fieldbench.errors import RequestError, nearest
 from fieldbench.records import OK
 from fieldbench.report.factors import must_be_measured, ordered
 from fieldbench.report.formats import Text
+from fieldbench.report.labels import called, labelled
 from fieldbench.report.metadata import RunMetadata
 from fieldbench.report.numbers import decimals, p_text, with_unit
 from fieldbench.report.settings import SETTING, records_of, settings_of, title_of
@@ -180,7 +181,7 @@ class Comparison:
     def pairs(self) -> Iterator[dict[str, object]]:
         """Every pair as a flat row."""
         for group in self.groups:
-            caution = {"caution": group.caution} if group.metric == SECONDS else {}
+            caution = {"caution": group.caution} if group.caution else {}
             for pair in group.pairs:
                 yield {**group.setting, "metric": group.metric, "unit": group.unit, **vars(pair), **caution}
 
@@ -247,7 +248,12 @@ class Comparison:
 
 
 def compare(
-    frame: pd.DataFrame, metadata: RunMetadata, *, metric: str | None = None, average: Sequence[str] = ()
+    frame: pd.DataFrame,
+    metadata: RunMetadata,
+    *,
+    metric: str | None = None,
+    average: Sequence[str] = (),
+    labels: Mapping[str, str] | None = None,
 ) -> Comparison:
     """Compare the methods of a run pair by pair.
 
@@ -257,6 +263,7 @@ def compare(
         metric: a metric or ``seconds``; by default the headline metric of each dataset.
         average: factors of the setting (``rate``, ``noise``, ``sampler``) over which each trial's scores are
             averaged first, so that trials stay the independent unit. Only trials that are complete count.
+        labels: what to call what.
 
     Raises:
         RequestError: for an unknown metric or factor, or a frame with fewer than two methods.
@@ -270,8 +277,10 @@ def compare(
         raise RequestError("a comparison needs at least two methods; this run has " + (", ".join(methods) or "none"))
     if metric is not None:
         must_be_measured(metric, frame)
-    average = tuple(dict.fromkeys(average))
-    plain = frame.assign(method=frame["method"].astype(str), status=frame["status"].astype(str))
+    average, labels = tuple(dict.fromkeys(average)), labels or {}
+    names = {name: called(name, labels) for name in methods}
+    methods = list(names.values())
+    plain = frame.assign(method=frame["method"].astype(str).map(names), status=frame["status"].astype(str))
     by = [factor for factor in SETTING if factor not in average]
     groups, directions = [], []
     for setting in settings_of(plain, by, metadata):
@@ -283,8 +292,11 @@ def compare(
         warning = caution(part.dropna(subset=SECONDS)) if chosen == SECONDS else ""
         if target is not None:  # more and less are both worse
             paired = _Paired((paired.scores - target).abs(), paired.ended)
-            chosen, lower = f"|{chosen} - {target:g}|", True
-        groups.append(replace(_group(title_of(setting, plain), setting, chosen, unit, paired, lower), caution=warning))
+            lower = True
+        shown = called(chosen, labels) if target is None else f"|{called(chosen, labels)} - {target:g}|"
+        title = title_of(setting, plain, labels)
+        (setting,) = labelled([setting], labels)
+        groups.append(replace(_group(title, setting, shown, unit, paired, lower), caution=warning))
         directions.append(not lower)
     rows = [dict(zip(group.methods, group.means, strict=True)) for group in groups]
     scores = pd.DataFrame(rows, index=[group.title for group in groups], columns=methods, dtype=float)

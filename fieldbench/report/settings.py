@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from fieldbench.report.factors import label, ordered
+from fieldbench.report.labels import called
 from fieldbench.report.metadata import RunMetadata
 
 #: Factors that make a setting, in the order in which it is named.
@@ -37,15 +38,28 @@ def records_of(setting: Mapping[str, Any], frame: pd.DataFrame) -> pd.DataFrame:
     return frame[np.logical_and.reduce([frame[factor] == level for factor, level in setting.items()])]
 
 
-def title_of(setting: Mapping[str, Any], frame: pd.DataFrame) -> str:
-    """A setting in words: its dataset, its rate, and what varies in the frame or is out of the ordinary."""
+def title_of(setting: Mapping[str, Any], frame: pd.DataFrame, labels: Mapping[str, str]) -> str:
+    """A setting in words: its dataset, its rate, and what varies in the frame or is out of the ordinary.
+
+    Args:
+        setting: its factors and levels.
+        frame: one row a record.
+        labels: what to call what.
+    """
     return ", ".join(
-        named(factor, level)
+        named(factor, level, labels)
         for factor, level in setting.items()
         if factor in ("dataset", "rate") or frame[factor].nunique() > 1 or ORDINARY.get(factor, level) != level
     )
 
 
-def named(factor: str, level: object) -> str:
-    """A level with its factor's name, which a dataset needs not: ``ssf``, ``rate 10 %``."""
-    return str(level) if factor == "dataset" else f"{factor} {label(level, factor)}"
+def named(factor: str, level: object, labels: Mapping[str, str]) -> str:
+    """A level with its factor's name, which a dataset needs not: ``ssf``, ``rate 10 %``.
+
+    Args:
+        factor: the factor.
+        level: one of its levels.
+        labels: what to call what.
+    """
+    shown = called(label(level, factor), labels)
+    return shown if factor == "dataset" else f"{called(factor, labels)} {shown}"

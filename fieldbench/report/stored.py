@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from fieldbench.registry import Registry, Sources
 from fieldbench.report.factors import SPECS, ordered
 from fieldbench.report.floors import floors_of, has_floor, read_floor_frame
 from fieldbench.report.frame import read_frame
+from fieldbench.report.labels import must_be_there
 from fieldbench.report.metadata import RunMetadata
 from fieldbench.report.numbers import with_unit
 from fieldbench.report.settings import SETTING, records_of, settings_of, title_of
@@ -35,18 +36,20 @@ class Panel:
         levels: its factors.
         title: the setting in words, as far as the run needs it.
         metric: the headline metric of its dataset.
+        name: what that is called in figures.
         unit: the unit of that metric, or an empty text.
     """
 
     levels: Mapping[str, Any]
     title: str
     metric: str
+    name: str
     unit: str
 
     @property
     def measure(self) -> str:
         """The metric with its unit: an axis label."""
-        return with_unit(self.metric.upper(), self.unit)
+        return with_unit(self.name, self.unit)
 
     def holds(self, row: Mapping[str, Any]) -> bool:
         """Whether a stored row belongs to this setting."""
@@ -62,14 +65,17 @@ class StoredRun:
         sources: plugins besides the installed ones, for fields that have to be recomputed.
         only: keep the records with these levels of a factor: ``{"rate": ["0.1"], "method": ["tap"]}``. A name
             stands for it with any parameters, but not for its combinations, such as ``tap+tv``.
+        labels: what tables, figures and pages call what, by spec, metric or factor.
 
     Raises:
-        RequestError: if there is no run at ``path``, it has no record of a level, or nothing is left of it.
+        RequestError: if there is no run at ``path``, it has no record of a level, nothing is left of it, or a label is
+            for something that it does not have.
     """
 
     path: Path
     sources: Sources = field(default_factory=Sources.from_environment)
     only: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", existing_run(self.path))
@@ -86,10 +92,27 @@ class StoredRun:
     def registry(self) -> Registry:
         return Registry(self.sources)
 
+    def chosen(self, only: Mapping[str, Sequence[str]], labels: Mapping[str, str]) -> StoredRun:
+        """Other levels or labels of the same records, which are read once for all.
+
+        Args:
+            only: levels of factors.
+            labels: what to call what.
+        """
+        other = replace(self, only=only, labels=labels)
+        vars(other)["everything"] = self.everything
+        return other
+
+    @cached_property
+    def everything(self) -> pd.DataFrame:
+        """All records, as :func:`fieldbench.report.frame.read_frame` gives them."""
+        return read_frame(self.path)
+
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The records that :attr:`only` leaves, as :func:`fieldbench.report.frame.read_frame` gives them."""
-        frame = whole = read_frame(self.path)
+        """The records that :attr:`only` leaves."""
+        frame = whole = self.everything
+        must_be_there(self.labels, whole, self.metadata)
         for factor, wanted in self.only.items():
             if factor not in whole:
                 raise RequestError(f"unknown factor {factor!r}{nearest(factor, ('method', 'trial', *SETTING))}")
@@ -178,7 +201,8 @@ class StoredRun:
 
     def _setting(self, levels: dict[str, Any]) -> Panel:
         metric = self.headline(levels["dataset"])
-        return Panel(levels, title_of(levels, self.frame), metric, self.metadata.unit(metric, levels["dataset"]))
+        title, unit = title_of(levels, self.frame, self.labels), self.metadata.unit(metric, levels["dataset"])
+        return Panel(levels, title, metric, self.labels.get(metric, metric.upper()), unit)
 
 
 def _is_meant(level: object, text: str, factor: str) -> bool:

@@ -24,9 +24,10 @@ from fieldbench.report.factors import (
 )
 from fieldbench.report.floors import DRAW, MEANING, floors_of, has_floor
 from fieldbench.report.formats import FORMATS, STYLES, Terminal, block_table, csv_text
+from fieldbench.report.labels import called, labelled
 from fieldbench.report.metadata import MEASURES, RunMetadata
-from fieldbench.report.numbers import decimals
-from fieldbench.report.settings import ORDINARY
+from fieldbench.report.numbers import decimals, with_unit
+from fieldbench.report.settings import ORDINARY, named
 from fieldbench.report.statistics import half_width
 from fieldbench.report.times import MEANINGS, SECONDS, counted, left_out, timings
 
@@ -61,6 +62,7 @@ class Table:
         common: factors that are the same in the whole table.
         unfinished: what an unfinished run has and should have, in words; else an empty text.
         budgets: what the tuned methods were allowed, in words.
+        labels: what to call what.
     """
 
     blocks: tuple[Block, ...]
@@ -70,6 +72,7 @@ class Table:
     common: dict[str, object] = field(default_factory=dict)
     unfinished: str = ""
     budgets: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     def to(self, format: str, *, styled: bool = False) -> str:
         """The table as ``text``, ``markdown``, ``csv``, ``latex`` or ``html``.
@@ -82,7 +85,7 @@ class Table:
             RequestError: for any other name.
         """
         if format == "csv":
-            return csv_text(self.cells())
+            return csv_text(labelled(self.cells(), self.labels))
         if format not in STYLES:
             raise RequestError(f"unknown format {format!r}{nearest(format, FORMATS)}")
         style = Terminal() if styled and format == "text" else STYLES[format]
@@ -94,7 +97,11 @@ class Table:
         """A line saying what the whole table has in common, as far as it is not the plainest case."""
         plain = {**ORDINARY, "seed": 0}
         shown = {factor: value for factor, value in self.common.items() if str(value) != str(plain.get(factor))}
-        return [", ".join(f"{factor} {value}" for factor, value in shown.items())] if shown else []
+        return (
+            [", ".join(f"{factor} {called(str(value), self.labels)}" for factor, value in shown.items())]
+            if shown
+            else []
+        )
 
     def cells(self) -> Iterator[dict[str, Any]]:
         """Every cell as a flat row: its factors, metric, mean (of seconds: median), spread and counts."""
@@ -137,7 +144,7 @@ class Table:
             notes.append(self.unfinished)
         named = [factor for factor in self.column_factors if factor not in FACTORS]
         if named:
-            notes.insert(0, f"columns: {', '.join(named)}")
+            notes.insert(0, f"columns: {', '.join(called(factor, self.labels) for factor in named)}")
         lost = {
             "failed": sum(cell.failed for cell in cells),
             "not applicable": sum(cell.not_applicable for cell in cells if cell.count),  # the others read n/a
@@ -192,6 +199,7 @@ def make_table(
     metric: str | Sequence[str] | None = None,
     spread: str = "std",
     floors: pd.DataFrame | None = None,
+    labels: Mapping[str, str] | None = None,
 ) -> Table:
     """Tabulate records.
 
@@ -204,6 +212,7 @@ def make_table(
         spread: ``std``, ``stderr``, ``interval`` (95 %, Student's t) or ``none``; for seconds, which are shown by
             their median, the first or the last.
         floors: of the draws, as :func:`fieldbench.report.floors.read_floor_frame` gives them.
+        labels: what to call what.
 
     Returns:
         A table of one block for each combination of the other factors that vary, and for each metric and unit.
@@ -213,7 +222,7 @@ def make_table(
     """
     if metric is not None and not isinstance(metric, str):
         tables = [
-            make_table(frame, metadata, rows=rows, columns=columns, metric=one, spread=spread)
+            make_table(frame, metadata, rows=rows, columns=columns, metric=one, spread=spread, labels=labels)
             for one in dict.fromkeys(metric)
         ]
         return replace(tables[0], blocks=tuple(block for table in tables for block in table.blocks))
@@ -239,7 +248,8 @@ def make_table(
     shown = tuple(name for name in varying if name == "dataset" or not _goes_with_dataset(frame, name))
     common = {name: frame[name].iloc[0] for name in others if name not in (*varying, *MEASURED)}
 
-    arrangement = _Arrangement(row_factors, column_factors, shown, frozenset(comparable), spread)  # type: ignore[arg-type]
+    labels = labels or {}
+    arrangement = _Arrangement(row_factors, column_factors, shown, frozenset(comparable), spread, labels)  # type: ignore[arg-type]
     blocks = []
     groups = frame.groupby(varying, sort=False, observed=True) if varying else [((), frame)]
     for levels, part in groups:
@@ -247,18 +257,24 @@ def make_table(
         blocks.append((fixed, _block(part, fixed, metadata, arrangement)))
     blocks.sort(key=lambda item: _position(item[0], frame, metadata))
     made = tuple(block for _, block in blocks)
-    return Table(made, row_factors, column_factors, spread, common, budgets=budgets)  # type: ignore[arg-type]
+    return Table(made, row_factors, column_factors, spread, common, budgets=budgets, labels=labels)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
 class _Arrangement:
-    """Factors of rows, columns and titles, those along which cells are compared, and the spread that is shown."""
+    """Factors of rows, columns and titles, those along which cells are compared, the spread that is shown, labels."""
 
     rows: tuple[str, ...]
     columns: tuple[str, ...]
     titles: tuple[str, ...]
     comparable: frozenset[str]
     spread: Spread
+    labels: Mapping[str, str]
+
+    def title(self, levels: Mapping[str, object], metric: str, unit: str) -> str:
+        fixed = [named(factor, levels[factor], self.labels) for factor in self.titles if factor not in MEASURED]
+        measure = with_unit(called(metric, self.labels), unit)
+        return f"{', '.join(fixed)}: {measure}" if fixed else measure
 
 
 def _arrangement(
@@ -304,10 +320,10 @@ def _block(
     arrangement: _Arrangement,
 ) -> Block:
     by = [*arrangement.rows, *arrangement.columns]
-    metric = str(part["metric"].iloc[0])
+    metric, unit = str(part["metric"].iloc[0]), str(part["unit"].iloc[0])
     summary = _summary(part, by, metric)
-    rows = _heads(part, arrangement.rows, metadata)
-    columns = _heads(part, arrangement.columns, metadata)
+    rows = _heads(part, arrangement.rows, metadata, arrangement.labels)
+    columns = _heads(part, arrangement.columns, metadata, arrangement.labels)
     planned = _planned(part, by, metadata)
     found = {
         key if isinstance(key, tuple) else (key,): row
@@ -327,10 +343,10 @@ def _block(
     cells = _ranked(cells, rows, columns, arrangement, partial(metadata.rank, metric))
     return Block(
         levels={key: value for key, value in fixed.items() if key not in MEASURED},
-        shown=tuple(name for name in arrangement.titles if name not in MEASURED),
-        corner=", ".join(arrangement.rows),
+        title=arrangement.title(fixed, metric, unit),
+        corner=", ".join(called(factor, arrangement.labels) for factor in arrangement.rows),
         metric=metric,
-        unit=str(part["unit"].iloc[0]),
+        unit=unit,
         rows=rows,
         columns=columns,
         cells=cells,
@@ -418,7 +434,9 @@ def _spread(deviation: float, count: int, spread: Spread) -> float:
     return deviation / math.sqrt(count) if spread == "stderr" else half_width(deviation, count)
 
 
-def _heads(part: pd.DataFrame, factors: tuple[str, ...], metadata: RunMetadata) -> tuple[Head, ...]:
+def _heads(
+    part: pd.DataFrame, factors: tuple[str, ...], metadata: RunMetadata, labels: Mapping[str, str]
+) -> tuple[Head, ...]:
     marked = part.groupby(list(factors), observed=True)[list(_MARKED)].any()
     present = part[list(factors)].drop_duplicates()
     orders = {factor: ordered(list(present[factor]), factor, metadata) for factor in factors}
@@ -426,15 +444,21 @@ def _heads(part: pd.DataFrame, factors: tuple[str, ...], metadata: RunMetadata) 
         present.itertuples(index=False, name=None),
         key=lambda row: [orders[factor].index(value) for factor, value in zip(factors, row, strict=True)],
     )
-    return tuple(_head(row, factors, part, marked.loc[row if len(row) > 1 else row[0]]) for row in levels)
+    return tuple(_head(row, factors, part, marked.loc[row if len(row) > 1 else row[0]], labels) for row in levels)
 
 
-def _head(levels: tuple[object, ...], factors: tuple[str, ...], part: pd.DataFrame, marked: pd.Series) -> Head:
-    named = dict(zip(factors, levels, strict=True))
-    selection = str(named.get("select", part["select"].iloc[0]))
-    oracle = selection.partition("[")[0] == "oracle" and ("select" in named or "method" in named)
-    shown = [label(value, factor) for factor, value in named.items()]
-    return Head(levels, ", ".join(shown), oracle, *(bool(marked[name]) and "method" in named for name in _MARKED))
+def _head(
+    levels: tuple[object, ...],
+    factors: tuple[str, ...],
+    part: pd.DataFrame,
+    marked: pd.Series,
+    labels: Mapping[str, str],
+) -> Head:
+    by_factor = dict(zip(factors, levels, strict=True))
+    selection = str(by_factor.get("select", part["select"].iloc[0]))
+    oracle = selection.partition("[")[0] == "oracle" and ("select" in by_factor or "method" in by_factor)
+    shown = [called(label(value, factor), labels) for factor, value in by_factor.items()]
+    return Head(levels, ", ".join(shown), oracle, *(bool(marked[name]) and "method" in by_factor for name in _MARKED))
 
 
 def _ranked(

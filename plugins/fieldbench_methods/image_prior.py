@@ -29,6 +29,7 @@ class DeepImagePrior(fieldbench.Method):
     revision = "1"
     uses_gpu = True
     libraries = ("torch",)
+    requires = {"torch": "torch"}  # noqa: RUF012
     conformance_parameters = {"steps": 4, "width": 4}  # noqa: RUF012
 
     width: int = fieldbench.parameter(32, "channels of a layer", ge=1, source="Ulyanov 2018, 128 for photographs")

@@ -27,6 +27,7 @@ class Siren(fieldbench.Method):
     revision = "1"
     uses_gpu = True
     libraries = ("torch",)
+    requires = {"torch": "torch"}  # noqa: RUF012
     conformance_parameters = {"steps": 5, "width": 8}  # noqa: RUF012
 
     width: int = fieldbench.parameter(64, "neurons of a layer", ge=1, source="Sitzmann 2020, 256 for large images")

@@ -43,7 +43,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     Raises:
         RequestError: if no method of the run has an attention map.
     """
-    styles = looks(run.methods, chosen=view.colours)
+    styles = looks(run.methods, run.labels, view.colours)
     able = {text: method for text in run.methods if isinstance(method := run.registry.method(text), Attentive)}
     if not able:
         raise RequestError("no method of this run has an attention map")

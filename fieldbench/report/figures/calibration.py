@@ -33,7 +33,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     Raises:
         RequestError: if no method says how sure it is.
     """
-    styles = looks(run.methods, chosen=view.colours)
+    styles = looks(run.methods, run.labels, view.colours)
     nothing = "no method of this run says how sure it is; add +conformal to one"
     shares: dict[tuple[str, str], list[Sequence[float]]] = defaultdict(list)
     for row in run.rows():

@@ -13,6 +13,7 @@ import numpy as np
 from matplotlib.colors import is_color_like, to_hex, to_rgb
 
 from fieldbench.errors import RequestError, nearest
+from fieldbench.report.labels import called
 from fieldbench.spec import parse
 
 #: A hue in degrees of CIELAB, None for grey.
@@ -83,7 +84,7 @@ def looks(
     found: dict[str, Look] = {}
     taken: set[tuple[str, str]] = set()
     for method in methods:
-        look = _look(method, (labels or {}).get(method, method))
+        look = _look(method, called(method, labels or {}))
         if colour := chosen.get(method, chosen.get(names[method])):
             look = replace(look, colour=to_hex(colour))
         turned = MARKERS[MARKERS.index(look.marker) :] + MARKERS

@@ -25,7 +25,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     Raises:
         RequestError: if no trial has both a score and seconds.
     """
-    styles = looks(run.methods, chosen=view.colours)
+    styles = looks(run.methods, run.labels, view.colours)
     nothing = "no trial of this run has both a score and seconds"
     return of_settings("cost", run, view, lambda setting: _figure(run, setting, styles, view), nothing)
 

@@ -56,7 +56,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     Raises:
         RequestError: if no method says how sure it is, or the view is not part of the field.
     """
-    styles = looks(run.methods, chosen=view.colours)
+    styles = looks(run.methods, run.labels, view.colours)
 
     def drawn(setting: Panel) -> Figure | None:
         title, rows = run.draw(setting, view.trial)

@@ -26,7 +26,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     Raises:
         RequestError: if no method reported estimates while it worked.
     """
-    styles = looks(run.methods, chosen=view.colours)
+    styles = looks(run.methods, run.labels, view.colours)
     curves = _curves(run)
 
     def drawn(setting: Panel) -> Figure | None:

@@ -28,6 +28,7 @@ from fieldbench.report.figures.layout import (
 )
 from fieldbench.report.figures.rate import rates_of
 from fieldbench.report.figures.style import Shown, error_axis, log_axis, logarithmic, mean_band, not_finite, trials_of
+from fieldbench.report.labels import called
 from fieldbench.report.metadata import RunMetadata
 from fieldbench.report.stored import Panel, StoredRun
 from fieldbench.spec import parse
@@ -51,7 +52,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
                 if any(_scored(run, setting, methods) for setting in listed)
             }
             if panels:
-                figure = _figure(run, f"{method} on {dataset}", parameter, panels, view)
+                figure = _figure(run, f"{called(method, run.labels)} on {called(dataset, run.labels)}", parameter, panels, view)
                 figures[file_name("param", f"{method} {parameter} {dataset}", figures)] = figure
     if not figures:
         raise RequestError(
@@ -112,13 +113,13 @@ def _figure(
         here = {rate: part[part["method"].isin(list(methods))] for rate, part in here.items()}
         parts += list(here.values())
         ends = _panel(ax, here, methods, styles)
-        ax.set_xlabel(parameter)
+        ax.set_xlabel(called(parameter, run.labels))
         ax.set_ylabel(listed[0].measure)
         if len(panels) > 1:
             ax.set_title(wrapped(title, panel_width(figure), size_of("axes.title")))
     whole = pd.concat(parts)
     only = [title for title in panels if title and len(panels) == 1]
-    heading(figure, ", ".join([f"{what}: {parameter}", *only]), [trials_of(whole), *not_finite(whole["score"].dropna())])
+    heading(figure, ", ".join([f"{what}: {called(parameter, run.labels)}", *only]), [trials_of(whole), *not_finite(whole["score"].dropna())])
     if len(axes) > 1:
         legend(figure, axes)
     else:

@@ -86,7 +86,7 @@ def deviation_colours() -> Any:
 
 
 #: What unobserved entries look like: hatching on a ground that no colour map has.
-UNOBSERVED = {"facecolor": "#b9bfc2", "edgecolor": "#7d8487", "hatch": "//////", "linewidth": 0.0}
+UNOBSERVED = {"facecolor": "#a8a89c", "edgecolor": "#7c7f76", "hatch": "//////", "linewidth": 0.0}
 
 
 def show(

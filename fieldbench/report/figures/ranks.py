@@ -42,7 +42,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
             f"ranks need three methods and two settings in which all have a score; this run has "
             f"{len(ranks.methods)} and {ranks.settings}"
         )
-    return {"ranks": _figure(ranks, looks(run.methods, chosen=view.colours), view)}
+    return {"ranks": _figure(ranks, looks(run.methods, run.labels, view.colours), view)}
 
 
 def critical_difference(methods: int, settings: int) -> float:

@@ -25,6 +25,7 @@ from fieldbench.report.figures.layout import (
     wrapped,
 )
 from fieldbench.report.figures.style import FLOOR, Shown, error_axis, floor_edge, mean_band, not_finite, trials_of
+from fieldbench.report.labels import called
 from fieldbench.report.settings import title_of
 from fieldbench.report.stored import Panel, StoredRun
 
@@ -36,7 +37,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     Raises:
         RequestError: if no setting was run at more than one rate.
     """
-    styles = looks(run.methods, chosen=view.colours)
+    styles = looks(run.methods, run.labels, view.colours)
     figures: dict[str, Figure] = {}
     for dataset, settings in groupby(run.settings, key=lambda setting: str(setting.levels["dataset"])):
         several = {what: listed for what, listed in rates_of(run, settings).items() if len(listed) > 1}
@@ -53,7 +54,7 @@ def rates_of(run: StoredRun, settings: Iterable[Panel]) -> dict[str, list[Panel]
     alike: dict[str, list[Panel]] = {}
     for setting in settings:
         levels = {factor: setting.levels[factor] for factor in ("sampler", "noise", "select")}
-        alike.setdefault(title_of(levels, run.frame), []).append(setting)
+        alike.setdefault(title_of(levels, run.frame, run.labels), []).append(setting)
     return alike
 
 
@@ -66,9 +67,8 @@ def _figure(
         if len(several) > 1:
             ax.set_title(wrapped(what, panel_width(figure), size_of("axes.title")))
     whole = pd.concat([run.part(setting) for listed in several.values() for setting in listed])
-    title = ", ".join(filter(None, [dataset, *(several if len(several) == 1 else ())]))
+    title = ", ".join(filter(None, [called(dataset, run.labels), *(several if len(several) == 1 else ())]))
     heading(figure, title, [trials_of(whole), *not_finite(whole["score"].dropna())])
-    figure.set_label(dataset)
     if len(axes) > 1:
         legend(figure, axes)
     else:

@@ -35,7 +35,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     if not settings:
         raise RequestError("no trial of this run has a score")
     parts = {setting.title: run.part(setting) for setting in settings}
-    styles = looks(run.methods, chosen=view.colours)
+    styles = looks(run.methods, run.labels, view.colours)
     order = _order(run, settings)
     names = [styles[method].name for method in order]
     points = size_of("ytick.label")

@@ -61,7 +61,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     Raises:
         RequestError: if no trial ended well, or the view is not part of the field.
     """
-    names = {method: look.name for method, look in looks(run.methods).items()}
+    names = {method: look.name for method, look in looks(run.methods, run.labels).items()}
 
     def drawn(setting: Panel) -> Figure | None:
         title, rows = run.draw(setting, view.trial)
@@ -76,7 +76,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
 
 def _score(setting: Panel, row: Mapping[str, Any]) -> str:
     score = row["metrics"].get(setting.metric)
-    return "" if score is None else f"{setting.metric.upper()} {score:.3g} {setting.unit}".strip()
+    return "" if score is None else f"{setting.name} {score:.3g}"
 
 
 def error_range(errors: list[NDArray[np.float64]]) -> float:

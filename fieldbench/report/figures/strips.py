@@ -19,7 +19,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     Raises:
         RequestError: if no trial has a score.
     """
-    styles = looks(run.methods, chosen=view.colours)
+    styles = looks(run.methods, run.labels, view.colours)
     nothing = "no trial of this run has a score"
     return of_settings("strips", run, view, lambda setting: _figure(run, setting, styles, view), nothing)
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fieldbench import reconstructions
 from fieldbench.reconstructions import Reconstruction
 from fieldbench.records import OK
+from fieldbench.report.labels import called
 from fieldbench.report.stored import Panel, StoredRun
 
 #: The album stops growing at this size in bytes: a page is to fit into a mail.
@@ -103,14 +104,12 @@ def _entry(
 ) -> dict[str, Any]:
     from fieldbench.report.figures.pictures import scale_of
     from fieldbench.report.figures.slices import error_range
-    from fieldbench.report.figures.style import short_names
 
     first = next(iter(shown.values()))
     truth, valid = first.truth, first.truth.valid
     scale = scale_of(truth)
     errors = {name: scale.shown(item.estimate) - scale.shown(truth.values) for name, item in shown.items()}
     largest = error_range([error[valid] for error in errors.values()])
-    names = short_names(run.methods)
 
     def packed(values: NDArray[Any]) -> str:
         return _packed(np.where(valid, scale.shown(values), np.nan), scale.low, scale.high)
@@ -141,7 +140,7 @@ def _entry(
         "observed": packed(first.observation.values),
         "methods": [
             {
-                "name": names[name],
+                "name": called(name, run.labels),
                 "score": _score(setting, rows[name]),
                 "values": packed(item.estimate),
                 "error": packed_error(errors[name]),

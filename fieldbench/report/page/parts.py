@@ -49,7 +49,7 @@ def sections(run: StoredRun, figures: Sequence[Drawing], album: Album | None = N
     status = run_status(run.path)
     if run.frame.empty:
         return f"<h1>{_text(_name(run))}</h1>\n<p class='lead'>No trial has ended yet.</p>\n{_state(status)}"
-    table = make_table(run.frame, run.metadata, spread="interval", floors=run.floors)
+    table = make_table(run.frame, run.metadata, spread="interval", floors=run.floors, labels=run.labels)
     comparison = _comparison(run)
     parts = [
         ("results", "Results", _results(table)),
@@ -178,7 +178,7 @@ def _uncertainty(run: StoredRun) -> str:
     scores = [name for name in UNCERTAINTY if name in run.frame and run.frame[name].notna().any()]
     if scores in ([], ["crps"]):
         return ""
-    table = make_table(run.frame, run.metadata, metric=scores, spread="interval")
+    table = make_table(run.frame, run.metadata, metric=scores, spread="interval", labels=run.labels)
     notes = "".join(f"<li>{_text(note)}</li>" for note in table.notes)
     return f"{_wide(table)}\n<ul class='quiet'>{notes}</ul>"
 
@@ -190,7 +190,7 @@ def _wide(table: Table) -> str:
 
 def _comparison(run: StoredRun) -> Comparison | None:
     try:
-        return compare(run.frame, run.metadata)
+        return compare(run.frame, run.metadata, labels=run.labels)
     except RequestError:
         return None
 

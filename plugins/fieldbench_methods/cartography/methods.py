@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
@@ -38,6 +38,7 @@ class Nasdac(fieldbench.Method):
     revision = "1"
     trained = True
     libraries = ("torch",)
+    requires: ClassVar[Mapping[str, str]] = {"torch": "torch"}
     orders = (3,)
     scale_equivariant = False
     conformance_dataset = "radiomap[emitters=2,bins=16]"

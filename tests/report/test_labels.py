@@ -1,0 +1,99 @@
+"""Labels: what a paper calls methods, datasets and metrics, the same in every command and escaped in every format."""
+
+from __future__ import annotations
+
+import csv
+import io
+from pathlib import Path
+
+import pytest
+
+from fieldbench.errors import RequestError
+from fieldbench.report.labels import called, read_labels
+from fieldbench.results import Results
+from tests.report.markup import parse
+from tests.report.test_commands import command
+
+NASTY = "Ours & <b>50 %</b> a_b"
+
+
+def test_a_file_and_options_are_read_and_options_win(tmp_path: Path) -> None:
+    (tmp_path / "labels.toml").write_text('learner = "Learned"\n"tap[epochs=5]" = "TAP"\nrmse = "RMSE"\n')
+    found = read_labels(tmp_path / "labels.toml", ["learner=Ours = best", 'file:"a=b.nc"[x="]="]=File [1'])
+    assert found == {
+        "learner": "Ours = best", "tap[epochs=5]": "TAP", "rmse": "RMSE", 'file:"a=b.nc"[x="]="]': "File [1",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("text", ["tap", "=Ours", "tap=", "tap[a=1]"])
+def test_what_is_no_label_is_refused(text: str) -> None:
+    with pytest.raises(RequestError, match="write --label tap=Ours"):
+        read_labels(None, [text])
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [("rmse.unobserved = 'RMSE'", "label of 'rmse' is not a text"), ("tap = ", "not a TOML file"), (None, "No such")],
+)
+def test_a_file_that_is_no_table_of_labels_is_refused(content: str | None, words: str, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "labels.toml").write_text(content)
+    with pytest.raises(RequestError, match=words):
+        read_labels(tmp_path / "labels.toml")
+
+
+def test_a_label_of_a_name_stands_wherever_the_name_does() -> None:
+    labels = {"tap": "Ours", "tap[epochs=5]": "Quick", "10 %": "one in ten"}
+    texts = ("tap", "tap[epochs=9]", "tap[epochs=5]", "tap+tv", "tv+tap", "tapp", "10 %", "flat[kind=tap]")
+    assert [called(text, labels) for text in texts] == [
+        "Ours", "Ours[epochs=9]", "Quick", "Ours+tv", "tv+Ours", "tapp", "one in ten", "flat[kind=tap]",
+    ]  # fmt: skip
+
+
+def test_every_format_escapes_them(run_folder: Path) -> None:
+    labels = {"learner": NASTY, "sea": "Sea & sky", "rmse": "error_r", "method": "Who", "40 %": "many"}
+    table = Results(run_folder).table(labels=labels)
+    root = parse(table.to("html"))
+    assert NASTY in [item.text for item in root.every("th")]
+    assert root.one("caption").text == "Sea & sky: error_r (m/s)"
+    assert [item.text for item in root.every("th")][:3] == ["Who", "20 %", "many"]
+    assert r"Ours \& \textless{}b\textgreater{}50 \%\textless{}/b\textgreater{} a\_b" in table.to("latex")
+    assert r"Ours & \<b\>50 %\</b\> a\_b" in table.to("markdown")
+    rows = list(csv.DictReader(io.StringIO(table.to("csv"))))
+    assert {row["Who"] for row in rows} == {NASTY, "flat", "half", "fussy"}
+    assert {row["metric"] for row in rows} == {"error_r"}
+
+
+def test_labels_change_names_and_no_number(run_folder: Path) -> None:
+    labels = {"learner": "A", "flat": "B", "sea": "Sea"}
+    plain, named = Results(run_folder).compare(), Results(run_folder).compare(labels=labels)
+    expected = str(plain).replace("learner", "A").replace("flat", "B").replace("sea", "Sea")
+    assert str(named).split() == expected.split()
+    assert [row["dataset"] for row in named.pairs()] == ["Sea"] * len(list(plain.pairs()))
+
+
+@pytest.mark.parametrize("name", ["table", "compare", "plot", "report"])
+@pytest.mark.parametrize(
+    ("label", "complaint"),
+    [
+        ("lerner=Ours", "a label is for 'lerner', which this run does not have; did you mean 'learner'?"),
+        ("learner=flat", "two methods would be called 'flat'; give each a label of its own"),
+    ],
+)
+def test_every_command_refuses_a_label_for_nothing_in_one_line(
+    name: str, label: str, complaint: str, run_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command(name, run_folder, "--label", label) == 2
+    printed = capsys.readouterr()
+    assert (printed.err, printed.out) == (f"fieldbench: {complaint}\n", "")
+
+
+def test_labels_of_a_whole_paper_serve_for_a_part_of_its_run(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "labels.toml").write_text('learner = "Ours"\nflat = "Mean"\n')
+    words = ["table", run_folder, "--only", "method=flat,half", "--labels", tmp_path / "labels.toml"]
+    assert command(*words) == 0
+    printed = capsys.readouterr().out
+    assert "Mean" in printed
+    assert "learner" not in printed
