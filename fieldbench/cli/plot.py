@@ -35,7 +35,10 @@ def plot(
     colour: Annotated[
         list[str],
         typer.Option(
-            "--colour", metavar="METHOD=COLOUR", help="Of a method, such as tap=#d55e00. May be repeated.", show_default=False
+            "--colour",
+            metavar="METHOD=COLOUR",
+            help="Of a method, such as tap=#d55e00. May be repeated.",
+            show_default=False,
         ),
     ] = [],  # noqa: B006
     only: Only = [],  # noqa: B006 - typer reads the default and never changes it

@@ -110,11 +110,11 @@ def draw(run: StoredRun, kind: str, view: View | None = None) -> dict[str, Figur
     if not NARROWEST <= view.width <= WIDEST:
         raise RequestError(f"a figure cannot be {view.width:g} inches wide; choose {NARROWEST:g} to {WIDEST:g}")
     try:
-        from fieldbench.report.figures.style import STYLES, printing
+        importlib.import_module("matplotlib")
     except ImportError:
-        raise RequestError(
-            f"figures need matplotlib, which is not installed; {how_to_install('plots')}"
-        ) from None
+        raise RequestError(f"figures need matplotlib, which is not installed; {how_to_install('plots')}") from None
+    from fieldbench.report.figures.style import STYLES, printing
+
     if view.style not in STYLES:
         raise RequestError(f"unknown style {view.style!r}{nearest(view.style, STYLES)}")
     module = importlib.import_module(f"{__name__}.{KINDS[kind].module}")
@@ -192,4 +192,3 @@ def file_name(kind: str, title: str, taken: Container[str]) -> str:
     slug = re.sub(r"[^a-z0-9.]+", "-", f"{kind}-{title}".lower()).strip("-.")
     numbered = (f"{slug}-{number}" for number in count(2))
     return next(name for name in chain([slug], numbered) if name not in taken)
-

@@ -1,4 +1,4 @@
-"""Colours and markers of methods: they follow from the name alone, so that they are the same in every run and figure."""
+"""Colours and markers of methods: they follow from the name alone, and are the same in every run and figure."""
 
 from __future__ import annotations
 
@@ -33,8 +33,11 @@ FAMILIES: tuple[tuple[Hue, tuple[str, ...]], ...] = (
 #: In CIELAB on white, of the members of a family in their order.
 LIGHTNESS = (45.0, 32.0, 52.0, 38.0, 58.0)
 
+#: The same, of methods of no family.
+STRANGE = (34.0, 42.0, 50.0)
+
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p", "h", "d")
-DASHES = ((0, ()), (0, (5, 1.5)), (0, (1.5, 1)), (0, (5, 1.5, 1.5, 1.5)))
+DASHES: tuple[tuple[int, tuple[float, ...]], ...] = ((0, ()), (0, (5, 1.5)), (0, (1.5, 1)), (0, (5, 1.5, 1.5, 1.5)))
 
 #: Contrast of text with its ground that readers need (WCAG 2, level AA).
 READABLE = 4.5
@@ -85,8 +88,9 @@ def looks(
     taken: set[tuple[str, str]] = set()
     for method in methods:
         look = _look(method, called(method, labels or {}))
-        if colour := chosen.get(method, chosen.get(names[method])):
-            look = replace(look, colour=to_hex(colour))
+        colours = [chosen[key] for key in (method, names[method]) if key in chosen]
+        if colours:
+            look = replace(look, colour=to_hex(colours[0]))
         turned = MARKERS[MARKERS.index(look.marker) :] + MARKERS
         look = replace(look, marker=next((free for free in turned if (look.colour, free) not in taken), look.marker))
         taken.add((look.colour, look.marker))
@@ -96,17 +100,16 @@ def looks(
 
 def _look(method: str, name: str) -> Look:
     first = parse(method)[0].name
-    number = crc32(method.encode())
-    for family, (hue, members) in enumerate(FAMILIES):
-        if first in members:
-            index = members.index(first)
-            lightness = LIGHTNESS[index]
-            marker, dash = MARKERS[(family + index) % len(MARKERS)], DASHES[0]
-            break
+    number, own = crc32(method.encode()), crc32(first.encode())
+    families = [family for family, (_, members) in enumerate(FAMILIES) if first in members]
+    if families:
+        hue, members = FAMILIES[families[0]]
+        place = members.index(first)
+        lightness, marker = LIGHTNESS[place], MARKERS[(families[0] + place) % len(MARKERS)]
     else:
-        own = crc32(first.encode())
-        hue, lightness = 10.0 * (own % 36), (34.0, 42.0, 50.0)[own // 36 % 3]
-        marker, dash = MARKERS[own // 108 % len(MARKERS)], DASHES[0]
+        hue, lightness = 10.0 * (own % 36), STRANGE[own // 36 % len(STRANGE)]
+        marker = MARKERS[own // 108 % len(MARKERS)]
+    dash = DASHES[0]
     if method != first:  # parameters and modifiers move the colour of the method a little
         hue = None if hue is None else hue + 7 * (number % 5 - 2)
         lightness += 4 * (number // 5 % 7 - 3)

@@ -55,7 +55,9 @@ def _figure(run: StoredRun, setting: Panel, styles: dict[str, Look], view: View)
     return figure
 
 
-def _points(ax: Axes, part: pd.DataFrame, timed: pd.DataFrame, styles: dict[str, Look]) -> dict[str, tuple[float, float]]:
+def _points(
+    ax: Axes, part: pd.DataFrame, timed: pd.DataFrame, styles: dict[str, Look]
+) -> dict[str, tuple[float, float]]:
     """Draw every trial and every method; where the methods are."""
     centres: dict[str, tuple[float, float]] = {}
     for method, look in styles.items():

@@ -11,12 +11,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-from fieldbench.field import Field, FloatArray
+from fieldbench.field import Field, FloatArray, Mask
+from fieldbench.reconstructions import Reconstruction
 from fieldbench.report.figures import View, of_settings
 from fieldbench.report.figures.colours import Look, looks
-from fieldbench.report.figures.layout import heading, size_of, wrapped
+from fieldbench.report.figures.layout import heading, height_of, inch_axes, size_of, wrapped
 from fieldbench.report.figures.pictures import (
     aspect,
+    colour_bar,
     cut_axis,
     deviation_colours,
     plane,
@@ -45,13 +47,14 @@ class Stated:
 
     error: FloatArray
     deviation: FloatArray
-    hidden: FloatArray
+    hidden: Mask
 
 
 def draw(run: StoredRun, view: View) -> dict[str, Figure]:
-    """One figure a setting, a row for each method that states a deviation: a slice of the size of its error, the same
-    slice of the deviation, and the root mean square error of unobserved entries in groups of equal deviation. All are of
-    one draw. Points on the diagonal are right; above it the method is too sure. Fields that were not kept are recomputed.
+    """One figure a setting, for each method that states a deviation: a slice of the size of its error, the same slice
+    of the deviation, and the root mean square error of unobserved entries in groups of like deviation, all of one draw.
+
+    Points on the diagonal are right; above it the method is too sure. Fields that were not kept are recomputed.
 
     Raises:
         RequestError: if no method says how sure it is, or the view is not part of the field.
@@ -62,71 +65,84 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
         title, rows = run.draw(setting, view.trial)
         sure = [method for method in styles if method in rows and rows[method]["metrics"].get("coverage90") is not None]
         shown = {method: run.reconstruction(rows[method]) for method in sure}
-        stated: dict[str, Stated] = {}
-        for method, item in shown.items():
-            colours = scale_of(item.truth)
-            deviation = colours.deviation(item.made)
-            if deviation is not None:
-                error = np.abs(colours.shown(item.estimate) - colours.shown(item.truth.values))
-                hidden = np.isnan(item.observation.values) & item.truth.valid
-                stated[method] = Stated(*(np.where(item.truth.valid, part, np.nan) for part in (error, deviation)), hidden)
-        if not stated:
-            return None
-        truth = next(iter(shown.values())).truth
-        return _figure(title, truth, stated, styles, view)
+        stated = {method: told for method, item in shown.items() if (told := _stated(item))}
+        return _figure(title, next(iter(shown.values())).truth, stated, styles, view) if stated else None
 
     nothing = "no method of this run states a deviation; add +conformal to one"
     return of_settings("deviation", run, view, drawn, nothing)
 
 
+def _stated(item: Reconstruction) -> Stated | None:
+    """What an estimate says of its error, beside the error; None if it says nothing."""
+    truth, colours = item.truth, scale_of(item.truth)
+    deviation = colours.deviation(item.made)
+    if deviation is None:
+        return None
+    error = np.abs(colours.shown(item.estimate) - colours.shown(truth.values))
+    hidden = np.isnan(item.observation.values) & truth.valid
+    return Stated(np.where(truth.valid, error, np.nan), np.where(truth.valid, deviation, np.nan), hidden)
+
+
 def reliability(stated: Stated) -> tuple[FloatArray, FloatArray]:
-    """Root mean square of the deviation and of the error of unobserved entries, in groups of equal size by deviation."""
+    """Root mean squares of deviation and error of unobserved entries, in groups of equal size by deviation."""
     deviations, errors = stated.deviation[stated.hidden], stated.error[stated.hidden]
     order = np.argsort(deviations, kind="stable")
     groups = [group for group in np.array_split(order, GROUPS) if len(group)]
-    return tuple(np.array([math.sqrt(float((part[group] ** 2).mean())) for group in groups]) for part in (deviations, errors))
+
+    def of_groups(values: FloatArray) -> FloatArray:
+        return np.array([math.sqrt(float((values[group] ** 2).mean())) for group in groups])
+
+    return of_groups(deviations), of_groups(errors)
 
 
 def _figure(title: str, truth: Field, stated: Mapping[str, Stated], styles: dict[str, Look], view: View) -> Figure:
     axis = cut_axis(truth, view.axis)
     index = (*view.at, truth.shape[axis] // 2)[0]
-    colours = scale_of(truth)
-    unit = "dB" if colours.decibel else truth.unit
+    points = size_of("axes.title")
     pairs = 2 if view.width > 6 * scale() and len(stated) > 1 else 1
-    down = -(-len(stated) // pairs)
-    each = view.width / (3 * pairs)
-    tall = (each - 0.3 * scale()) * aspect(truth, axis) + 0.6 * scale()
-    figure = Figure(figsize=(view.width, down * tall + 0.6 * scale()), layout="constrained")
-    axes = figure.subplots(down, 3 * pairs, squeeze=False).reshape(-1, 3)
-    for spare in axes[len(stated) :].flat:
-        spare.remove()
-    axes = axes[: len(stated)]
+    block = (view.width - 0.12) / pairs
+    room = 0.52 * scale()  # of the labels beside a diagram
+    size = (block - room - 0.07 - 0.15) / 3
+    tall = size * aspect(truth, axis)
+    names = [wrapped(styles[method].name, block - 0.2, points) for method in stated]
+    row = max(height_of(name, points) for name in names) + tall + 0.5 * scale()
+    down, foot = -(-len(stated) // pairs), 0.72 * scale()
+    figure = Figure(figsize=(view.width, down * row + foot))
+    heading(figure, title, _notes(truth, axis, index))
     largest = error_range([part[truth.valid] for item in stated.values() for part in (item.error, item.deviation)])
+    limits = (deviation_colours(), 0.0, largest)
     curves = {method: reliability(item) for method, item in stated.items()}
     farthest = 1.08 * max(float(part.max()) for curve in curves.values() for part in curve)
-    for (method, item), (*maps, ax) in zip(stated.items(), axes, strict=True):
-        for place, (part, what) in zip(maps, ((item.error, "size of error"), (item.deviation, "deviation")), strict=True):
-            image = show(place, plane(part, axis, index), *plane_axes(truth, axis), deviation_colours(), 0, largest)
-            place.set_xlabel(what)
-            place.tick_params(length=0)
-        maps[0].set_title(wrapped(styles[method].name, 3 * each - 0.2, size_of("axes.title")))
-        _reliability(ax, *curves[method], styles[method], farthest, unit)
-    label = with_unit("size of error, deviation", unit)
-    figure.colorbar(image, ax=axes.ravel().tolist(), location="bottom", label=label, aspect=30, shrink=0.5, extend="max")
-    where = f"{truth.axes[axis].name} {truth.axes[axis].coordinates[index]:g} {truth.axes[axis].unit}".strip()
-    slice_ = [f"maps: at {where}"] if len(truth.shape) > 2 else []
-    heading(figure, title, [*slice_, f"points: unobserved entries in {GROUPS} groups by deviation; above the line: too sure"])
+    for number, ((method, item), name) in enumerate(zip(stated.items(), names, strict=True)):
+        left, bottom = 0.06 + number % pairs * block, foot + (down - 1 - number // pairs) * row + 0.42 * scale()
+        for place, (part, what) in enumerate(((item.error, "error"), (item.deviation, "deviation"))):
+            ax = inch_axes(figure, left + place * (size + 0.07), bottom, size, tall)
+            show(ax, plane(part, axis, index), *plane_axes(truth, axis), limits)
+            ax.set_xlabel(what)
+            ax.tick_params(length=0)
+            ax.set_title("" if place else name)
+        ax = inch_axes(figure, left + 2 * (size + 0.07) + room, bottom, size, tall)
+        _reliability(ax, *curves[method], styles[method], farthest)
+    unit = "dB" if scale_of(truth).decibel else truth.unit
+    bar = min(3.0 * scale(), view.width - 0.5)
+    colour_bar(figure, 0.15, bar, limits, with_unit("size of error, deviation", unit), "max")
     return figure
 
 
-def _reliability(ax: Axes, deviations: FloatArray, errors: FloatArray, look: Look, farthest: float, unit: str) -> None:
+def _notes(truth: Field, axis: int, index: int) -> list[str]:
+    cut = truth.axes[axis]
+    where = f"maps at {cut.name} {cut.coordinates[index]:g} {cut.unit}".strip()
+    points = f"points: unobserved entries in {GROUPS} groups by deviation; above the line the method is too sure"
+    return [where, points] if len(truth.shape) > 2 else [points]
+
+
+def _reliability(ax: Axes, deviations: FloatArray, errors: FloatArray, look: Look, farthest: float) -> None:
     """Actual against stated error, on equal axes."""
     ax.plot([0, farthest], [0, farthest], color=FAINT, linewidth=0.8, zorder=1)
     ax.plot(deviations, errors, look.marker + "-", color=look.colour, markersize=2.5 * scale(), linewidth=0.8, zorder=3)
     ax.set_xlim(0, farthest)
     ax.set_ylim(0, farthest)
-    ax.set_box_aspect(1)
     for axis in (ax.xaxis, ax.yaxis):
-        axis.set_major_locator(MaxNLocator(3))
-    ax.set_xlabel(with_unit("deviation", unit))
+        axis.set_major_locator(MaxNLocator(2))
+    ax.set_xlabel("deviation")
     ax.set_ylabel("RMS error")

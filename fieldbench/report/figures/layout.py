@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import matplotlib
 import numpy as np
@@ -29,8 +29,8 @@ BESIDE = 0.4
 
 def size_of(kind: str) -> float:
     """Points of one kind of text: ``legend``, ``figure.title``, ``axes.title``, ``axes.label``, ``xtick.label``."""
-    name = f"{kind}.fontsize" if kind == "legend" else f"{kind}size"
-    return float(matplotlib.rcParams[name])
+    settings = cast("Mapping[str, Any]", matplotlib.rcParams)
+    return float(settings[f"{kind}.fontsize" if kind == "legend" else f"{kind}size"])
 
 
 def width_of(text: str, points: float) -> float:
@@ -97,6 +97,12 @@ def grow(figure: Figure, inches: float) -> None:
     figure.set_figheight(figure.get_figheight() + inches)
 
 
+def inch_axes(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
+    """Axes at a place in inches from the lower left corner of a figure, which must not grow afterwards."""
+    across, up = figure.get_size_inches()
+    return figure.add_axes((left / across, bottom / up, width / across, height / up))
+
+
 def grid(count: int, width: float, panel: float, height: float) -> tuple[Figure, list[Axes]]:
     """A figure of equal panels.
 
@@ -118,7 +124,7 @@ def grid(count: int, width: float, panel: float, height: float) -> tuple[Figure,
 def panel_width(figure: Any) -> float:
     """Inches that text over or under one panel of a figure of equal ones may take."""
     across = figure.axes[0].get_gridspec().ncols
-    return float(figure.get_figwidth()) / across - 0.65 * scale()
+    return float(figure.get_figwidth() / across - 0.65 * scale())
 
 
 def legend(figure: Figure, panels: Sequence[Axes]) -> None:

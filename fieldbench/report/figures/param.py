@@ -52,7 +52,9 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
                 if any(_scored(run, setting, methods) for setting in listed)
             }
             if panels:
-                figure = _figure(run, f"{called(method, run.labels)} on {called(dataset, run.labels)}", parameter, panels, view)
+                figure = _figure(
+                    run, f"{called(method, run.labels)} on {called(dataset, run.labels)}", parameter, panels, view
+                )
                 figures[file_name("param", f"{method} {parameter} {dataset}", figures)] = figure
     if not figures:
         raise RequestError(
@@ -79,7 +81,9 @@ def grids(methods: list[str], metadata: RunMetadata) -> dict[tuple[str, str], di
         varied = [key for key, values in levels.items() if len(values) > 1]
         for key in varied:
             for method, known in specs.items():
-                others = tuple(f"{_short(other, varied)} {known[other]}" for other in varied if other != key and other in known)
+                others = tuple(
+                    f"{_short(other, varied)} {known[other]}" for other in varied if other != key and other in known
+                )
                 if key in known:
                     found.setdefault((name, _short(key, varied)), {}).setdefault(others, {})[method] = known[key]
     several = {grid: {others: row for others, row in rows.items() if len(row) > 1} for grid, rows in found.items()}
@@ -119,7 +123,11 @@ def _figure(
             ax.set_title(wrapped(title, panel_width(figure), size_of("axes.title")))
     whole = pd.concat(parts)
     only = [title for title in panels if title and len(panels) == 1]
-    heading(figure, ", ".join([f"{what}: {called(parameter, run.labels)}", *only]), [trials_of(whole), *not_finite(whole["score"].dropna())])
+    heading(
+        figure,
+        ", ".join([f"{what}: {called(parameter, run.labels)}", *only]),
+        [trials_of(whole), *not_finite(whole["score"].dropna())],
+    )
     if len(axes) > 1:
         legend(figure, axes)
     else:

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.image import AxesImage
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.estimate import Estimate
 from fieldbench.field import Axis, Field, FloatArray
+from fieldbench.report.figures.layout import inch_axes, size_of, wrapped
+from fieldbench.report.figures.style import scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +80,7 @@ def scale_of(field: Field) -> Scale:
 
 
 def error_colours() -> Any:
-    """The colour map of errors, which colour-blind readers can read: orange is too much, violet too little, zero pale."""
+    """The colour map of errors, one for colour-blind readers: orange is too much, violet too little, zero pale."""
     return matplotlib.colormaps["PuOr_r"]
 
 
@@ -85,27 +89,28 @@ def deviation_colours() -> Any:
     return matplotlib.colormaps["Oranges"]
 
 
+#: A colour map, and the values at its ends.
+Limits: TypeAlias = tuple[Any, float, float]
+
 #: What unobserved entries look like: hatching on a ground that no colour map has.
 UNOBSERVED = {"facecolor": "#a8a89c", "edgecolor": "#7c7f76", "hatch": "//////", "linewidth": 0.0}
 
 
-def show(
-    ax: Axes, picture: Any, across: Axis, up: Axis, colours: Any, low: float, high: float
-) -> AxesImage:
+def show(ax: Axes, picture: Any, across: Axis, up: Axis, limits: Limits) -> None:
     """Draw one slice; entries that are NaN are hatched.
 
     Args:
         ax: drawn on.
         picture: as :func:`plane` gives it.
         across, up: its axes; depth goes down.
-        colours: colour map.
-        low, high: values at its ends.
+        limits: the colour map, and the values at its ends.
     """
+    colours, low, high = limits
     ax.patch.set(**UNOBSERVED)
     ax.grid(visible=False)
     for side in ("top", "right"):
         ax.spines[side].set_visible(True)
-    image = ax.imshow(
+    ax.imshow(
         picture,
         origin="lower",
         extent=extent(across, up),
@@ -120,7 +125,26 @@ def show(
     ax.xaxis.set_major_locator(MaxNLocator(2))
     ax.yaxis.set_major_locator(MaxNLocator(3))
     ax.tick_params(labelleft=False, labelbottom=False, length=1.5)
-    return image
+
+
+def colour_bar(figure: Figure, left: float, width: float, limits: Limits, label: str, extend: str) -> None:
+    """A colour scale at the foot of a figure.
+
+    Args:
+        figure: drawn on.
+        left, width: in inches.
+        limits: of the pictures.
+        label: below it.
+        extend: which ends have values beyond: ``neither``, ``max`` or ``both``.
+    """
+    colours, low, high = limits
+    ax = inch_axes(figure, left, 0.5 * scale(), width, 0.09 * scale())
+    bar = figure.colorbar(
+        ScalarMappable(Normalize(low, high), colours), cax=ax, orientation="horizontal", extend=extend
+    )
+    bar.set_label(wrapped(label, width + 0.2, size_of("axes.label")))
+    bar.locator = MaxNLocator(4 if width > 1.4 * scale() else 2)
+    bar.outline.set_linewidth(0.4)
 
 
 def aspect(field: Field, axis: int) -> float:

@@ -89,7 +89,9 @@ def _figure(ranks: Ranks, styles: dict[str, Look], view: View) -> Figure:
     below = crowd + max(height_of("\n".join(column), points) for column in columns) + 0.06
     figure = Figure(figsize=(view.width, above + below))
     heading(figure, f"mean rank over {ranks.settings} settings, 1 is best", _notes(ranks, bool(bars)))
-    ax = figure.add_axes((0, 0, 1, (above + below) / figure.get_figheight()), xlim=(0, view.width), ylim=(-below, above))
+    ax = figure.add_axes(
+        (0, 0, 1, (above + below) / figure.get_figheight()), xlim=(0, view.width), ylim=(-below, above)
+    )
     ax.set_axis_off()
     scaled = _Scale(side, view.width - side, len(texts))
     _axis(ax, scaled, difference, points)

@@ -59,7 +59,9 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
         ax.set_xlabel(wrapped(setting.measure, each - 0.12, size_of("axes.label")))
     grow(figure, down * (lines * points * 1.35 / 72 + tallest + 0.5 * scale()))
     whole = pd.concat(parts.values())
-    heading(figure, common or f"{len(settings)} settings", [trials_of(whole, "bar"), *not_finite(whole["score"].dropna())])
+    heading(
+        figure, common or f"{len(settings)} settings", [trials_of(whole, "bar"), *not_finite(whole["score"].dropna())]
+    )
     if any(ax.get_legend_handles_labels()[1] for ax in axes[: len(settings)]):
         legend(figure, axes[: len(settings)])
     return {"settings": figure}

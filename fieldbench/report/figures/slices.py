@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
-from numpy.typing import NDArray
 
 from fieldbench.field import Field, FloatArray
 from fieldbench.reconstructions import Reconstruction
 from fieldbench.report.figures import View, of_settings
 from fieldbench.report.figures.colours import looks
-from fieldbench.report.figures.layout import LEADING, POINT, heading, height_of, size_of, wrapped
+from fieldbench.report.figures.layout import LEADING, POINT, heading, height_of, inch_axes, size_of, wrapped
 from fieldbench.report.figures.pictures import (
+    Limits,
     Scale,
     aspect,
     axis_label,
+    colour_bar,
     cut_axis,
     cut_positions,
     error_colours,
@@ -34,9 +32,6 @@ from fieldbench.report.figures.pictures import (
 from fieldbench.report.figures.style import scale
 from fieldbench.report.numbers import with_unit
 from fieldbench.report.stored import Panel, StoredRun
-
-#: A colour map, and the values at its ends.
-Limits: TypeAlias = tuple[Any, float, float]
 
 #: Share of the errors that the error scale covers, so that one bad entry does not make all others pale.
 COVERED = 0.995
@@ -79,7 +74,7 @@ def _score(setting: Panel, row: Mapping[str, Any]) -> str:
     return "" if score is None else f"{setting.name} {score:.3g}"
 
 
-def error_range(errors: list[NDArray[np.float64]]) -> float:
+def error_range(errors: Sequence[FloatArray]) -> float:
     """Where the common scale of errors ends: where that of the median method would.
 
     Errors that are not finite do not count.
@@ -145,11 +140,6 @@ class _Sheet:
         """Height of the pictures of a band."""
         return len(self.rows(band)) * (self.tall + GAP) - GAP
 
-    @property
-    def wide(self) -> float:
-        """Width of the pictures of the first band."""
-        return len(self.bands[0]) * (self.size + GAP) - GAP
-
 
 def _figure(title: str, shown: dict[str, Reconstruction], heads: dict[str, str], view: View) -> Figure:
     truth = next(iter(shown.values())).truth
@@ -171,8 +161,9 @@ def _figure(title: str, shown: dict[str, Reconstruction], heads: dict[str, str],
         begin -= top + sheet.pictures(band) + foot
     both = "error, deviation" if any("deviation" in column.rows for column in columns) else "error"
     half = (view.width - sheet.left - 0.45) / 2
-    _bar(figure, sheet.left, half, limits["field"], colours.label, "neither")
-    _bar(figure, sheet.left + half + 0.3, half, signed, with_unit(both, "dB" if colours.decibel else truth.unit), "both")
+    colour_bar(figure, sheet.left, half, limits["field"], colours.label, "neither")
+    unit = "dB" if colours.decibel else truth.unit
+    colour_bar(figure, sheet.left + half + 0.3, half, signed, with_unit(both, unit), "both")
     return figure
 
 
@@ -181,24 +172,15 @@ def _band(
 ) -> None:
     """Draw one band of pictures, whose upper edge is ``top`` inches above the figure's lower one."""
     rows = sheet.rows(band)
-    cells = figure.add_gridspec(
-        len(rows),
-        len(sheet.bands[0]),
-        left=sheet.left / figure.get_figwidth(),
-        right=(sheet.left + sheet.wide) / figure.get_figwidth(),
-        top=top / figure.get_figheight(),
-        bottom=(top - sheet.pictures(band)) / figure.get_figheight(),
-        wspace=GAP / sheet.size,
-        hspace=GAP / sheet.tall,
-    )
     across, up = plane_axes(sheet.truth, sheet.axis)
     for number, (column, name) in enumerate(zip(band, names, strict=True)):
         own = [row for row, (_, kind) in enumerate(rows) if kind in column.rows]
         for row in own:
             index, kind = rows[row]
-            ax = figure.add_subplot(cells[row, number])
+            left, bottom = number * (sheet.size + GAP), (row + 1) * (sheet.tall + GAP) - GAP
+            ax = inch_axes(figure, sheet.left + left, top - bottom, sheet.size, sheet.tall)
             picture = plane(np.where(sheet.truth.valid, column.rows[kind], np.nan), sheet.axis, index)
-            show(ax, picture, across, up, *limits[kind])
+            show(ax, picture, across, up, limits[kind])
             if row == own[0]:
                 ax.set_title(name, loc="center")
             if kind != "field" and column is next(other for other in band if kind in other.rows):
@@ -218,15 +200,3 @@ def _where(sheet: _Sheet, index: int) -> str:
         return up
     cut = sheet.truth.axes[sheet.axis]
     return f"{cut.name} {cut.coordinates[index]:g} {cut.unit}".strip() + f"\n{up}"
-
-
-def _bar(figure: Figure, left: float, width: float, limits: Limits, label: str, extend: str) -> None:
-    """A colour scale at the foot of a figure, in inches."""
-    colours, low, high = limits
-    inches, height = figure.get_figwidth(), figure.get_figheight()
-    ax = figure.add_axes((left / inches, 0.5 * scale() / height, width / inches, 0.09 * scale() / height))
-    values = ScalarMappable(Normalize(low, high), colours)
-    bar = figure.colorbar(values, cax=ax, orientation="horizontal", extend=extend)
-    bar.set_label(wrapped(label, width + 0.2, size_of("axes.label")))
-    bar.locator = MaxNLocator(4)
-    bar.outline.set_linewidth(0.4)

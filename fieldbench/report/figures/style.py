@@ -123,7 +123,9 @@ def mean_band(
     pale = min(0.16, 0.35 / among)
     axes.fill_between(positions, lows, highs, facecolor=(look.colour, pale), linewidth=0, zorder=1)
     edges = [np.column_stack([positions, ends]) for ends in (lows, highs)]
-    axes.add_collection(LineCollection(edges, colors=[(look.colour, 3 * pale)], linewidths=0.4, zorder=2), autolim=False)
+    axes.add_collection(
+        LineCollection(edges, colors=[(look.colour, 3 * pale)], linewidths=0.4, zorder=2), autolim=False
+    )
     return Shown([*means], [*lows, *highs])
 
 
