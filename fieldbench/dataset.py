@@ -57,6 +57,11 @@ class Dataset(Plugin, ABC):
         """
         return None
 
+    @property
+    def fixed_field(self) -> bool:
+        """Whether every trial has the same field, so that trials tell of other masks and not of other fields."""
+        return False
+
     def prepare(self) -> None:
         """Fetch and verify what :meth:`draw` needs; called once, before any trial.
 

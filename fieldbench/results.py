@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldbench.registry import Sources
+from fieldbench.report.metadata import RunMetadata
 from fieldbench.store.manifest import read_manifest
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Results:
             RequestError: if there is no run at ``path``.
         """
         self.path = Path(path)
-        read_manifest(self.path)
+        RunMetadata.of_run(read_manifest(self.path))  # what is damaged is said now, and not by the first table
         self._sources = sources
         self._keep = keep
 
@@ -109,6 +110,7 @@ class Results:
         *,
         metric: str | None = None,
         average: str | Sequence[str] = (),
+        baseline: str | None = None,
         only: Mapping[str, Sequence[object]] | None = None,
         labels: Mapping[str, str] | None = None,
     ) -> Comparison:
@@ -117,16 +119,17 @@ class Results:
         Args:
             metric: what is compared; by default the headline metric of each dataset.
             average: factors over which each trial's scores are averaged first.
+            baseline: the one method that each other is tested against; every pair is tested where None.
             only, labels: as in :meth:`table`.
 
         Raises:
-            RequestError: for an unknown factor, metric or label, or fewer than two methods.
+            RequestError: for an unknown factor, metric, baseline or label, or fewer than two methods.
         """
         from fieldbench.report.comparison import compare
 
         run = self._stored(only, labels)
         average = [average] if isinstance(average, str) else average
-        return compare(run.frame, run.metadata, metric=metric, average=average, labels=run.labels)
+        return compare(run.frame, run.metadata, metric=metric, average=average, baseline=baseline, labels=run.labels)
 
     def plot(
         self,

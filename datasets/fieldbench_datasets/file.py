@@ -71,6 +71,10 @@ class FileDataset(fieldbench.Dataset):
         """SLNRE for a field that is compared by its logarithm, RMSE for any other."""
         return "rmse" if self.log_floor is None else "slnre"
 
+    @property
+    def fixed_field(self) -> bool:
+        return self.draw_along is None and len(self._files()) == 1
+
     def prepare(self) -> None:
         for file in self._files():
             field = self._field(file)

@@ -45,6 +45,10 @@ class AlboranSST(fieldbench.Dataset):
 
     every: int = parameter(1, "distance, in points, of those that are taken along lat and lon", ge=1)
 
+    @property
+    def fixed_field(self) -> bool:
+        return True
+
     def prepare(self) -> None:
         SST.obtain()
 
@@ -73,6 +77,10 @@ class EraWinds(fieldbench.Dataset):
 
     variable: Literal["u", "v", "z"] = parameter("u", "eastward wind, northward wind, or geopotential")
     every: int = parameter(1, "distance, in points, of those that are taken along latitude and longitude", ge=1)
+
+    @property
+    def fixed_field(self) -> bool:
+        return True
 
     def prepare(self) -> None:
         WINDS.obtain()

@@ -46,6 +46,10 @@ class SoundSpeedField(fieldbench.Dataset):
 
     mean: bool = parameter(False, "add the mean profile (1523 to 1534 m/s) back: absolute sound speed")
 
+    @property
+    def fixed_field(self) -> bool:
+        return True
+
     def prepare(self) -> None:
         ANOMALY.obtain()
         if self.mean:

@@ -52,6 +52,18 @@ LabelFile = Annotated[
     ),
 ]
 
+TableFormat = Annotated[str, typer.Option(help="text, markdown, csv, latex (booktabs) or html.")]
+
+Width = Annotated[
+    int | None,
+    typer.Option(
+        min=40,
+        metavar="CHARACTERS",
+        help="Split tables of text or LaTeX that are wider.",
+        show_default="the terminal's; 90 in LaTeX",
+    ),
+]
+
 Label = Annotated[
     list[str],
     typer.Option("--label", metavar="NAME=TEXT", help="One such label: tap=Ours. May be repeated.", show_default=False),

@@ -256,7 +256,7 @@ def perform(
     with interruptible(stop, watch):
         progress = session.run(fresh=fresh, retry_failed=retry_failed, watch=watch, stop=stop)
     if progress.done:
-        print(_table(session, suite, format))
+        _show_table(session, suite, format)
     # Where the table is meant for a file, what is said about the run stays out of it.
     said = sys.stdout if format == "text" else sys.stderr
     folder = shlex.quote(str(session.path))
@@ -275,19 +275,18 @@ def perform(
     return 1 if progress.failed or leaks else 0
 
 
-def _table(session: Session, suite: Suite | None, format: str) -> str:
-    import sys
-
-    from fieldbench.cli.table import styled
+def _show_table(session: Session, suite: Suite | None, format: str) -> None:
+    from fieldbench.cli.terminal import show
     from fieldbench.report import reproduction
     from fieldbench.results import Results
     from fieldbench.store.run import read_rows
 
     if suite is None:
-        return Results(session.path).table().to(format, styled=styled(sys.stdout.isatty()))
+        show(Results(session.path).table().to, format)
+        return
     lower_is_better = session.metadata.lower_is_better(suite.metric)
     cells = reproduction.compare(suite, session.plan, read_rows(session.path), lower_is_better=lower_is_better)
-    return reproduction.written(suite, cells, format)
+    print(reproduction.written(suite, cells, format))
 
 
 def preview(session: Session, progress: Progress) -> None:

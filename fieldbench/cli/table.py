@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fieldbench.cli.options import Label, LabelFile, Only, RunFolder
+from fieldbench.cli.options import Label, LabelFile, Only, RunFolder, TableFormat, Width
 
 
 def table(
@@ -34,7 +34,8 @@ def table(
     only: Only = [],  # noqa: B006 - typer reads the default and never changes it
     labels: LabelFile = None,
     label: Label = [],  # noqa: B006
-    format: Annotated[str, typer.Option(help="text, markdown, csv, latex (booktabs) or html.")] = "text",
+    format: TableFormat = "text",
+    width: Width = None,
 ) -> None:
     """Print the table of a run: mean and spread of every cell, the best bold, the second best underlined.
 
@@ -50,9 +51,8 @@ def table(
         fieldbench table RUN --metric crps,coverage90,width90
         fieldbench table RUN --only method=tap,tnn --label tap=Ours --format latex > table.tex
     """
-    import sys
-
     from fieldbench.cli.choices import levels
+    from fieldbench.cli.terminal import show
     from fieldbench.report.labels import read_labels
     from fieldbench.results import Results
     from fieldbench.spec import split
@@ -66,11 +66,4 @@ def table(
         only=levels(only),
         labels=read_labels(labels, label),
     )
-    print(made.to(format, styled=styled(sys.stdout.isatty())))
-
-
-def styled(terminal: bool) -> bool:
-    """Whether bold and underline may be used: on a terminal, unless the NO_COLOR convention asks for none."""
-    import os
-
-    return terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    show(made.to, format, width)

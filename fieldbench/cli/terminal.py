@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import sys
 from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from rich.console import Console, ConsoleOptions, RenderableType
     from rich.segment import Segment
@@ -63,6 +65,21 @@ class Output:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)
+
+
+def show(write: Callable[..., str], format: str, width: int | None = None) -> None:
+    """Print a table, on a terminal as wide as it, bold and underlined (unless the NO_COLOR convention asks for none).
+
+    Args:
+        write: writes it, as :meth:`fieldbench.report.tables.Table.to` does.
+        format: its first argument.
+        width: of a line in characters; where None, that of the terminal, or what COLUMNS says.
+    """
+    terminal = sys.stdout.isatty()
+    styled = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    if width is None and format == "text" and (terminal or os.environ.get("COLUMNS")):
+        width = shutil.get_terminal_size().columns
+    print(write(format, styled=styled, width=width))
 
 
 def plain_console(**options: Any) -> Console:

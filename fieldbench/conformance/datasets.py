@@ -25,6 +25,7 @@ def of_dataset(dataset: Dataset, registry: Registry) -> Iterator[NamedCheck]:
     yield "draws-a-field", partial(_draws_a_field, dataset)
     yield "deterministic", partial(_deterministic, dataset)
     yield "global-random-state", partial(_global_random_state, dataset)
+    yield "fixed-field", partial(_fixed_field, dataset)
     yield "defaults-exist", partial(_defaults_exist, dataset, registry)
     yield "observable", partial(_observable, dataset, registry)
     yield "fingerprint", partial(_fingerprint, dataset)
@@ -75,6 +76,15 @@ def _global_random_state(dataset: Dataset) -> None:
             "draws from the given generator and leaves the global ones alone",
         )
     _same(first, second, f"drawing a field of {dataset} with another state of the global random generators")
+
+
+def _fixed_field(dataset: Dataset) -> None:
+    fields = [_draw(dataset, seed).values for seed in (1, 2, 3)]
+    alike = all(np.array_equal(fields[0], other, equal_nan=True) for other in fields[1:])
+    if alike != dataset.fixed_field:
+        found = "they are the same" if alike else "they differ"
+        wanted = "is True where draws ignore the generator, else False, since tables say what trials tell of"
+        fail(f"comparing the fields of {dataset} from three seeds", f"{found}, and fixed_field is {not alike}", wanted)
 
 
 def _defaults_exist(dataset: Dataset, registry: Registry) -> None:

@@ -1,10 +1,11 @@
 """Comparing methods trial by trial: all of them met the same observations, so differences are paired.
 
 The trials of a setting (dataset, sampler, noise, rate, selection) are its independent repetitions. For each
-pair of methods the differences of their scores give a mean with Student's interval, wins, and a test:
-Wilcoxon's signed ranks where there are enough trials for them to reach 5 % at all
-(:func:`fewest_for_ranks`), else a paired t. The p-values of all pairs of a setting are corrected together
-(Holm 1979). Ranks over settings are compared as Demsar 2006 does (Friedman, Nemenyi). In a setting only those
+pair of methods the differences of their scores give a mean with Student's interval, wins, and from :data:`FEWEST`
+trials on a test: Wilcoxon's signed ranks where there are enough trials for them to reach 5 % at all
+(:func:`fewest_for_ranks`), else a paired t. All pairs of all settings are corrected together, p-values after Holm
+(1979), intervals after Bonferroni. Ranks over settings are compared as Demsar 2006 does (Friedman, Nemenyi). In a
+setting only those
 methods are ranked that have a score on every trial, since the trials that another lost may be the hard ones.
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -23,13 +24,16 @@ from numpy.typing import NDArray
 from fieldbench.errors import RequestError, nearest
 from fieldbench.records import OK
 from fieldbench.report.factors import must_be_measured, ordered
-from fieldbench.report.formats import Text
+from fieldbench.report.formats import Text, csv_text, style_of
 from fieldbench.report.labels import called, labelled
 from fieldbench.report.metadata import RunMetadata
-from fieldbench.report.numbers import decimals, p_text, with_unit
+from fieldbench.report.numbers import decimals, fixed, p_text, with_unit
 from fieldbench.report.settings import SETTING, records_of, settings_of, title_of
-from fieldbench.report.statistics import CONFIDENCE, interval
+from fieldbench.report.statistics import CONFIDENCE, detectable, interval
 from fieldbench.report.times import SECONDS, caution
+
+#: Fewer trials carry no test.
+FEWEST = 5
 
 Vector: TypeAlias = NDArray[np.float64]
 
@@ -41,13 +45,15 @@ class Pair:
     Attributes:
         better, worse: the methods, by their mean over the pairs; in the order asked for where they are equal.
         difference: by how much ``better`` is better in the mean: never negative, in the metric's unit.
-        low, high: 95 % interval of the difference (Student's t); NaN for a single pair.
+        low, high: 95 % interval of the difference (Student's t, all of a comparison holding together); NaN for a
+            single pair.
         wins, ties: pairs in which ``better`` has the better score, and in which both have the same.
         count: pairs in which both methods have a finite score.
         missing: pairs that are left out since a method failed, has not run yet or scored no finite number.
-        test: ``wilcoxon``, ``t`` or ``none`` (fewer than two pairs).
+        detectable: the difference that this many trials find in four of five cases, NaN for a single pair.
+        test: ``wilcoxon``, ``t`` or ``none`` (fewer than :data:`FEWEST` pairs).
         p: two-sided p-value of the test; NaN for ``none``.
-        corrected: the same after Holm's correction over the pairs of the setting.
+        corrected: the same after Holm's correction over the pairs of all settings.
     """
 
     better: str
@@ -59,6 +65,7 @@ class Pair:
     ties: int
     count: int
     missing: int
+    detectable: float
     test: str
     p: float
     corrected: float = math.nan
@@ -71,20 +78,23 @@ class Pair:
     def sentence(self, unit: str = "", direction: str = "") -> str:
         """What a reader can quote: ``A beats B on 9 of 10 trials, by 0.12 m/s [0.08, 0.16]``.
 
-        Where the interval reaches zero, A is only "ahead of" B.
+        Where the test or the interval does not tell them apart, A is only "ahead of" B.
         """
         if self.count == 0:
             return f"{self.better} and {self.worse} have no trial in common"
         plural = "trial" if self.count == 1 else "trials"
         if self.difference == 0:
-            return f"{self.better} and {self.worse} are equal in the mean of {self.count} {plural}"
+            mean = "" if self.ties == self.count else "the mean of "
+            return f"{self.better} and {self.worse} tie on {mean}{self.count} {plural}"
         digits = _digits(self.low, self.high, self.difference)
         amount = f"{self.difference:.{digits}f}{' ' + unit if unit else ''}"
         interval = "" if math.isnan(self.low) else f" [{self.low:.{digits}f}, {self.high:.{digits}f}]"
         measure = f" {direction}" if direction else ""
-        verb, doubt = ("is ahead of", ", which may be chance") if self.low <= 0 else ("beats", "")
-        text = f"{self.better} {verb} {self.worse} on {self.wins} of {self.count} {plural}, by {amount}{measure}"
-        return f"{text}{interval}{doubt}"
+        told_apart = self.significant and self.low > 0
+        verb, doubt = ("beats", "") if told_apart else ("is ahead of", ", which may be chance")
+        doubt += f" (a test needs {FEWEST} trials)" if self.count < FEWEST else ""
+        on = f"{self.wins} of {self.count} {plural}{_ties(self.ties)}"
+        return f"{self.better} {verb} {self.worse} on {on}, by {amount}{measure}{interval}{doubt}"
 
 
 @dataclass(frozen=True)
@@ -98,7 +108,8 @@ class SettingComparison:
         methods: those that have a finite score on every trial that all methods ended, best mean first.
         means: mean score of each of them over these trials.
         unranked: methods without a score on some of these trials: failed, not applicable or not finite.
-        pairs: every pair of methods with any score, those of the best method first.
+        pairs: every pair of methods with any score (or of the baseline with another), those of the best method first.
+        one_field: name of the dataset, if its field is the same in every trial; else an empty text.
         caution: of seconds, why they do not compare; else an empty text.
     """
 
@@ -111,17 +122,25 @@ class SettingComparison:
     unranked: tuple[str, ...]
     pairs: tuple[Pair, ...]
     caution: str = ""
+    one_field: str = ""
+
+    @property
+    def first(self) -> tuple[str, ...]:
+        """The method with the best mean, or those that share it."""
+        return tuple(name for name, mean in zip(self.methods, self.means, strict=True) if mean == self.means[0])
 
     @property
     def sentence(self) -> str:
-        """The best method against the runner-up."""
+        """The best method against the runner-up, or the baseline against the best of the others."""
         if not self.methods:
             return "no method has a score on every trial" if self.unranked else "no trial has ended for all methods"
         if len(self.methods) == 1:
             best = self.methods[0]
             return f"only {best} has a score on every trial" if self.unranked else f"{best} has no rival"
-        first, second = self.methods[0], self.methods[1]
-        pair = next(pair for pair in self.pairs if {pair.better, pair.worse} == {first, second})
+        ranked = [pair for pair in self.pairs if {pair.better, pair.worse} <= set(self.methods)]
+        if not ranked:
+            return "the baseline has no score on some trial"
+        pair = min(ranked, key=lambda pair: sorted(map(self.methods.index, (pair.better, pair.worse))))
         return pair.sentence(self.unit, "" if self.unit else self.metric)
 
 
@@ -157,12 +176,14 @@ class Comparison:
         scores: mean score, a row a setting and a column a method; NaN where a method is not ranked.
         higher_is_better: for each row of ``scores``.
         averaged: factors that were averaged over within each trial, before any statistics.
+        baseline: the one method that all others are tested against; empty where every pair is tested.
     """
 
     groups: tuple[SettingComparison, ...]
     scores: pd.DataFrame
     higher_is_better: tuple[bool, ...]
     averaged: tuple[str, ...] = ()
+    baseline: str = ""
 
     @property
     def sentence(self) -> str:
@@ -172,10 +193,13 @@ class Comparison:
         contested = [group for group in self.groups if len(group.methods) > 1]
         if not contested:
             return "No setting has two methods with a score on every trial."
-        firsts = [group.methods[0] for group in contested]
-        best = max(dict.fromkeys(firsts), key=firsts.count)
-        example = next(group for group in contested if group.methods[0] == best)
-        share = f"{best} has the best mean in {firsts.count(best)} of {len(contested)} settings"
+        firsts = [group.first for group in contested]
+        best = max(itertools.chain.from_iterable(firsts), key=lambda name: sum(name in first for first in firsts))
+        wins = [first for first in firsts if best in first]
+        shared = sum(len(first) > 1 for first in wins)
+        example = next((group for group in contested if group.methods[0] == best), contested[0])
+        ties = f" (shared in {shared})" if shared else ""
+        share = f"{best} has the best mean in {len(wins)} of {len(contested)} settings{ties}"
         return f"{share}; for example, {example.sentence} ({example.title})."
 
     def pairs(self) -> Iterator[dict[str, object]]:
@@ -201,17 +225,29 @@ class Comparison:
         friedman = math.nan if alike else float(stats.friedmanchisquare(*(values * signs[:, None]).T).pvalue)
         return Ranks(tuple(methods[index] for index in order), tuple(map(float, means[order])), len(values), friedman)
 
-    def to_text(self) -> str:
-        """The comparison for a terminal: a sentence, a table of pairs for each setting, ranks, notes."""
-        pieces = [self.sentence]
-        pieces += [_pair_table(group) for group in self.groups if group.pairs]
+    def to(self, format: str, *, styled: bool = False, width: int | None = None) -> str:
+        """A sentence, a table of pairs for each setting, ranks and notes as ``text``, ``markdown``, ``csv``, ``latex``
+        or ``html``.
+
+        Args:
+            format: one of these names; ``csv`` has one line a pair.
+            styled: for ``text``, whether bold may be used.
+            width: of a line in characters; wider tables are split.
+
+        Raises:
+            RequestError: for any other name.
+        """
+        if format == "csv":
+            return csv_text(self.pairs())
+        style = style_of(format, styled=styled, width=width)
+        pieces = [style.paragraph(style.text(self.sentence))]
+        pieces += [_pair_table(group, style) for group in self.groups if group.pairs]
         ranks = self.ranks()
         if len(self.groups) > 1 and ranks.settings:
-            means = [[name, f"{mean:.2f}"] for name, mean in zip(ranks.methods, ranks.means, strict=True)]
-            title = f"Ranks over {ranks.settings} settings (1 is best){ranks.test}"
-            pieces.append(Text().table(title, ["method", "mean rank"], means))
-        pieces.append("\n".join(self.notes))
-        return "\n\n".join(pieces)
+            means = [[style.text(name), f"{mean:.2f}"] for name, mean in zip(ranks.methods, ranks.means, strict=True)]
+            title = style.text(f"Ranks over {ranks.settings} settings (1 is best){ranks.test}")
+            pieces.append(style.table(title, ["method", "mean rank"], means))
+        return style.whole(pieces, [style.text(note) for note in self.notes])
 
     @property
     def notes(self) -> list[str]:
@@ -219,13 +255,26 @@ class Comparison:
         tests = {pair.test for group in self.groups for pair in group.pairs}
         missing = sum(pair.missing for group in self.groups for pair in group.pairs)
         notes = list(dict.fromkeys(group.caution for group in self.groups if group.caution))
-        notes += ["difference: mean over paired trials, with its 95 % interval (Student's t, uncorrected)"]
+        together = sum(pair.count > 1 for group in self.groups for pair in group.pairs)
+        corrected = f"; all {together} hold together, after Bonferroni" if together > 1 else ""
+        notes.append(f"difference: mean over paired trials, with its 95 % interval (Student's t{corrected})")
         names = [
             *(["Wilcoxon's signed ranks"] if "wilcoxon" in tests else []),
             *(["paired t (too few trials for signed ranks to reach 5 %)"] if "t" in tests else []),
         ]
         if names:
-            notes.append(f"p: {' or '.join(names)}, two-sided, Holm's correction over the pairs of a setting")
+            tested = sum(pair.test != "none" for group in self.groups for pair in group.pairs)
+            corrected = f", Holm's correction over all {tested} tests" if tested > 1 else ""
+            notes.append(f"p: {' or '.join(names)}, two-sided{corrected}")
+        if any(0 < pair.count < FEWEST for group in self.groups for pair in group.pairs):
+            notes.append(f"p -: fewer than {FEWEST} trials carry no test; run {FEWEST} or more (--trials)")
+        if together:
+            notes.append(
+                "detectable: the smallest difference that these trials find in four of five cases (paired t at 5 %, "
+                "corrected likewise); smaller ones would mostly go unseen"
+            )
+        if fields := dict.fromkeys(group.one_field for group in self.groups if group.one_field):
+            notes.append(about_masks(fields))
         if self.averaged:
             notes.append(f"each trial's scores were first averaged over {', '.join(self.averaged)}")
         unranked = [name for group in self.groups for name in group.unranked]
@@ -244,7 +293,7 @@ class Comparison:
         return notes
 
     def __str__(self) -> str:
-        return self.to_text()
+        return self.to("text")
 
 
 def compare(
@@ -253,6 +302,7 @@ def compare(
     *,
     metric: str | None = None,
     average: Sequence[str] = (),
+    baseline: str | None = None,
     labels: Mapping[str, str] | None = None,
 ) -> Comparison:
     """Compare the methods of a run pair by pair.
@@ -263,10 +313,11 @@ def compare(
         metric: a metric or ``seconds``; by default the headline metric of each dataset.
         average: factors of the setting (``rate``, ``noise``, ``sampler``) over which each trial's scores are
             averaged first, so that trials stay the independent unit. Only trials that are complete count.
+        baseline: test each other method against this one only, and correct for these tests.
         labels: what to call what.
 
     Raises:
-        RequestError: for an unknown metric or factor, or a frame with fewer than two methods.
+        RequestError: for an unknown metric, factor or baseline, or a frame with fewer than two methods.
     """
     allowed = ("sampler", "noise", "rate")
     for factor in average:
@@ -277,30 +328,42 @@ def compare(
         raise RequestError("a comparison needs at least two methods; this run has " + (", ".join(methods) or "none"))
     if metric is not None:
         must_be_measured(metric, frame)
+    if baseline is not None and baseline not in methods:
+        raise RequestError(f"the baseline {baseline!r} is not in this run{nearest(baseline, methods)}")
     average, labels = tuple(dict.fromkeys(average)), labels or {}
     names = {name: called(name, labels) for name in methods}
     methods = list(names.values())
     plain = frame.assign(method=frame["method"].astype(str).map(names), status=frame["status"].astype(str))
     by = [factor for factor in SETTING if factor not in average]
-    groups, directions = [], []
+    drafts, groups, directions = [], [], []
     for setting in settings_of(plain, by, metadata):
         part = records_of(setting, plain)
-        chosen = metric or metadata.headline.get(str(setting["dataset"]), "rmse")
+        dataset = str(setting["dataset"])
+        chosen = metric or metadata.headline.get(dataset, "rmse")
         lower, target = metadata.lower_is_better(chosen), metadata.targets.get(chosen)
-        unit = metadata.unit(chosen, str(setting["dataset"]))
+        unit = metadata.unit(chosen, dataset)
         paired = _paired(part, chosen, average, methods)
         warning = caution(part.dropna(subset=SECONDS)) if chosen == SECONDS else ""
         if target is not None:  # more and less are both worse
             paired = _Paired((paired.scores - target).abs(), paired.ended)
             lower = True
         shown = called(chosen, labels) if target is None else f"|{called(chosen, labels)} - {target:g}|"
-        title = title_of(setting, plain, labels)
-        (setting,) = labelled([setting], labels)
-        groups.append(replace(_group(title, setting, shown, unit, paired, lower), caution=warning))
+        (named,) = labelled([setting], labels)
+        group = _group(title_of(setting, plain, labels), named, shown, unit, paired, lower)
+        one_field = called(dataset, labels) if dataset in metadata.fixed else ""
+        groups.append(replace(group, caution=warning, one_field=one_field))
         directions.append(not lower)
+        drafts.append((paired.scores, lower, _compared(group, paired, None if baseline is None else names[baseline])))
+    together = sum(_common(scores, *pair) > 1 for scores, _, compared in drafts for pair in compared)
+    pairs = [[_pair(*pair, scores, lower, max(1, together)) for pair in compared] for scores, lower, compared in drafts]
+    corrected = iter(holm([pair.p for listed in pairs for pair in listed]))
+    groups = [
+        replace(group, pairs=tuple(replace(pair, corrected=next(corrected)) for pair in listed))
+        for group, listed in zip(groups, pairs, strict=True)
+    ]
     rows = [dict(zip(group.methods, group.means, strict=True)) for group in groups]
     scores = pd.DataFrame(rows, index=[group.title for group in groups], columns=methods, dtype=float)
-    return Comparison(tuple(groups), scores, tuple(directions), average)
+    return Comparison(tuple(groups), scores, tuple(directions), average, names.get(baseline or "", ""))
 
 
 def fewest_for_ranks(pairs: int) -> int:
@@ -362,31 +425,35 @@ def _group(
     unranked = [str(name) for name in common if len(common) and name not in complete]
     means = {name: float(common[name].mean()) for name in complete}
     ranked = sorted(means, key=lambda name: means[name] if lower else -means[name])
-    others = [str(name) for name in common if name not in means and paired.scores[name].notna().any()]
-    compared = list(itertools.combinations([*ranked, *others], 2))
-    fewest = fewest_for_ranks(max(1, len(compared)))
-    pairs = [
-        _pair(first, second, paired.scores[first].to_numpy(), paired.scores[second].to_numpy(), lower, fewest)
-        for first, second in compared
-    ]
-    corrected = holm([pair.p for pair in pairs])
-    pairs = [replace(pair, corrected=value) for pair, value in zip(pairs, corrected, strict=True)]
     listed = tuple(means[name] for name in ranked)
-    return SettingComparison(title, setting, metric, unit, tuple(ranked), listed, tuple(unranked), tuple(pairs))
+    return SettingComparison(title, setting, metric, unit, tuple(ranked), listed, tuple(unranked), ())
 
 
-def _pair(first: str, second: str, left: Vector, right: Vector, lower: bool, fewest: int) -> Pair:
-    """Compare two methods whose scores stand in the same order of trials; ``fewest`` of them allow ranks."""
-    both = np.isfinite(left) & np.isfinite(right)
-    advantage = (right - left)[both] if lower else (left - right)[both]
-    missing = int((np.isfinite(left) | np.isfinite(right)).sum() - both.sum())
+def _compared(group: SettingComparison, paired: _Paired, baseline: str | None) -> list[tuple[str, str]]:
+    """The pairs of methods with any score, the ranked ones first; with a baseline only its own."""
+    scored = [str(name) for name in paired.scores if paired.scores[name].notna().any()]
+    ordered = [*group.methods, *(name for name in scored if name not in group.methods)]
+    return [pair for pair in itertools.combinations(ordered, 2) if baseline is None or baseline in pair]
+
+
+def _common(scores: pd.DataFrame, first: str, second: str) -> int:
+    return int(scores[[first, second]].notna().all(axis=1).sum())
+
+
+def _pair(first: str, second: str, scores: pd.DataFrame, lower: bool, together: int) -> Pair:
+    """Compare two methods on the trials that both have, one of ``together`` such pairs."""
+    both = scores[[first, second]].dropna()
+    left, right = both[first].to_numpy(), both[second].to_numpy()
+    advantage = right - left if lower else left - right
+    missing = int(scores[[first, second]].notna().any(axis=1).sum()) - len(both)
     count = len(advantage)
     if count == 0:
-        return Pair(first, second, math.nan, math.nan, math.nan, 0, 0, 0, missing, "none", math.nan)
+        nothing = math.nan
+        return Pair(first, second, nothing, nothing, nothing, 0, 0, 0, missing, nothing, "none", nothing)
     if advantage.mean() < 0:  # the means over common trials may differ from those over all
         first, second, advantage = second, first, -advantage
-    low, high = interval(advantage)
-    test, p = _test(advantage, fewest)
+    low, high = interval(advantage, together)
+    test, p = _test(advantage, fewest_for_ranks(together))
     return Pair(
         first,
         second,
@@ -397,13 +464,14 @@ def _pair(first: str, second: str, left: Vector, right: Vector, lower: bool, few
         ties=int((advantage == 0).sum()),
         count=count,
         missing=missing,
+        detectable=detectable(float(advantage.std(ddof=1)), count, together) if count > 1 else math.nan,
         test=test,
         p=p,
     )
 
 
 def _test(differences: Vector, fewest: int) -> tuple[str, float]:
-    if len(differences) < 2:
+    if len(differences) < FEWEST:
         return "none", math.nan
     from scipy import stats
 
@@ -423,20 +491,42 @@ def _digits(low: float, high: float, difference: float) -> int:
     return min(12, decimals(width, figures=2)) if width > 0 else 3
 
 
-def _pair_table(group: SettingComparison) -> str:
-    heads = ["better", "worse", "difference", "95 % interval", "wins", "p (Holm)"]
+def _pair_table(group: SettingComparison, style: Text) -> str:
+    heads = ["better", "worse", "difference", "95 % interval", "wins", "p", "detectable"]
     missing = any(pair.missing for pair in group.pairs)
-    body = [[*pair_cells(pair), *([str(pair.missing)] if missing else [])] for pair in group.pairs]
-    title = f"{group.title}: {with_unit(group.metric, group.unit)}"
-    return Text().table(title, [*heads, *(["missing"] if missing else [])], body, labels=2)
+    body = []
+    for pair in group.pairs:
+        cells = [style.text(text) for text in pair_cells(pair)]
+        cells[5] = style.best(cells[5]) if pair.significant else cells[5]
+        body.append([*cells, *([str(pair.missing)] if missing else [])])
+    title = style.text(f"{group.title}: {with_unit(group.metric, group.unit)}")
+    heads = [style.text(head) for head in (*heads, *(["missing"] if missing else []))]
+    return style.table(title, heads, body, labels=2)
 
 
 def pair_cells(pair: Pair) -> list[str]:
-    """A pair as the texts of its row: better, worse, difference, interval, wins, corrected p."""
+    """A pair as the texts of its row: better, worse, difference, interval, wins, corrected p, detectable difference."""
     if pair.count == 0:
-        return [pair.better, pair.worse, "-", "-", "0/0", "-"]
+        return [pair.better, pair.worse, "-", "-", "0/0", "-", "-"]
     digits = _digits(pair.low, pair.high, pair.difference)
     interval = "-" if math.isnan(pair.low) else f"[{pair.low:.{digits}f}, {pair.high:.{digits}f}]"
-    ties = f" ({pair.ties} equal)" if pair.ties else ""
-    wins = f"{pair.wins}/{pair.count}{ties}"
-    return [pair.better, pair.worse, f"{pair.difference:.{digits}f}", interval, wins, p_text(pair.corrected)]
+    wins = f"{pair.wins}/{pair.count}{_ties(pair.ties)}"
+    difference = "tie" if pair.difference == 0 else f"{pair.difference:.{digits}f}"
+    found = fixed(pair.detectable, digits)
+    return [pair.better, pair.worse, difference, interval, wins, p_text(pair.corrected), found]
+
+
+def _ties(count: int) -> str:
+    return f" ({count} tie{'s' * (count > 1)})" if count else ""
+
+
+def about_masks(datasets: Iterable[str]) -> str:
+    """What to say of trials on one field.
+
+    Args:
+        datasets: names of the datasets whose field is the same in every trial.
+    """
+    return (
+        f"the trials on {', '.join(datasets)} share one field and differ in their masks: what they tell holds for "
+        "other masks of that field, not for other fields"
+    )

@@ -6,11 +6,14 @@ import csv
 import html
 import io
 import math
+import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, TypeAlias
 
 from tabulate import tabulate
 
+from fieldbench.errors import RequestError, nearest
 from fieldbench.report.blocks import Block, TableCell
 from fieldbench.report.numbers import fixed
 
@@ -18,11 +21,26 @@ from fieldbench.report.numbers import fixed
 Rows: TypeAlias = Sequence[Sequence[str]]
 
 
+#: What of a cell takes no room: styles of a terminal, commands and braces of LaTeX.
+_MARKUP = re.compile(r"\x1b\[\d+m|\\[a-zA-Z]+(?:\{\})?|[{}$\\]")
+
+#: Characters of a LaTeX table's line; wider tables are split.
+LATEX_WIDTH = 90
+
+
 class Text:
     """Aligned columns of plain text. Each other format says how it differs."""
 
     plus_minus, dash = " ± ", "-"
     kind, below_title, line_break = "simple", "\n", "\n"
+    gap = 2
+
+    def __init__(self, width: int | None = None) -> None:
+        """
+        Args:
+            width: of a line in characters; wider tables are split by columns. None for no limit.
+        """
+        self.width = width
 
     def text(self, text: str) -> str:
         """Plain text, escaped."""
@@ -49,13 +67,51 @@ class Text:
             rows: the cells.
             labels: how many columns at the left hold words.
         """
-        aligned = ["left" if column < labels else "right" for column in range(len(heads))]
-        grid = tabulate(rows, heads, tablefmt=self.kind, colalign=aligned, disable_numparse=True)
+        if self.width is not None:
+            title = self._filled(title)
+            share = self.width // (3 * labels)
+            rows = [[*(textwrap.fill(cell, share) for cell in row[:labels]), *row[labels:]] for row in rows]
+            heads = [textwrap.fill(head, share) for head in heads]
+        grids = []
+        for part in self.parts([heads, *rows], labels):
+            aligned = ["left" if column < labels else "right" for column in range(len(part[0]))]
+            grids.append(tabulate(part[1:], part[0], tablefmt=self.kind, colalign=aligned, disable_numparse=True))
+        grid = "\n\n".join(grids)
         return f"{title}{self.below_title}{grid}" if title else grid
+
+    def parts(self, lines: Rows, labels: int) -> list[list[list[str]]]:
+        """The lines of a table, split by columns so that each part fits; the labels stand in every part.
+
+        Args:
+            lines: the head and the rows.
+            labels: how many columns at the left hold words.
+        """
+        sizes = [max(map(self._size, column)) + self.gap for column in zip(*lines, strict=True)]
+        groups: list[list[int]] = [[]]
+        for column in range(labels, len(sizes)):
+            used = sum(sizes[:labels]) + sum(sizes[place] for place in groups[-1])
+            if self.width is not None and groups[-1] and used + sizes[column] - self.gap > self.width:
+                groups.append([])
+            groups[-1].append(column)
+        return [[[*line[:labels], *(line[column] for column in group)] for line in lines] for group in groups]
+
+    def _size(self, cell: str) -> int:
+        """Characters that a cell takes of a line."""
+        return max(map(len, _MARKUP.sub("", cell).splitlines()), default=0)
+
+    def paragraph(self, text: str) -> str:
+        """Words on lines that fit."""
+        return self._filled(text)
 
     def whole(self, tables: Sequence[str], notes: Sequence[str]) -> str:
         """All tables with the notes below them."""
-        return "\n\n".join([*tables, self.line_break.join(notes)])
+        return "\n\n".join([*tables, self.line_break.join(map(self._filled, notes))])
+
+    def _filled(self, text: str) -> str:
+        """Text broken at blanks, so that no terminal breaks it in the middle of a number."""
+        if self.width is None:
+            return text
+        return textwrap.fill(text, self.width, break_long_words=False, break_on_hyphens=False)
 
 
 class Terminal(Text):
@@ -94,6 +150,9 @@ class Html(Text):
 
     def second(self, text: str) -> str:
         return f"<u>{text}</u>"
+
+    def paragraph(self, text: str) -> str:
+        return f"<p>{text}</p>"
 
     def table(self, title: str, heads: Sequence[str], rows: Rows, labels: int = 1) -> str:
         def line(cells: Sequence[str], scope: str = "row", heads: int = labels) -> str:
@@ -140,20 +199,50 @@ class Latex(Text):
         def line(cells: Sequence[str]) -> str:
             return " & ".join(cells) + r" \\"
 
-        head = [rf"\multicolumn{{{len(heads)}}}{{l}}{{{title}}} \\", r"\midrule"] if title else []
-        columns = "l" * labels + "r" * (len(heads) - labels)
-        above = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", *head, line(heads), r"\midrule"]
-        return "\n".join([*above, *map(line, rows), r"\bottomrule", r"\end{tabular}"])
+        made = []
+        for part in self.parts([heads, *rows], labels):
+            columns = "l" * labels + "r" * (len(part[0]) - labels)
+            above = [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", line(part[0]), r"\midrule"]
+            made.append("\n".join([*above, *map(line, part[1:]), r"\bottomrule", r"\end{tabular}"]))
+        heading = self.paragraph(title) + "\n" if title else ""
+        return heading + "\n\\par\\smallskip\n".join(map(_no_wider_than_a_line, made))
+
+    def paragraph(self, text: str) -> str:
+        return rf"{{\raggedright {text}\par}}"
 
     def whole(self, tables: Sequence[str], notes: Sequence[str]) -> str:
         blocks, below = "\n\\par\\bigskip\n".join(tables), "\\\\\n".join(notes)
-        return f"% needs \\usepackage{{booktabs}}\n{blocks}\n\\par\\smallskip\n{{\\footnotesize {below}\\par}}"
+        head = "% needs \\usepackage{booktabs,graphicx}"
+        return f"{head}\n{blocks}\n\\par\\smallskip\n{{\\footnotesize\\raggedright {below}\\par}}"
+
+
+def _no_wider_than_a_line(tabular: str) -> str:
+    """TeX measures the table, and makes it smaller where it is wider than a line: no overfull box."""
+    fitted = r"\ifdim\wd0>\linewidth\resizebox{\linewidth}{!}{\usebox0}\else\usebox0\fi"
+    return f"\\sbox0{{%\n{tabular}}}%\n\\mbox{{{fitted}}}"
 
 
 #: Every format but CSV, which has one line a cell.
-STYLES: dict[str, Text] = {"text": Text(), "markdown": Markdown(), "latex": Latex(), "html": Html()}
+STYLES: dict[str, Text] = {"text": Text(), "markdown": Markdown(), "latex": Latex(LATEX_WIDTH), "html": Html()}
 
 FORMATS = (*STYLES, "csv")
+
+
+def style_of(format: str, *, styled: bool = False, width: int | None = None) -> Text:
+    """How a format is written.
+
+    Args:
+        format: one of :data:`STYLES`.
+        styled: for ``text``, whether bold and underline may be used (a terminal that shows them).
+        width: of a line in characters, for ``text`` and ``latex``; their own where None.
+
+    Raises:
+        RequestError: if there is no such format.
+    """
+    if format not in STYLES:
+        raise RequestError(f"unknown format {format!r}{nearest(format, FORMATS)}")
+    style = Terminal() if styled and format == "text" else STYLES[format]
+    return style if width is None or format not in ("text", "latex") else type(style)(width)
 
 
 def block_table(block: Block, style: Text) -> str:

@@ -42,6 +42,7 @@ class RunMetadata:
         logarithmic: names of the metrics that are of logarithms where the field has a ``log_floor``.
         trained: methods that rest on training data beyond the observation.
         tuned: methods whose parameters are chosen in each trial, with what that is allowed in words.
+        fixed: datasets whose field is the same in every trial.
         refitted: methods that are fitted several times in each trial, as a modifier asks.
         parameters: for each spec its parameters, defaults included, as text: ``{"tap.epochs": "1000"}``.
     """
@@ -58,6 +59,7 @@ class RunMetadata:
     trained: tuple[str, ...] = ()
     tuned: Mapping[str, str] = field(default_factory=dict)
     refitted: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
     parameters: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
@@ -156,6 +158,7 @@ def collect(plan: Plan, registry: Registry, units: Mapping[str, str] | None = No
         refitted=tuple(
             text for text in plan.methods if any(not isinstance(modifier, Tuner) for modifier in registry.refits(text))
         ),
+        fixed=tuple(text for text in datasets if registry.dataset(text).fixed_field),
         parameters=specs,
     )
 

@@ -23,7 +23,7 @@ from fieldbench.report.factors import (
     with_parameters,
 )
 from fieldbench.report.floors import DRAW, MEANING, floors_of, has_floor
-from fieldbench.report.formats import FORMATS, STYLES, Terminal, block_table, csv_text
+from fieldbench.report.formats import block_table, csv_text, style_of
 from fieldbench.report.labels import called, labelled
 from fieldbench.report.metadata import MEASURES, RunMetadata
 from fieldbench.report.numbers import decimals, with_unit
@@ -74,21 +74,20 @@ class Table:
     budgets: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
 
-    def to(self, format: str, *, styled: bool = False) -> str:
+    def to(self, format: str, *, styled: bool = False, width: int | None = None) -> str:
         """The table as ``text``, ``markdown``, ``csv``, ``latex`` or ``html``.
 
         Args:
             format: one of these names.
             styled: for ``text``, whether bold and underline may be used (a terminal that shows them).
+            width: of a line in characters, for ``text`` and ``latex``; wider tables are split.
 
         Raises:
             RequestError: for any other name.
         """
         if format == "csv":
             return csv_text(labelled(self.cells(), self.labels))
-        if format not in STYLES:
-            raise RequestError(f"unknown format {format!r}{nearest(format, FORMATS)}")
-        style = Terminal() if styled and format == "text" else STYLES[format]
+        style = style_of(format, styled=styled, width=width)
         notes = [style.text(note) for note in [*self._in_common, *self.notes]]
         return style.whole([block_table(block, style) for block in self.blocks], notes)
 

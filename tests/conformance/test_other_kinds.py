@@ -38,6 +38,21 @@ class BareArray(Waves):
         return super().draw(rng).values
 
 
+class Frozen(Waves):
+    """It is the same whatever the seed, and does not say so."""
+
+    def draw(self, rng):
+        return super().draw(np.random.default_rng(7))
+
+
+class NotSoFixed(Waves):
+    """It says that it is always the same."""
+
+    @property
+    def fixed_field(self):
+        return True
+
+
 class Unseeded(Waves):
     """It has a generator of its own."""
 
@@ -389,6 +404,8 @@ RIGHT: list[type[Plugin]] = [Waves, Hum, Rows, MedianError, Level, RandomEntries
 MISTAKES = [
     (NoQuantity, "draws-a-field", "quantity is empty"),
     (BareArray, "draws-a-field", "returned a ndarray"),
+    (Frozen, "fixed-field", "they are the same, and fixed_field is False"),
+    (NotSoFixed, "fixed-field", "they differ, and fixed_field is True"),
     (Unseeded, "deterministic", "entries differ"),
     (Growing, "deterministic", "the shapes are"),
     (GlobalWaves, "global-random-state", "numpy.random"),

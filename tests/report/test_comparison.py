@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,6 +16,7 @@ from fieldbench.errors import RequestError
 from fieldbench.report.comparison import compare, fewest_for_ranks, holm
 from fieldbench.report.factors import SPECS
 from fieldbench.report.metadata import RunMetadata
+from fieldbench.report.statistics import detectable
 
 FACTS = RunMetadata(
     order=("a", "b", "c"), headline={"sea": "rmse", "map": "gain"}, units={"sea": "m/s"}, higher_is_better=("gain",)
@@ -74,7 +78,7 @@ def test_the_sentence_can_be_quoted() -> None:
     half = stats.t.ppf(0.975, 9) * np.std(np.array(b) - 0.5, ddof=1) / math.sqrt(10)
     expected = f"a beats b on 9 of 10 trials, by 0.107 m/s [{0.107 - half:.3f}, {0.107 + half:.3f}] (sea, rate 10 %)."
     assert comparison.sentence == expected
-    assert expected in comparison.to_text()
+    assert expected in str(comparison)
 
 
 def test_a_higher_score_wins_where_higher_is_better() -> None:
@@ -95,7 +99,7 @@ def test_a_method_without_any_finished_trial_takes_part_in_no_pair() -> None:
     (group,) = comparison.groups
     assert [(pair.better, pair.worse) for pair in group.pairs] == [("a", "c")]
     assert (group.methods, group.unranked) == (("a", "c"), ("b",))
-    assert "not ranked: b in 1 of 1 setting" in comparison.to_text()
+    assert "not ranked: b in 1 of 1 setting" in str(comparison)
     assert comparison.ranks().settings == 0
 
 
@@ -105,10 +109,10 @@ def test_failing_on_hard_trials_does_not_win() -> None:
     for group in comparison.groups:
         assert (group.methods, group.unranked) == (("b", "c"), ("a",))
         assert group.means == pytest.approx((np.mean(scores["b"]), np.mean(scores["c"])))
-        assert group.sentence.startswith("b beats c on 4 of 4 trials")
-    assert comparison.sentence.startswith("b has the best mean in 2 of 2 settings; for example, b beats c")
+        assert group.sentence.startswith("b is ahead of c on 4 of 4 trials")
+    assert comparison.sentence.startswith("b has the best mean in 2 of 2 settings; for example, b is ahead of c")
     assert comparison.ranks().settings == 0
-    assert "not ranked: a in 2 of 2 settings" in comparison.to_text()
+    assert "not ranked: a in 2 of 2 settings" in str(comparison)
     without = compare(records({name: scores[name] for name in "ab"}), FACTS)
     assert without.sentence == "only b has a score on every trial (sea, rate 10 %)."
 
@@ -132,7 +136,22 @@ def test_a_setting_without_scores_leaves_the_others_theirs() -> None:
 def test_equal_scores_are_ties_and_no_win() -> None:
     (pair,) = compare(records({"a": [1.0] * 7, "b": [1.0] * 7}), FACTS).groups[0].pairs
     assert (pair.wins, pair.ties, pair.p) == (0, 7, 1.0)
-    assert "equal in the mean" in pair.sentence("m/s")
+    assert pair.sentence("m/s") == "a and b tie on 7 trials"
+    (pair,) = compare(records({"a": [1.0, 3.0, 2.0], "b": [3.0, 1.0, 2.0]}), FACTS).groups[0].pairs
+    assert pair.sentence("m/s") == "a and b tie on the mean of 3 trials"
+    some = [1.0, 1.0, 2.0, 2.1, 2.2, 2.1, 1.9, 2.3, 2.4]
+    (pair,) = compare(records({"a": [1.0] * 9, "b": some}), FACTS).groups[0].pairs
+    assert pair.sentence("m/s").startswith("a beats b on 7 of 9 trials (2 ties), by 0.89")
+
+
+def test_a_shared_first_place_is_called_shared() -> None:
+    tied = records({"a": [1.0, 3.0], "b": [3.0, 1.0], "c": [4.0, 4.0]}, rate=0.1)
+    won = records({"a": [2.0, 3.0], "b": [1.0, 1.0], "c": [4.0, 4.0]}, rate=0.2)
+    comparison = compare(both(tied, won), FACTS)
+    assert comparison.sentence.startswith("b has the best mean in 2 of 2 settings (shared in 1); for example, ")
+    assert comparison.groups[0].first == ("a", "b")
+    (row,) = [line for line in str(comparison).splitlines() if re.match(r"a +b +tie ", line)]
+    assert "1/2" in row
 
 
 def test_one_trial_gives_a_difference_but_neither_interval_nor_test() -> None:
@@ -140,14 +159,89 @@ def test_one_trial_gives_a_difference_but_neither_interval_nor_test() -> None:
     assert pair.test == "none"
     assert math.isnan(pair.low)
     assert math.isnan(pair.corrected)
-    assert pair.sentence("m/s") == "a beats b on 1 of 1 trial, by 0.25 m/s"
+    assert math.isnan(pair.detectable)
+    expected = "a is ahead of b on 1 of 1 trial, by 0.25 m/s, which may be chance (a test needs 5 trials)"
+    assert pair.sentence("m/s") == expected
 
 
 def test_a_lead_whose_interval_reaches_zero_is_not_called_a_win() -> None:
     (pair,) = compare(records({"a": [1.0, 1.0, 1.0], "b": [2.0, 2.5, 0.9]}), FACTS).groups[0].pairs
     assert pair.low < 0 < pair.difference
     assert pair.sentence("m/s").startswith("a is ahead of b on 2 of 3 trials, by 0.8")
+    assert ", which may be chance" in pair.sentence("m/s")
+    (pair,) = compare(records({"a": [1.0] * 5, "b": [2.0, 2.5, 0.9, 0.8, 1.1]}), FACTS).groups[0].pairs
     assert pair.sentence("m/s").endswith(", which may be chance")
+
+
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_fewer_than_five_trials_carry_no_test_and_say_so(count: int) -> None:
+    comparison = compare(records({"a": [1.0] * count, "b": list(2.0 + 1e-9 * np.arange(count))}), FACTS)
+    (pair,) = comparison.groups[0].pairs
+    assert pair.test == "none"
+    assert not pair.significant
+    assert "a is ahead of b" in comparison.sentence
+    assert "which may be chance (a test needs 5 trials)" in comparison.sentence
+    assert "fewer than 5 trials carry no test; run 5 or more (--trials)" in str(comparison)
+    assert "beats" in compare(records({"a": [1.0] * 5, "b": [2.0, 2.1, 2.2, 2.1, 2.0]}), FACTS).sentence
+
+
+def test_all_pairs_of_all_settings_are_corrected_together_and_so_are_their_intervals() -> None:
+    rng = np.random.default_rng(3)
+    frames, p, width = [], [], []
+    for rate in (0.1, 0.2):
+        scores = {name: list(shift + rng.random(6)) for name, shift in (("a", 0.0), ("b", 0.4), ("c", 0.5))}
+        frames.append(records(scores, rate=rate))
+        for one, other in itertools.combinations("abc", 2):
+            tested = stats.ttest_rel(scores[one], scores[other])
+            p.append(tested.pvalue)
+            width.append(np.ptp(tested.confidence_interval(1 - 0.05 / 6)))
+    pairs = [pair for group in compare(both(*frames), FACTS).groups for pair in group.pairs]
+    assert sorted(pair.corrected for pair in pairs) == pytest.approx(sorted(holm(p)))
+    assert sorted(pair.high - pair.low for pair in pairs) == pytest.approx(sorted(width))
+    assert "Holm's correction over all 6 tests" in str(compare(both(*frames), FACTS))
+
+
+def test_a_baseline_is_tested_against_each_other_method_and_against_them_alone() -> None:
+    rng = np.random.default_rng(4)
+    scores = {name: list(rng.random(6) + shift) for name, shift in zip("abc", (0.5, 0.0, 1.0), strict=True)}
+    comparison = compare(records(scores), FACTS, baseline="a")
+    (group,) = comparison.groups
+    assert [{pair.better, pair.worse} for pair in group.pairs] == [{"a", "b"}, {"a", "c"}]
+    p = [stats.ttest_rel(scores["a"], scores[other]).pvalue for other in "bc"]
+    assert [pair.corrected for pair in group.pairs] == pytest.approx(holm(p))
+    assert {"a", "b"} <= set(group.sentence.split())
+    assert comparison.ranks().methods == ("b", "a", "c")
+    with pytest.raises(RequestError, match="the baseline 'd' is not in this run; there are: a, b, c"):
+        compare(records(scores), FACTS, baseline="d")
+
+
+@pytest.mark.parametrize(("count", "together"), [(3, 1), (5, 1), (10, 45), (6, 190)])
+def test_the_detectable_difference_is_found_in_four_of_five_simulated_runs(count: int, together: int) -> None:
+    rng = np.random.default_rng(count)
+    drawn = rng.normal(detectable(2.0, count, together), 2.0, (20_000, count))
+    found = stats.ttest_1samp(drawn, 0.0, axis=1).pvalue < 0.05 / together
+    assert found.mean() == pytest.approx(0.8, abs=0.01)  # 3.5 standard errors of 20,000 draws
+
+
+def test_what_a_run_could_have_found_stands_beside_each_pair() -> None:
+    b = [1.2, 1.1, 1.4, 1.0, 1.3]
+    comparison = compare(records({"a": [1.0] * 5, "b": b}), FACTS)
+    (pair,) = comparison.groups[0].pairs
+    assert pair.detectable == pytest.approx(1.682 * np.std(b, ddof=1), rel=1e-3)  # 1.682: statsmodels' TTestPower
+    assert "smallest difference that these trials find in four of five cases" in str(comparison)
+    (row,) = [line for line in str(comparison).splitlines() if line.startswith("a ")][-1:]
+    assert row.split()[-1] == f"{pair.detectable:.2f}"
+
+
+def test_trials_on_one_field_are_said_to_tell_of_masks() -> None:
+    metadata = replace(FACTS, fixed=("sea",))
+    frame = both(records({"a": [1.0], "b": [2.0]}), records({"a": [1.0], "b": [2.0]}, dataset="map"))
+    said = [note for note in compare(frame, metadata).notes if "other masks" in note]
+    assert said == [
+        "the trials on sea share one field and differ in their masks: what they tell holds for other masks of that "
+        "field, not for other fields"
+    ]
+    assert not any("other masks" in note for note in compare(frame, FACTS).notes)
 
 
 @pytest.mark.parametrize("pairs", [1, 3, 6, 45])

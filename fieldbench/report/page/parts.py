@@ -204,12 +204,13 @@ def _compared(comparison: Comparison) -> str:
         TableColumn("difference", True),
         TableColumn("95 % interval"),
         TableColumn("wins", True),
-        TableColumn("p (Holm)", True),
+        TableColumn("p", True),
+        TableColumn("detectable", True),
     ]
     rows = []
     for group in comparison.groups:
         for pair in group.pairs:
-            better, worse, difference, interval, wins, p = pair_cells(pair)
+            better, worse, difference, interval, wins, p, found = pair_cells(pair)
             unit = f" {group.unit}" if group.unit and pair.count else ""
             rows.append(
                 [
@@ -220,6 +221,7 @@ def _compared(comparison: Comparison) -> str:
                     interval,
                     (pair.wins, _text(wins)),
                     (pair.corrected, f"<strong>{_text(p)}</strong>" if pair.significant else _text(p)),
+                    (pair.detectable, _text(found + unit)),
                 ]
             )
     if not rows:
