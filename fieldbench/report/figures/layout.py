@@ -98,7 +98,12 @@ def grow(figure: Figure, inches: float) -> None:
 
 
 def inch_axes(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
-    """Axes at a place in inches from the lower left corner of a figure, which must not grow afterwards."""
+    """Axes at a place of a figure, which must not grow afterwards.
+
+    Args:
+        figure: drawn on.
+        left, bottom, width, height: in inches from its lower left corner.
+    """
     across, up = figure.get_size_inches()
     return figure.add_axes((left / across, bottom / up, width / across, height / up))
 

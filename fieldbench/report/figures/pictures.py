@@ -90,13 +90,13 @@ def deviation_colours() -> Any:
 
 
 #: A colour map, and the values at its ends.
-Limits: TypeAlias = tuple[Any, float, float]
+Coloured: TypeAlias = tuple[Any, float, float]
 
 #: What unobserved entries look like: hatching on a ground that no colour map has.
 UNOBSERVED = {"facecolor": "#a8a89c", "edgecolor": "#7c7f76", "hatch": "//////", "linewidth": 0.0}
 
 
-def show(ax: Axes, picture: Any, across: Axis, up: Axis, limits: Limits) -> None:
+def show(ax: Axes, picture: Any, across: Axis, up: Axis, limits: Coloured) -> None:
     """Draw one slice; entries that are NaN are hatched.
 
     Args:
@@ -127,7 +127,7 @@ def show(ax: Axes, picture: Any, across: Axis, up: Axis, limits: Limits) -> None
     ax.tick_params(labelleft=False, labelbottom=False, length=1.5)
 
 
-def colour_bar(figure: Figure, left: float, width: float, limits: Limits, label: str, extend: str) -> None:
+def colour_bar(figure: Figure, left: float, width: float, limits: Coloured, label: str, extend: str) -> None:
     """A colour scale at the foot of a figure.
 
     Args:

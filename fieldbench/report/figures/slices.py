@@ -16,7 +16,7 @@ from fieldbench.report.figures import View, of_settings
 from fieldbench.report.figures.colours import looks
 from fieldbench.report.figures.layout import LEADING, POINT, heading, height_of, inch_axes, size_of, wrapped
 from fieldbench.report.figures.pictures import (
-    Limits,
+    Coloured,
     Scale,
     aspect,
     axis_label,
@@ -41,7 +41,7 @@ GAP, NARROW, WIDE = 0.07, 0.72, 1.7
 
 
 @dataclass(frozen=True)
-class Column:
+class Pictures:
     """What stands below one heading: its rows by kind, ``field``, ``error`` and ``deviation``, on the scale shown."""
 
     head: str
@@ -84,15 +84,15 @@ def error_range(errors: Sequence[FloatArray]) -> float:
     return float(np.median(ends or [0.0])) or 1.0
 
 
-def _columns(shown: dict[str, Reconstruction], heads: dict[str, str], colours: Scale) -> list[Column]:
+def _columns(shown: dict[str, Reconstruction], heads: dict[str, str], colours: Scale) -> list[Pictures]:
     first = next(iter(shown.values()))
     truth = colours.shown(first.truth.values)
     observed = np.where(first.truth.valid, colours.shown(first.observation.values), np.nan)
-    columns = [Column("truth", {"field": truth}), Column("observation", {"field": observed})]
+    columns = [Pictures("truth", {"field": truth}), Pictures("observation", {"field": observed})]
     for method, item in shown.items():
         rows = {"field": colours.shown(item.estimate), "error": colours.shown(item.estimate) - truth}
         deviation = colours.deviation(item.made)
-        columns.append(Column(heads[method], rows if deviation is None else {**rows, "deviation": deviation}))
+        columns.append(Pictures(heads[method], rows if deviation is None else {**rows, "deviation": deviation}))
     return columns
 
 
@@ -111,14 +111,14 @@ class _Sheet:
 
     truth: Field
     axis: int
-    bands: list[list[Column]]
+    bands: list[list[Pictures]]
     positions: list[int]
     left: float
     size: float
     tall: float
 
     @classmethod
-    def of(cls, truth: Field, columns: list[Column], view: View) -> _Sheet:
+    def of(cls, truth: Field, columns: list[Pictures], view: View) -> _Sheet:
         """As many columns beside one another as the width holds; the middle slice alone where it does not hold all."""
         axis = cut_axis(truth, view.axis)
         left = 0.34 * scale() + 3 * size_of("axes.label") * LEADING * POINT
@@ -132,11 +132,11 @@ class _Sheet:
         parts = [columns[start : start + many] for start in range(0, len(columns), many)]
         return cls(truth, axis, parts, positions, left, size, size * aspect(truth, axis))
 
-    def rows(self, band: list[Column]) -> list[tuple[int, str]]:
+    def rows(self, band: list[Pictures]) -> list[tuple[int, str]]:
         """The rows of a band: index along the axis, and kind."""
         return list(itertools.product(self.positions, dict.fromkeys(kind for column in band for kind in column.rows)))
 
-    def pictures(self, band: list[Column]) -> float:
+    def pictures(self, band: list[Pictures]) -> float:
         """Height of the pictures of a band."""
         return len(self.rows(band)) * (self.tall + GAP) - GAP
 
@@ -168,7 +168,7 @@ def _figure(title: str, shown: dict[str, Reconstruction], heads: dict[str, str],
 
 
 def _band(
-    figure: Figure, sheet: _Sheet, band: list[Column], names: list[str], top: float, limits: Mapping[str, Limits]
+    figure: Figure, sheet: _Sheet, band: list[Pictures], names: list[str], top: float, limits: Mapping[str, Coloured]
 ) -> None:
     """Draw one band of pictures, whose upper edge is ``top`` inches above the figure's lower one."""
     rows = sheet.rows(band)
