@@ -56,6 +56,7 @@ def critical_difference(methods: int, settings: int) -> float:
         methods: that are ranked.
         settings: over which.
     """
+    from scipy.integrate import trapezoid
     from scipy.optimize import brentq
     from scipy.special import ndtr
 
@@ -64,7 +65,7 @@ def critical_difference(methods: int, settings: int) -> float:
 
     def beyond(spread: float) -> float:
         """The chance that the range of so many normal deviates is larger, less that of the test."""
-        within = methods * np.trapezoid(density * (ndtr(places) - ndtr(places - spread)) ** (methods - 1), places)
+        within = methods * trapezoid(density * (ndtr(places) - ndtr(places - spread)) ** (methods - 1), places)
         return float(CONFIDENCE - within)
 
     return float(brentq(beyond, 0.0, 20.0)) / math.sqrt(2) * math.sqrt(methods * (methods + 1) / (6 * settings))

@@ -43,10 +43,14 @@ class Album:
     size: int = 0
 
     @property
-    def json(self) -> str:
-        """The album as JSON that can stand in a page's script element."""
-        text = json.dumps({"entries": self.entries, "errorColours": self.error_colours}, separators=(",", ":"))
-        return text.replace("<", "\\u003c")
+    def note(self) -> str:
+        """Which draws are not in it and why, or an empty text."""
+        missing = []
+        if self.left_out:
+            missing.append(f"{self.left_out} more draws would have made this page too large")
+        if self.not_kept:
+            missing.append(f"the fields of {self.not_kept} draws were not kept")
+        return "; ".join(missing).capitalize()
 
 
 def make_album(run: StoredRun, *, recompute: bool = False) -> Album:
@@ -131,9 +135,10 @@ def _entry(
             for axis in truth.axes
         ],
         "label": scale.label,
-        "low": f"{scale.low:.4g}",
-        "high": f"{scale.high:.4g}",
-        "largest": f"{largest:.3g}",
+        "unit": "dB" if scale.decibel else truth.unit,
+        "low": float(f"{scale.low:.4g}"),
+        "high": float(f"{scale.high:.4g}"),
+        "largest": float(f"{largest:.3g}"),
         "errorLabel": f"error ({'dB' if scale.decibel else truth.unit})" if scale.decibel or truth.unit else "error",
         "colours": _palette(scale.colours),
         "truth": packed(truth.values),
