@@ -141,7 +141,7 @@ def _state(status: RunStatus) -> str:
 def _results(table: Table) -> str:
     rows = list(table.cells())
     varying = [name for name in (*SETTING, "seed", "metric") if _varies(name, rows)]
-    placed = [(block.decimals, cell.rank) for block in table.blocks for cell in block.cells.values()]
+    placed = [(cell.decimals, cell.rank) for block in table.blocks for cell in block.cells.values()]
     columns = [
         TableColumn("method"),
         *(TableColumn(name, name in ("rate", "seed")) for name in varying),
