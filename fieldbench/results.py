@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fieldbench.registry import Sources
+from fieldbench.report.metadata import RunMetadata
 from fieldbench.store.manifest import read_manifest
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Results:
             RequestError: if there is no run at ``path``.
         """
         self.path = Path(path)
-        read_manifest(self.path)
+        RunMetadata.of_run(read_manifest(self.path))  # what is damaged is said now, and not by the first table
         self._sources = sources
         self._keep = keep
 

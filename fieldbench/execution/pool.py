@@ -61,6 +61,7 @@ class Pool:
         for worker in reversed(self.workers):
             self._free[worker.slot.lane].append(worker)
         self._busy = 0
+        self._lending = False
         #: Where everything is asked that is not a trial; it never runs one, and only who has the lock may ask.
         environment = next(item.environment for item in reversed(slots))
         self.questions = WorkerSlot(Slot("cpu", "cpu", environment), self, lambda: self.closed or self.stop.asked)
@@ -248,8 +249,13 @@ class Pool:
 
     def _share_out(self, queue: TrialQueue) -> None:
         """Lend the threads of CPU slots for which there is nothing left to the trials on the others."""
-        busy = [worker for worker in self.workers if worker.slot.lane == "cpu" and worker not in self._free["cpu"]]
-        for worker, share in zip(busy, shares(self.sizes["cpu"], len(busy), queue.waits("cpu")), strict=True):
+        more_waits = queue.waits("cpu")
+        if more_waits and not self._lending:
+            return
+        self._lending = not more_waits
+        free = set(self._free["cpu"])
+        busy = [worker for worker in self.workers if worker.slot.lane == "cpu" and worker not in free]
+        for worker, share in zip(busy, shares(self.sizes["cpu"], len(busy), more_waits), strict=True):
             worker.allow(share)
 
     def _release(self, worker: WorkerSlot) -> None:

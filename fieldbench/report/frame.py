@@ -1,4 +1,4 @@
-"""Records as a pandas frame, read column by column so that a million of them stay small."""
+"""Records as a pandas frame, read column by column so that millions of them stay small."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fieldbench.records import CELL, Cell
+from fieldbench.report.frame_store import FrameStore
 from fieldbench.store.files import TRIALS
 from fieldbench.store.manifest import read_manifest
 from fieldbench.store.rows import RowLog
@@ -49,19 +50,20 @@ def read_frame(path: Path) -> pd.DataFrame:
         RequestError: if there is no run at ``path``.
     """
     identities = read_manifest(path).identities
+    log, store = RowLog(Path(path) / TRIALS), FrameStore.of(path, identities)
+    kept = store.read()
+    if kept is not None:
+        frame, log.damaged = kept
+        log.tell()
+        return frame
     columns = _Columns()
     with _uncollected():
-        rows = iter(RowLog(Path(path) / TRIALS))
+        rows = iter(log)
         while chunk := list(islice(rows, _CHUNK)):
             columns.extend(chunk)
-    frame = columns.frame()
-    last = ~frame["key"].duplicated(keep="last").to_numpy()
-    frame = frame[last & columns.current(identities)]
-    # Trials end in another order in every run, and sums depend on the order of their terms.
-    ordered = frame.sort_values(["seed", "trial"], kind="stable", ignore_index=True)
-    specs = {name: ordered[name].cat.remove_unused_categories() for name in CELL if name != "rate"}
-    whole: pd.DataFrame = ordered.assign(**specs)
-    return whole
+    frame = columns.frame(identities)
+    store.write(frame, log.damaged)
+    return frame
 
 
 class _Columns:
@@ -99,37 +101,55 @@ class _Columns:
         """The number of each row's cell and identity."""
         return np.concatenate([np.empty(0, np.int32), *self._series_of])
 
-    def current(self, identities: Mapping[Cell, str]) -> np.ndarray:
-        """Which rows have the identity of their cell that counts: the one given, or that of the cell's last row."""
-        kinds, series = list(self._series), self.series
-        counts = {Cell(*kinds[number][:-1]): kinds[number][-1] for number in _in_order_of_their_last(series)}
-        counts |= identities
-        fine = [counts.get(Cell(*cell)) == identity for *cell, identity in kinds]
-        return np.asarray(fine, dtype=bool)[series]
-
-    def frame(self) -> pd.DataFrame:
-        series = self.series
-        data: dict[str, Any] = {"key": pd.Series(self._objects["key"], dtype=object)}
+    def frame(self, identities: Mapping[Cell, str]) -> pd.DataFrame:
+        """The rows that count, sorted, one column after the other."""
+        chosen = self._chosen(identities)
+        series = self.series[chosen]
+        present = np.unique(series)
+        data: dict[str, Any] = {"key": pd.Series(self._objects["key"], dtype="str").take(chosen).array}
         for column, name in enumerate(CELL):
             levels = [kind[column] for kind in self._series]
             if name == "rate":
                 data[name] = np.array(levels, float)[series]
             else:
                 names: dict[Any, int] = {}
-                data[name] = _categories(_numbered(levels, names)[series], names)
+                numbers = np.zeros(len(levels), np.int32)
+                # Only what is present has a category.
+                numbers[present] = _numbered([levels[number] for number in present], names)
+                data[name] = _categories(numbers[series], names)
         for name in TEXTS:
-            codes = np.concatenate(self._codes[name]) if self._size else np.empty(0, np.int32)
-            data[name] = _categories(codes, self._names[name])
+            codes = np.concatenate([np.empty(0, np.int32), *self._codes.pop(name)])
+            data[name] = _categories(codes[chosen], self._names[name])
         for name, (kind, _) in NUMBERS.items():
-            data[name] = np.concatenate(self._numbers[name]) if self._size else np.empty(0, kind)
-        data["error"] = pd.Series(self._objects["error"], dtype=object)
+            data[name] = np.concatenate([np.empty(0, kind), *self._numbers.pop(name)])[chosen]
+        data["error"] = pd.Series(self._objects["error"], dtype="str").take(chosen).array
         order = ["key", *CELL, "trial", "seed", "status", "error", "seconds", "device", "peak_memory"]
-        columns = {name: data[name] for name in [*order, "machine", "slots", "session", "timed"]}
+        columns = {name: data.pop(name) for name in [*order, "machine", "slots", "session", "timed"]}
         for name in self._metrics:
-            columns[name] = np.full(self._size, np.nan)
-            for start, values in self._metrics[name]:
-                columns[name][start : start + len(values)] = values
-        return pd.DataFrame(columns)
+            values = np.full(self._size, np.nan)
+            for start, part in self._metrics[name]:
+                values[start : start + len(part)] = part
+            columns[name] = values[chosen]
+        return pd.DataFrame(columns, copy=False)
+
+    def _chosen(self, identities: Mapping[Cell, str]) -> NDArray[np.intp]:
+        """The numbers of the rows that count: the last of each trial, of a cell those of the identity that counts.
+
+        Trials end in another order in every run, and sums depend on the order of their terms, so they are sorted.
+        """
+        trial, seed = (np.concatenate([np.empty(0, np.int64), *self._numbers[name]]) for name in ("trial", "seed"))
+        trials = pd.DataFrame({"series": self.series, "seed": seed, "trial": trial}, copy=False)
+        counted = np.flatnonzero(~trials.duplicated(keep="last").to_numpy() & self._current(identities))
+        chosen: NDArray[np.intp] = counted[np.lexsort((trial[counted], seed[counted]))]
+        return chosen
+
+    def _current(self, identities: Mapping[Cell, str]) -> np.ndarray:
+        """Which rows have the identity of their cell that counts: the one given, or that of the cell's last row."""
+        kinds, series = list(self._series), self.series
+        counts = {Cell(*kinds[number][:-1]): kinds[number][-1] for number in _in_order_of_their_last(series)}
+        counts |= identities
+        fine = [counts.get(Cell(*cell)) == identity for *cell, identity in kinds]
+        return np.asarray(fine, dtype=bool)[series]
 
 
 #: The cell of a row as a tuple, quickly: a million of them are read at once.
@@ -144,7 +164,7 @@ def _numbered(values: Sequence[Any], numbers: dict[Any, int]) -> np.ndarray:
 
 
 def _categories(codes: np.ndarray, names: Mapping[str, int]) -> pd.Categorical:
-    return pd.Categorical.from_codes(codes, categories=pd.Index(list(names), dtype=object))
+    return pd.Categorical.from_codes(codes, categories=pd.Index(list(names), dtype="str"))
 
 
 def _in_order_of_their_last(series: np.ndarray) -> list[int]:

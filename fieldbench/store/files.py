@@ -11,6 +11,8 @@ from fieldbench.errors import FieldbenchError
 
 MANIFEST, TRIALS, FIELDS = "manifest.json", "trials.jsonl", "fields"
 LOCK, CONFLICTS, SECRET, FLOORS = "lock", "conflicts.jsonl", "secret", "floors.jsonl"
+#: The frame of a large run, made from the log whenever it is missing.
+COLUMNS = "records.parquet"
 
 
 class StorageError(FieldbenchError):

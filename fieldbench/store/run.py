@@ -23,7 +23,7 @@ import filelock
 from fieldbench.errors import RequestError
 from fieldbench.plan import Plan
 from fieldbench.records import FAILURES, Cell, Record, cell_of, encode
-from fieldbench.store.files import FIELDS, FLOORS, LOCK, MANIFEST, SECRET, TRIALS, StorageError, storing
+from fieldbench.store.files import COLUMNS, FIELDS, FLOORS, LOCK, MANIFEST, SECRET, TRIALS, StorageError, storing
 from fieldbench.store.lock import take_lock
 from fieldbench.store.manifest import (
     FORMAT,
@@ -309,7 +309,7 @@ def _must_be_run(path: Path, fresh: bool) -> None:
         return
     if not path.is_dir():
         raise RequestError(f"{path} is a file; a run needs a folder of its own, choose another with --out")
-    ours = {MANIFEST, f"{MANIFEST}.new", LOCK, *([TRIALS, FIELDS, SECRET, FLOORS] if fresh else [])}
+    ours = {MANIFEST, f"{MANIFEST}.new", LOCK, *([TRIALS, FIELDS, SECRET, FLOORS, COLUMNS] if fresh else [])}
     if (path / MANIFEST).is_file() or all(entry.name in ours for entry in path.iterdir()):
         return
     if (path / TRIALS).is_file():
@@ -323,6 +323,7 @@ def _clear(path: Path) -> None:
         (path / TRIALS).unlink(missing_ok=True)
         (path / SECRET).unlink(missing_ok=True)
         (path / FLOORS).unlink(missing_ok=True)
+        (path / COLUMNS).unlink(missing_ok=True)
         shutil.rmtree(path / FIELDS, ignore_errors=True)
         (path / MANIFEST).unlink(missing_ok=True)  # last: without it the folder is not a run that can be cleared
 
