@@ -56,6 +56,16 @@ def significant(value: float, figures: int = 4, absent: str = "-") -> str:
     return absent if math.isnan(value) else f"{value:.{figures}g}"
 
 
+def rounded(value: float, uncertainty: float) -> str:
+    """A number with two figures of its uncertainty, or four of its own where that is not known.
+
+    >>> rounded(0.123456, 0.0123), rounded(0.123456, float("nan")), rounded(1.5e-9, 1e-10)
+    ('0.123', '0.1235', '1.5e-09')
+    """
+    written_out = math.isfinite(uncertainty) and uncertainty > 0 and 1e-5 <= abs(value) < 1e7
+    return fixed(value, places_of(value, uncertainty, 3)) if written_out else significant(value)
+
+
 def p_text(p: float) -> str:
     """A p-value as it is printed: ``0.031``, ``< 0.001``."""
     if math.isnan(p):
