@@ -353,8 +353,9 @@ def compare(
         one_field = called(dataset, labels) if dataset in metadata.fixed else ""
         groups.append(replace(group, caution=warning, one_field=one_field))
         directions.append(not lower)
-        drafts.append((paired.scores, lower, _compared(group, paired, None if baseline is None else names[baseline])))
-    together = sum(_common(scores, *pair) > 1 for scores, _, compared in drafts for pair in compared)
+        vectors = {str(name): values.to_numpy() for name, values in paired.scores.items()}
+        drafts.append((vectors, lower, _compared(group, paired, None if baseline is None else names[baseline])))
+    together = sum(_in_common(scores, compared) for scores, _, compared in drafts)
     pairs = [[_pair(*pair, scores, lower, max(1, together)) for pair in compared] for scores, lower, compared in drafts]
     corrected = iter(holm([pair.p for listed in pairs for pair in listed]))
     groups = [
@@ -436,16 +437,18 @@ def _compared(group: SettingComparison, paired: _Paired, baseline: str | None) -
     return [pair for pair in itertools.combinations(ordered, 2) if baseline is None or baseline in pair]
 
 
-def _common(scores: pd.DataFrame, first: str, second: str) -> int:
-    return int(scores[[first, second]].notna().all(axis=1).sum())
+def _in_common(scores: Mapping[str, Vector], compared: Sequence[tuple[str, str]]) -> int:
+    """How many pairs have two or more trials in common, and so an interval."""
+    scored = {name: np.isfinite(vector) for name, vector in scores.items()}
+    return sum(int((scored[first] & scored[second]).sum()) > 1 for first, second in compared)
 
 
-def _pair(first: str, second: str, scores: pd.DataFrame, lower: bool, together: int) -> Pair:
+def _pair(first: str, second: str, scores: Mapping[str, Vector], lower: bool, together: int) -> Pair:
     """Compare two methods on the trials that both have, one of ``together`` such pairs."""
-    both = scores[[first, second]].dropna()
-    left, right = both[first].to_numpy(), both[second].to_numpy()
+    left, right = scores[first], scores[second]
     advantage = right - left if lower else left - right
-    missing = int(scores[[first, second]].notna().any(axis=1).sum()) - len(both)
+    advantage = advantage[np.isfinite(advantage)]
+    missing = int((np.isfinite(left) | np.isfinite(right)).sum()) - len(advantage)
     count = len(advantage)
     if count == 0:
         nothing = math.nan
