@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from fieldbench.plan import Plan
 from fieldbench.records import FAILURES, OK, Cell
 
 
@@ -39,10 +38,10 @@ class Average:
 
 
 class Progress:
-    """Counts the trials of a plan as they end.
+    """Counts trials that were asked for as they end.
 
     Attributes:
-        total: trials of the plan.
+        total: trials that were asked for.
         done: trials with a result that will not be run again.
         failed: those of them that failed.
         new: trials that ended since this object was made.
@@ -50,22 +49,22 @@ class Progress:
 
     def __init__(
         self,
-        plan: Plan,
+        trials: Mapping[Cell, int],
         headline: Mapping[str, str],
         slots: int = 1,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """
         Args:
-            plan: the plan.
+            trials: how many each cell has, in the order of the plan.
             headline: the metric of each dataset whose running mean is wanted.
             slots: trials that run at once.
             clock: seconds, for the time to go.
         """
-        self.total, self.done, self.failed, self.new = plan.size, 0, 0, 0
+        self.total, self.done, self.failed, self.new = sum(trials.values()), 0, 0, 0
         self.statuses: Counter[str] = Counter()
         self._headline, self._slots, self._clock = headline, max(1, slots), clock
-        self._left: dict[Cell, int] = dict.fromkeys(plan.cells, plan.request.trials)
+        self._left: dict[Cell, int] = dict(trials)
         self._seconds: dict[Cell, Average] = {}
         self._scores: dict[Cell, Average] = {}
         self._started = self._last = clock()

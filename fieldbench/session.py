@@ -180,7 +180,8 @@ class Session:
         return note
 
     def _progress(self, ended: Iterable[Ended | None], retry_failed: bool) -> Progress:
-        progress = Progress(self.plan, collect(self.plan, self.registry).headline, len(self.slots))
+        asked = dict.fromkeys(self.plan.cells, self.plan.request.trials)
+        progress = Progress(asked, collect(self.plan, self.registry).headline, len(self.slots))
         for item in ended:
             if item is not None and not (retry_failed and item[1] in FAILURES):
                 progress.remember(*item)

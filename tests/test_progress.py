@@ -10,7 +10,7 @@ import pytest
 
 from fieldbench.plan import Plan, Request
 from fieldbench.progress import Progress, in_words
-from fieldbench.records import Trial
+from fieldbench.records import Cell, Trial
 from fieldbench.registry import Registry, Sources
 
 
@@ -29,6 +29,11 @@ def plan() -> Plan:
     return Plan(request, Registry(Sources()))
 
 
+@pytest.fixture(scope="module")
+def asked(plan: Plan) -> dict[Cell, int]:
+    return dict.fromkeys(plan.cells, 10)
+
+
 @pytest.fixture
 def trials(plan: Plan) -> dict[tuple[str, float], Iterator[Trial]]:
     listed = list(plan)
@@ -39,8 +44,8 @@ def trials(plan: Plan) -> dict[tuple[str, float], Iterator[Trial]]:
     }
 
 
-def test_counts_and_means(plan: Plan, trials: dict[tuple[str, float], Iterator[Trial]]) -> None:
-    progress = Progress(plan, {"radiomap1": "slnre"})
+def test_counts_and_means(asked: dict[Cell, int], trials: dict[tuple[str, float], Iterator[Trial]]) -> None:
+    progress = Progress(asked, {"radiomap1": "slnre"})
     for score in (0.1, math.nan, 0.2, 0.6):
         progress.add(next(trials["nearest", 0.1]).cell, "ok", {"slnre": score, "rmse": 9.0}, 1.0)
     progress.add(next(trials["thin-plate", 0.2]).cell, "failed", {}, None)
@@ -52,8 +57,10 @@ def test_counts_and_means(plan: Plan, trials: dict[tuple[str, float], Iterator[T
     assert average.uncertainty == pytest.approx(2 * np.std([0.1, 0.2, 0.6], ddof=1) / math.sqrt(3))
 
 
-def test_a_running_mean_never_pools_rates(plan: Plan, trials: dict[tuple[str, float], Iterator[Trial]]) -> None:
-    progress = Progress(plan, {"radiomap1": "slnre"})
+def test_a_running_mean_never_pools_rates(
+    asked: dict[Cell, int], trials: dict[tuple[str, float], Iterator[Trial]]
+) -> None:
+    progress = Progress(asked, {"radiomap1": "slnre"})
     for rate, score in ((0.1, 1.0), (0.2, 5.0), (0.1, 3.0)):
         progress.add(next(trials["nearest", rate]).cell, "ok", {"slnre": score}, 1.0)
     assert [(cell.rate, average.mean) for cell, average in progress.means().items()] == [(0.1, 2.0), (0.2, 5.0)]
@@ -62,9 +69,9 @@ def test_a_running_mean_never_pools_rates(plan: Plan, trials: dict[tuple[str, fl
 
 
 def test_no_time_is_given_before_every_method_was_measured(
-    plan: Plan, trials: dict[tuple[str, float], Iterator[Trial]]
+    asked: dict[Cell, int], trials: dict[tuple[str, float], Iterator[Trial]]
 ) -> None:
-    progress = Progress(plan, {}, clock=Clock())
+    progress = Progress(asked, {}, clock=Clock())
     assert progress.seconds_left() is None
     progress.add(next(trials["nearest", 0.1]).cell, "ok", {}, 1.0)
     assert progress.seconds_left() is None
@@ -73,9 +80,9 @@ def test_no_time_is_given_before_every_method_was_measured(
 
 
 def test_time_to_go_is_what_remains_of_each_cell_over_the_slots(
-    plan: Plan, trials: dict[tuple[str, float], Iterator[Trial]]
+    asked: dict[Cell, int], trials: dict[tuple[str, float], Iterator[Trial]]
 ) -> None:
-    progress = Progress(plan, {}, slots=2, clock=Clock())
+    progress = Progress(asked, {}, slots=2, clock=Clock())
     progress.remember(next(trials["nearest", 0.1]).cell, "ok", {}, 1.0)
     progress.remember(next(trials["nearest", 0.2]).cell, "ok", {}, 3.0)
     progress.remember(next(trials["thin-plate", 0.1]).cell, "ok", {}, 10.0)  # stands for its other rate, too
@@ -85,10 +92,10 @@ def test_time_to_go_is_what_remains_of_each_cell_over_the_slots(
 
 
 def test_time_to_go_counts_what_trials_cost_besides_the_method(
-    plan: Plan, trials: dict[tuple[str, float], Iterator[Trial]]
+    asked: dict[Cell, int], trials: dict[tuple[str, float], Iterator[Trial]]
 ) -> None:
     clock = Clock()
-    progress = Progress(plan, {}, clock=clock)
+    progress = Progress(asked, {}, clock=clock)
     for key in trials:
         clock.now += 3.0  # each trial takes 3 s though its method takes 1 s
         progress.add(next(trials[key]).cell, "ok", {}, 1.0)
@@ -98,18 +105,18 @@ def test_time_to_go_counts_what_trials_cost_besides_the_method(
 
 
 def test_the_longest_trial_bounds_the_time_however_many_slots(
-    plan: Plan, trials: dict[tuple[str, float], Iterator[Trial]]
+    asked: dict[Cell, int], trials: dict[tuple[str, float], Iterator[Trial]]
 ) -> None:
-    progress = Progress(plan, {}, slots=1000, clock=Clock())
+    progress = Progress(asked, {}, slots=1000, clock=Clock())
     progress.remember(next(trials["nearest", 0.1]).cell, "ok", {}, 1.0)
     progress.remember(next(trials["thin-plate", 0.1]).cell, "ok", {}, 50.0)
     assert progress.seconds_left() == pytest.approx(50.0)
 
 
 def test_a_method_that_never_applies_costs_nothing(
-    plan: Plan, trials: dict[tuple[str, float], Iterator[Trial]]
+    asked: dict[Cell, int], trials: dict[tuple[str, float], Iterator[Trial]]
 ) -> None:
-    progress = Progress(plan, {}, clock=Clock())
+    progress = Progress(asked, {}, clock=Clock())
     progress.remember(next(trials["nearest", 0.1]).cell, "ok", {}, 1.0)
     progress.remember(next(trials["thin-plate", 0.1]).cell, "not-applicable", {}, None)
     assert progress.work_left() == pytest.approx(19.0)

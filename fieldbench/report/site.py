@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import hashlib
-import html
 import inspect
 import re
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,13 +16,13 @@ import numpy as np
 import pandas as pd
 
 from fieldbench.errors import RequestError
-from fieldbench.records import CELL, OK, canonical
+from fieldbench.records import CELL, OK
 from fieldbench.registry import Entry, Registry, Sources
 from fieldbench.report.floors import floors_of, has_floor
-from fieldbench.report.numbers import fixed
-from fieldbench.report.page import framed
+from fieldbench.report.numbers import fixed, significant
+from fieldbench.report.page import render
+from fieldbench.report.page.contents import Cell, Column, Grid, Row, anchor, contents, main_table, numeric
 from fieldbench.report.page.drawings import drawings
-from fieldbench.report.page.parts import TableColumn, sections, sortable
 from fieldbench.report.statistics import half_width
 from fieldbench.report.stored import Panel, StoredRun
 from fieldbench.report.tables import make_table
@@ -63,12 +63,12 @@ def write_site(folders: Sequence[Path], out: Path, sources: Sources) -> Path:
             for file in _RECORDS:
                 if (run.path / file).is_file() and not (run.path / file).is_symlink():
                     shutil.copyfile(run.path / file, out / "records" / slug(name) / file)
-            _write(out, "run", name, _run_page(name, run, cells[cells["run"] == name]))
+            _write(out / _page_of("run", name), _run_page(name, run))
         for kind in ("dataset", "method"):
             for bare, part in cells.groupby(f"{kind} name", sort=False):
-                _write(out, kind, str(bare), _plugin_page(kind, str(bare), part, runs, registry))
+                _write(out / _page_of(kind, str(bare)), _plugin_page(kind, str(bare), part, runs, registry))
         first = out / "index.html"
-        first.write_text(framed("Results · fieldbench", _index(runs, cells)), encoding="utf-8", errors="replace")
+        _write(first, _index(runs, cells))
     return first
 
 
@@ -80,16 +80,6 @@ def slug(name: str) -> str:
     """
     plain = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")
     return plain if plain == name else f"{plain}-{hashlib.sha256(name.encode(errors='replace')).hexdigest()[:8]}"
-
-
-def address(row: Any) -> str:
-    """The anchor of a cell, the same in every site that shows it.
-
-    Args:
-        row: a mapping with what a cell is made of.
-    """
-    cell = [float(row[name]) if name == "rate" else str(row[name]) for name in CELL]
-    return "c" + hashlib.sha256(canonical(cell).encode()).hexdigest()[:12]
 
 
 def _cells(name: str, run: StoredRun) -> pd.DataFrame:
@@ -119,14 +109,17 @@ def _bare(text: object) -> str:
     return "+".join(part.name for part in parse(str(text)))
 
 
-def _run_page(name: str, run: StoredRun, cells: pd.DataFrame) -> str:
+def _run_page(name: str, run: StoredRun) -> str:
     files = [file for file in _RECORDS if (run.path / file).is_file()]
-    links = ", ".join(f'<a href="records/{slug(name)}/{file}">{file}</a>' for file in files)
-    rows = f"<h2>Rows</h2>{_listed(cells, own=True)}<h2>Downloads</h2><p>{links}</p>"
-    return "\n".join([_home(), sections(run, drawings(run)), "<h2>Ranks</h2>", _ranks(run), rows])
+    return render(
+        "site-run.html",
+        **contents(run, drawings(run)),
+        ranks=_ranks(run),
+        downloads=[(file, f"records/{slug(name)}/{file}") for file in files],
+    )
 
 
-def _ranks(run: StoredRun) -> str:
+def _ranks(run: StoredRun) -> Grid | None:
     """Mean ranks over all draws on which every method has a score, with 95 % intervals (Student's t)."""
     ranks = []
     for setting in run.settings:
@@ -137,115 +130,105 @@ def _ranks(run: StoredRun) -> str:
             ranks.append(scores.dropna().rank(axis=1))
     together = pd.concat(ranks) if ranks else pd.DataFrame()
     if len(together) < 2 or len(run.methods) < 2:
-        return "<p>Ranks need two methods and two draws on which all have a score.</p>"
-    columns = [TableColumn("method"), TableColumn("mean rank", True), TableColumn("95 % interval ±", True)]
+        return None
+    columns = [Column("method"), Column("mean rank", "number"), Column("95 % interval ±", "number")]
     rows = []
     for method, values in sorted(together.items(), key=lambda item: float(item[1].mean())):
         numbers = float(values.mean()), half_width(float(values.std()), len(values))
-        rows.append([method, *((number, fixed(number, 2)) for number in numbers)])
-    return sortable("ranks", f"Mean rank over {len(together)} draws, 1 is best", columns, rows)
+        rows.append(Row([Cell(str(method)), *(numeric(number, fixed(number, 2)) for number in numbers)]))
+    return Grid(f"Mean rank over {len(together)} draws, 1 is best", columns, rows, "ranks")
 
 
 def _rank(run: StoredRun, setting: Panel, score: float) -> float:
     return run.metadata.rank(setting.metric, score)
 
 
-def _listed(cells: pd.DataFrame, *, own: bool = False) -> str:
-    """Cells as a list; on their run's page each has its anchor, elsewhere a link there."""
-    lines = []
+def _listed(cells: pd.DataFrame) -> Grid:
+    """Cells as a list, each with a link to its row on the page of its run."""
+    rows = []
     for row in cells.to_dict("records"):
-        anchor = address(row)
-        link = f"#{anchor}" if own else f"{_page_of('run', row['run'])}#{anchor}"
-        identity = f' id="{anchor}"' if own else ""
         shown = [
-            f'<a href="{link}">{html.escape(row["method"])}</a>',
-            html.escape(row["title"]),
-            html.escape(f"{row['metric']} {row['mean']:.4g} {row['unit']}".strip()),
-            _number(row["interval"], "{:.2g}"),
-            str(row["trials"]),
-            f"{row['place']} of {row['rivals']}",
-            _number(row["above"], "{:+.0f} %"),
+            Cell(row["method"], link=f"{_page_of('run', row['run'])}#{anchor(row)}"),
+            Cell(row["title"]),
+            numeric(row["mean"], f"{row['metric']} {row['mean']:.4g} {row['unit']}".strip()),
+            numeric(row["interval"], significant(row["interval"], 2, "")),
+            numeric(row["trials"], str(row["trials"])),
+            Cell(f"{row['place']} of {row['rivals']}"),
+            numeric(row["above"], "" if np.isnan(row["above"]) else f"{row['above']:+.0f} %"),
         ]
-        lines.append(f"<tr{identity}>{''.join(f'<td>{cell}</td>' for cell in shown)}</tr>")
-    return _table(("method", "setting", "score", "± 95 %", "trials", "place", "above floor"), lines)
-
-
-def _table(heads: Sequence[str], lines: Iterable[str]) -> str:
-    head = "".join(f'<th scope="col">{name}</th>' for name in heads)
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(lines)}</tbody></table>"
-    return f'<div class="scroll" tabindex="0">{table}</div>'
-
-
-def _number(value: float, form: str) -> str:
-    return "" if np.isnan(value) else html.escape(form.format(value))
+        rows.append(Row(shown))
+    kinds = {"method": "text", "setting": "text", "score": "number", "± 95 %": "number", "trials": "number"}
+    kinds |= {"place": "text", "above floor": "number"}
+    return Grid("Scores by method and setting", [Column(*item) for item in kinds.items()], rows, "rows")
 
 
 def _plugin_page(kind: str, bare: str, cells: pd.DataFrame, runs: dict[str, StoredRun], registry: Registry) -> str:
-    parts = [_home(), f"<h1>{html.escape(bare)}</h1>", *_described(kind, bare, registry)]
+    told = ""
     if kind == "method":
+        tables = [("", "", _listed(cells))]
         placed = cells.assign(share=cells["place"] / cells["rivals"])[cells["rivals"] > 1].sort_values("share")
         if len(placed):
-            best, worst = placed.iloc[0], placed.iloc[-1]
-            said = (f"{row['place']} of {row['rivals']} on {row['title']}" for row in (best, worst))
-            parts.append("<p>Best: {}. Worst: {}.</p>".format(*map(html.escape, said)))
-        parts.append(_listed(cells))
-        return "\n".join(parts)
-    for name, part in cells.groupby("run", sort=False):
-        run = runs[str(name)]
-        specs = [str(spec) for spec in part["dataset"].unique()]
-        frame = StoredRun(run.path, run.sources, {"dataset": specs}).frame
-        table = make_table(frame, run.metadata, spread="interval", floors=run.floors)
-        parts += [f'<h2><a href="{_page_of("run", str(name))}">{html.escape(str(name))}</a></h2>', table.to("html")]
-    return "\n".join(parts)
+            best, worst = (
+                f"{row['place']} of {row['rivals']} on {row['title']}" for _, row in placed.iloc[[0, -1]].iterrows()
+            )
+            told = f"Best: {best}. Worst: {worst}."
+    else:
+        tables = [
+            (str(name), _page_of("run", str(name)), _of_dataset(runs[str(name)], part, f"cells-{slug(str(name))}"))
+            for name, part in cells.groupby("run", sort=False)
+        ]
+    return render("site-plugin.html", name=bare, parts=list(_described(kind, bare, registry)), told=told, tables=tables)
 
 
-def _described(kind: str, bare: str, registry: Registry) -> Iterable[str]:
+def _of_dataset(run: StoredRun, cells: pd.DataFrame, id: str) -> Grid:
+    """The main table of a run's page for some of its datasets."""
+    specs = [str(spec) for spec in cells["dataset"].unique()]
+    part = StoredRun(run.path, run.sources, {"dataset": specs})
+    table = make_table(part.frame, run.metadata, spread="interval", floors=run.floors)
+    return replace(main_table(part, table), id=id)
+
+
+def _described(kind: str, bare: str, registry: Registry) -> Iterator[dict[str, Any]]:
     """What plugins say of themselves: what they are, their parameters with sources, terms and citation."""
     for name in bare.split("+"):
         try:
             entry: Entry = registry.find("modifier" if name != bare.split("+")[0] else kind, name)
         except (RequestError, KeyError):  # the plugin is elsewhere; its numbers are here
             continue
-        text = html.escape(inspect.cleandoc(entry.cls.__doc__ or "")).replace("\n\n", "</p><p>")
-        yield f"<p>{text}</p><p class='quiet'>{html.escape(name)} comes with {html.escape(str(entry.source))}.</p>"
-        for title in ("licence", "citation"):
-            if said := getattr(entry.cls, title, ""):
-                yield f"<p>{title.capitalize()}: {html.escape(said)}</p>"
         rows = []
         for parameter in entry.cls.parameter_names():
             field = entry.cls.model_fields[parameter]
             extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
             default = "required" if field.is_required() else str(field.default)
-            cells = (parameter, default, field.description or "", str(extra.get("source") or ""))
-            rows.append("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in cells) + "</tr>")
-        if rows:
-            yield _table(("parameter", "default", "meaning", "source"), rows)
+            texts = (parameter, default, field.description or "", str(extra.get("source") or ""))
+            rows.append(Row([Cell(text) for text in texts]))
+        columns = [Column("parameter"), Column("default"), Column("meaning", "long"), Column("source", "long")]
+        terms = [(title.capitalize(), getattr(entry.cls, title, "")) for title in ("licence", "citation")]
+        yield {
+            "name": name,
+            "source": entry.source,
+            "paragraphs": inspect.cleandoc(entry.cls.__doc__ or "").split("\n\n"),
+            "terms": [term for term in terms if term[1]],
+            "parameters": Grid(f"Parameters of {name}", columns, rows),
+        }
 
 
 def _index(runs: dict[str, StoredRun], cells: pd.DataFrame) -> str:
-    parts = ["<h1>Results</h1>", "<h2>Runs</h2><ul>"]
+    listed = []
     for name, run in runs.items():
-        command = " ".join(run.manifest.sessions[-1].command[1:]) if run.manifest.sessions else ""
-        made = f", by <code>fieldbench {html.escape(command)}</code>" if command else ""
-        parts.append(f"<li>{_link('run', name)}: {len(run.frame)} trials of {len(run.methods)} methods{made}</li>")
-    for kind in ("dataset", "method"):
-        parts.append(f"</ul><h2>{kind.capitalize()}s</h2><ul>")
-        parts += [f"<li>{_link(kind, str(name))}</li>" for name in cells[f"{kind} name"].unique()]
-    return "\n".join([*parts, "</ul>"])
-
-
-def _home() -> str:
-    return '<p><a href="index.html">All results</a></p>'
-
-
-def _link(kind: str, name: str) -> str:
-    return f'<a href="{_page_of(kind, name)}">{html.escape(name)}</a>'
+        command = " ".join(["fieldbench", *run.manifest.sessions[-1].command[1:]]) if run.manifest.sessions else ""
+        counts = {"trials": len(run.frame), "methods": len(run.methods)}
+        listed.append({"name": name, "address": _page_of("run", name), "command": command, **counts})
+    plugins = [
+        (f"{kind.capitalize()}s", [(str(name), _page_of(kind, str(name))) for name in cells[f"{kind} name"].unique()])
+        for kind in ("dataset", "method")
+    ]
+    return render("site-index.html", runs=listed, plugins=plugins)
 
 
 def _page_of(kind: str, name: str) -> str:
     return f"{kind}-{slug(name)}.html"
 
 
-def _write(out: Path, kind: str, name: str, main: str) -> None:
-    text = framed(f"{html.escape(name)} · fieldbench", main)
-    (out / _page_of(kind, name)).write_text(text, encoding="utf-8", errors="replace")
+def _write(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", errors="replace")

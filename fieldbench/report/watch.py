@@ -10,17 +10,22 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from datetime import datetime
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from fieldbench.errors import RequestError, one_line
-from fieldbench.report.page import page
+from fieldbench.progress import Progress, in_words
+from fieldbench.records import cell_of
+from fieldbench.report.page import render
+from fieldbench.report.page.contents import contents
 from fieldbench.report.page.drawings import Drawing, drawings
-from fieldbench.report.page.parts import sections
 from fieldbench.report.stored import StoredRun
 from fieldbench.store.files import MANIFEST, TRIALS
-from fieldbench.store.manifest import existing_run
+from fieldbench.store.lock import writer
+from fieldbench.store.manifest import SessionEntry, existing_run, read_manifest
+from fieldbench.store.rows import Counted
 
 LOOPBACK = "127.0.0.1"
 
@@ -47,6 +52,8 @@ class LiveRun:
         self._figures: list[Drawing] = []
         self._drawn = ""
         self._next = 0.0
+        self._counted: tuple[int, int] | None = None
+        self._progress: Progress
 
     @property
     def version(self) -> str:
@@ -56,11 +63,27 @@ class LiveRun:
 
     def page(self) -> str:
         """The whole page."""
-        return page(StoredRun(self.path), self._current_figures(), live=True)
+        return self._rendered("run.html")
 
     def news(self) -> str:
         """The page's contents."""
-        return sections(StoredRun(self.path), self._current_figures())
+        return self._rendered("sections.html")
+
+    @property
+    def to_go(self) -> str:
+        """How long the run has to go, as its own terminal says it."""
+        stamp = self._stamp(TRIALS), self._stamp(MANIFEST)
+        if stamp != self._counted:
+            self._progress, self._counted = progress_of(self.path), stamp
+        if self._progress.left == 0:
+            return "complete"
+        if writer(self.path) is None:
+            return "nothing is running; the same command goes on"
+        return f"to go: {in_words(self._progress.seconds_left())}"
+
+    def _rendered(self, template: str) -> str:
+        values = contents(StoredRun(self.path), self._current_figures())
+        return render(template, live=True, to_go=self.to_go, **values)
 
     def _current_figures(self) -> list[Drawing]:
         """The newest figures there are; newer ones are begun in the background where it is time for them."""
@@ -89,6 +112,37 @@ class LiveRun:
             return 0
 
 
+def progress_of(path: Path, now: Callable[[], float] = time.time) -> Progress:
+    """How far a run is, from its folder alone, as the terminal that runs it counts.
+
+    Args:
+        path: the run directory.
+        now: seconds since the epoch.
+
+    Raises:
+        RequestError: if there is no run at ``path``.
+    """
+    manifest = read_manifest(path)
+    session = manifest.sessions[-1] if manifest.sessions else SessionEntry()
+    asked = {planned.cell: planned for planned in manifest.cells}
+    moment: float | None = datetime.fromisoformat(session.started).timestamp() if session.started else now()
+
+    def clock() -> float:
+        return now() if moment is None else moment
+
+    slots = sum((session.slots or {}).values())
+    progress = Progress({cell: planned.count() for cell, planned in asked.items()}, {}, slots, clock)
+    trials = path / TRIALS
+    moment = trials.stat().st_mtime if trials.exists() else moment  # when the last trial ended
+    for row in Counted(trials, manifest.identities, diagnostics=False):
+        cell = cell_of(row)
+        if cell in asked and asked[cell].asks_for(row["seed"], row["trial"]):
+            count = progress.add if session.id and row.get("session") == session.id else progress.remember
+            count(cell, row["status"], {}, row.get("seconds"))
+    moment = None
+    return progress
+
+
 def serve(path: Path, port: int = 0) -> ThreadingHTTPServer:
     """A server of a run's live page; call its ``serve_forever``, and find its port in ``server_port``.
 
@@ -115,6 +169,7 @@ def serve(path: Path, port: int = 0) -> ThreadingHTTPServer:
                     self.send_error(404)
                 elif parse_qs(asked.query).get("have") == [version]:
                     self.send_response(204)
+                    self.send_header("X-To-Go", live.to_go)
                     self.end_headers()
                 else:
                     self._answer(live.news(), version)
@@ -132,6 +187,7 @@ def serve(path: Path, port: int = 0) -> ThreadingHTTPServer:
             self.send_header("Content-Length", str(len(content)))
             self.send_header("Cache-Control", "no-store")
             self.send_header("X-Version", version)
+            self.send_header("X-To-Go", live.to_go)
             self.end_headers()
             self.wfile.write(content)
 

@@ -17,15 +17,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 
+import fieldbench
+from fieldbench import Estimate, reconstructions
+from fieldbench.reconstructions import Reconstruction
 from fieldbench.report.page import page, write_page
 from fieldbench.report.page.browser import make_album
+from fieldbench.report.page.drawings import Drawing
 from fieldbench.report.stored import StoredRun
 from tests.report.markup import Element, parse
 
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
 
-PHONE, DESK = 360, 1200
+PHONE, DESK = 400, 1400
+
+HOSTILE = "</script><script>document.title = 'taken'</script><img src=x onerror=document.title='taken'>"
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +69,7 @@ def test_a_unit_cannot_become_markup(write_run: Callable[..., StoredRun]) -> Non
     written = write_run({"metrics": {"rmse": 1.5}}, {"method": "b", "metrics": {"rmse": 2.5}}, units={"sea": unit})
     root = parse(page(written, []))
     assert not list(root.every("img", src="x"))
-    assert any(item.text.endswith(f" {unit}") for item in root.every("strong"))
+    assert f"RMSE ({unit})" in [item.text for item in root.one(id="cells").every("th")]
 
 
 def test_failures_are_counted_and_named_with_where_they_were_raised(root: Element) -> None:
@@ -117,16 +123,25 @@ def test_the_command_that_repeats_it_has_no_path_of_this_machine(root: Element) 
     assert "fieldbench run --methods learner,flat,half,fussy" in [item.text for item in root.every("pre")]
 
 
-def test_scores_of_uncertainty_are_a_section_where_a_method_has_them(write_run: Callable[..., StoredRun]) -> None:
-    from fieldbench.report.page.parts import sections
-
+def test_scores_of_uncertainty_are_columns_where_a_method_has_them(write_run: Callable[..., StoredRun]) -> None:
     mute = {"method": "mute", "trial": 0, "metrics": {"rmse": 1.0, "crps": 0.5}}
     sure = {"method": "sure", "trial": 0, "metrics": {"rmse": 1.0, "crps": 0.25, "coverage90": 0.875, "width90": 3.5}}
     run = write_run(mute, sure)
-    assert "Uncertainty" not in sections(StoredRun(run.path, only={"method": ["mute"]}), [])
-    section = sections(run, []).partition('id="uncertainty"')[2].partition("</section>")[0]
-    for shown in ("crps", "0.250", "coverage90", "0.875", "width90", "3.50"):
-        assert shown in section
+    alone = parse(page(StoredRun(run.path, only={"method": ["mute"]}), [])).one(id="cells")
+    assert [head.text for head in alone.every("th")] == ["method", "RMSE", "from 0"]
+    both = parse(page(run, [])).one(id="cells")
+    assert [head.text for head in both.every("th")][3:] == ["crps", "coverage90", "width90"]
+    assert [[cell.text for cell in row[3:]] for row in both.rows()] == [
+        ["0.500", "-", "-"], ["0.250", "0.875", "3.50"],
+    ]  # fmt: skip
+
+
+def test_what_a_reader_looks_for_first_stands_first(root: Element) -> None:
+    order = [item.text for item in root.every("h2")]
+    assert order == ["Results", "Figures", "Slices", "Comparison", "Failures", "Trials", "Provenance"]
+    folded = [table.attributes["id"] for item in root.every("details") for table in item.every("table")]
+    assert folded == ["pairs", "trials-table"]
+    assert not [item for item in root.every("details") if "open" in item.attributes]
 
 
 def test_the_album_holds_the_fields_to_half_a_level(root: Element, run_folder: Path) -> None:
@@ -154,8 +169,8 @@ def test_the_album_holds_every_kept_field_beside_the_truth_of_its_own_draw(two_s
         ("seed 0, trial 1", ["a"]),
         ("seed 2, trial 1", ["a", "b"]),
     ]
-    assert [float(entry["low"]) for entry in album.entries] == [0, 20, 1, 21]
-    assert {entry["largest"] for entry in album.entries} == {"0.25"}
+    assert [entry["low"] for entry in album.entries] == [0, 20, 1, 21]
+    assert {entry["largest"] for entry in album.entries} == {0.25}
     assert (album.left_out, album.not_kept) == (0, 0)
 
 
@@ -238,60 +253,192 @@ def test_it_renders_without_a_word_on_the_console(opened: WebDriver) -> None:
 
 def test_tables_sort_by_number_both_ways_and_leave_gaps_last(opened: WebDriver) -> None:
     button = opened.find_element("css selector", "#cells thead th:nth-child(3) button")
-    assert button.text == "mean"
+    assert button.text == "RMSE (m/s)"
     button.click()
     values = column(opened, "cells", 2)
-    assert values[-1] == "-"  # the cell without any finished trial
+    assert values[-1] == "failed"  # the cell without any finished trial
     numbers = [float(value.split()[0]) for value in values[:-1]]
     assert numbers == sorted(numbers)
     assert len(set(numbers)) > 3
     button.click()
     values = column(opened, "cells", 2)
-    assert values[-1] == "-"
+    assert values[-1] == "failed"
     assert [float(value.split()[0]) for value in values[:-1]] == numbers[::-1]
     assert opened.find_element("css selector", "#cells th:nth-child(3)").get_attribute("aria-sort") == "descending"
     opened.find_element("css selector", "#cells th:nth-child(1) button").click()
     assert column(opened, "cells", 0) == sorted(column(opened, "cells", 0))
 
 
-def test_filtering_shows_rows_with_every_word_and_counts_them(opened: WebDriver) -> None:
-    field = opened.find_element("css selector", "[data-filter-of=cells]")
-    field.send_keys("FLAT 40")
-    assert column(opened, "cells", 0) == ["flat"]
-    assert column(opened, "cells", 1) == ["40 %"]
-    assert opened.find_element("css selector", "[data-count-of=cells]").text == "1 of 8 rows"
-    field.clear()
-    field.send_keys("nothing like it")
-    assert column(opened, "cells", 0) == []
+@pytest.fixture
+def rates(browser: WebDriver, write_run: Callable[..., StoredRun], tmp_path: Path) -> WebDriver:
+    """A page of two methods at rates whose texts hold one another; scores are the rates themselves."""
+    run = write_run(
+        *(
+            {"method": method, "rate": rate, "metrics": {"rmse": rate}}
+            for method in ("thin-plate", "plate[size=2]")
+            for rate in (0.005, 0.05, 0.15, 0.5)
+        ),
+        order=["thin-plate", "plate[size=2]"],
+    )
+    show(browser, f"file://{write_page(run, tmp_path / 'rates.html')}", DESK)
+    return browser
+
+
+@pytest.mark.parametrize(
+    ("head", "asked", "index", "found"),
+    [
+        ("rate", "5 %", 1, ["5 %"]),
+        ("rate", "5%", 1, ["5 %"]),
+        ("rate", "5", 1, ["5 %", "50 %"]),
+        ("rate", ">= 15", 1, ["15 %", "50 %"]),
+        ("rate", "< 5 %", 1, ["0.5 %"]),
+        ("RMSE", "<0.1", 1, ["0.5 %", "5 %"]),
+        ("method", "PLATE", 0, ["thin-plate", "plate[size=2]"]),
+        ("method", "plate[size", 0, ["plate[size=2]"]),
+        ("method", "late", 0, []),
+        ("method", "[size=2]", 0, ["plate[size=2]"]),
+        ("method", " ", 0, ["thin-plate", "plate[size=2]"]),
+    ],
+)
+def test_a_filter_finds_in_its_column_what_was_typed(
+    rates: WebDriver, head: str, asked: str, index: int, found: list[str]
+) -> None:
+    field = rates.find_element("css selector", f"#cells [data-filter='{head}']")
+    field.send_keys(asked)
+    assert list(dict.fromkeys(column(rates, "cells", index))) == found
+    count = len(column(rates, "cells", index))
+    assert f"{count} of 8 rows" in rates.find_element("css selector", "#results ~ .controls").text
+
+
+def test_rows_can_be_hidden_and_brought_back(rates: WebDriver) -> None:
+    menu = rates.find_element("css selector", "#results ~ .controls details")
+    menu.find_element("css selector", "summary").click()
+    labels = {label.text: label for label in menu.find_elements("css selector", "label")}
+    assert list(labels) == ["thin-plate", "plate[size=2]", "0.5 %", "5 %", "15 %", "50 %"]
+    labels["thin-plate"].click()
+    labels["5 %"].click()
+    assert column(rates, "cells", 0) == ["plate[size=2]"] * 3
+    assert column(rates, "cells", 1) == ["0.5 %", "15 %", "50 %"]
+    rates.find_element("css selector", "#results ~ .controls > button").click()
+    assert len(column(rates, "cells", 0)) == 8
+
+
+def part(browser: WebDriver, name: str) -> Any:
+    return browser.find_element("css selector", f"#browser [data-part='{name}']")
+
+
+def pixels(browser: WebDriver, name: str) -> np.ndarray:
+    """Red, green, blue and opacity of a slice, shape (height, width, 4)."""
+    script = """const canvas = document.querySelector(`[data-part="${arguments[0]}"]`);
+        const {width, height} = canvas;
+        return [width, height, ...canvas.getContext('2d').getImageData(0, 0, width, height).data]"""
+    width, height, *values = browser.execute_script(script, name)
+    return np.array(values).reshape(height, width, 4)
+
+
+def choose(browser: WebDriver, **texts: str) -> None:
+    from selenium.webdriver.support.ui import Select
+
+    for name, text in texts.items():
+        Select(part(browser, name)).select_by_visible_text(text)
 
 
 def test_the_slice_browser_draws_what_is_chosen(opened: WebDriver, run_folder: Path) -> None:
     from selenium.webdriver.common.keys import Keys
-    from selenium.webdriver.support.ui import Select
 
-    def part(name: str) -> Any:
-        return opened.find_element("css selector", f"#browser [data-part={name}]")
-
-    Select(part("setting")).select_by_visible_text("sea, rate 40 %")
-    Select(part("method")).select_by_visible_text("fussy")
-    part("slice").send_keys(Keys.HOME)
-    part("slice").send_keys(Keys.ARROW_RIGHT)
-    _until(opened, "return document.getElementById('browser').dataset.shown === 'sea, rate 40 %|trial 0|fussy|2|1'")
-    assert part("where").text == "depth 10 m"
-    pixels = """const canvas = document.querySelector(`[data-part=${arguments[0]}]`);
-        const {width, height} = canvas;
-        return [width, height, ...canvas.getContext('2d').getImageData(0, 0, width, height).data]"""
-    width, height, *values = opened.execute_script(pixels, "observed")
-    assert (width, height) == (6, 7)
-    shown = np.array(values).reshape(7, 6, 4)[..., 3] > 0  # unobserved entries stay transparent
+    choose(opened, setting="sea, rate 40 %")
+    part(opened, "slice").send_keys(Keys.HOME)
+    part(opened, "slice").send_keys(Keys.ARROW_RIGHT)
+    _until(opened, "return document.getElementById('browser').dataset.shown === 'sea, rate 40 %|trial 0|2|1'")
+    observed = pixels(opened, "observed")[..., 3] > 0  # unobserved entries stay transparent
     stored = StoredRun(run_folder)
     row = next(row for row in stored.rows() if row["method"] == "fussy" and row["rate"] == 0.4 and row["trial"] == 0)
-    np.testing.assert_array_equal(shown[::-1], stored.reconstruction(row).observation.mask[:, :, 1].T)
-    _, _, *estimate = opened.execute_script(pixels, "estimate")
-    assert len({tuple(pixel) for pixel in np.array(estimate).reshape(-1, 4)}) == 1  # fussy says zero everywhere
-    Select(part("axis")).select_by_visible_text("x")
-    _until(opened, "return document.querySelector('[data-part=truth]').width === 7")
+    np.testing.assert_array_equal(observed[::-1], stored.reconstruction(row).observation.mask[:, :, 1].T)
+    estimate = pixels(opened, "estimate of fussy").reshape(-1, 4)
+    assert len({tuple(pixel) for pixel in estimate}) == 1  # fussy says zero everywhere
+    shown = "return [...document.querySelectorAll('#browser canvas[data-part]')].map(item => item.dataset.part)"
+    assert [name for name in opened.execute_script(shown) if name.startswith(("estimate", "error"))] == [
+        f"{what} of {method}" for method in ("learner", "flat", "half", "fussy") for what in ("estimate", "error")
+    ]
+    caption = opened.find_element("css selector", "#browser figcaption").text
+    assert all(words in caption for words in ("sea, rate 40 %", "trial 0", "depth 10 m"))
     assert opened.get_log("browser") == []
+
+
+def test_methods_can_be_left_out_of_the_slices(opened: WebDriver) -> None:
+    menu = opened.find_element("css selector", "#browser details")
+    menu.find_element("css selector", "summary").click()
+    next(label for label in menu.find_elements("css selector", "label") if label.text == "flat").click()
+    _until(opened, "return !document.querySelector('[data-part=\"error of flat\"]')")
+    assert pixels(opened, "error of half").any()
+
+
+def test_slices_have_axes_and_depth_grows_downwards(opened: WebDriver, run_folder: Path) -> None:
+    choose(opened, setting="sea, rate 40 %", axis="y")
+    _until(opened, "return document.getElementById('browser').dataset.shown === 'sea, rate 40 %|trial 0|1|3'")
+    texts = """return [...document.querySelectorAll(arguments[0])]
+        .map(item => [...item.querySelectorAll('span')].map(span => span.textContent))"""
+    (up, across), (below, *_) = (opened.execute_script(texts, name) for name in ("#browser .axis", "#browser .ticks"))
+    assert up == across == ["depth (m) ←", "0", "20", "40"]  # the label is turned: its arrow points down
+    assert below == ["0", "16", "40", "x (km) →"]
+    stored = StoredRun(run_folder)
+    row = next(row for row in stored.rows() if row["method"] == "flat" and row["rate"] == 0.4 and row["trial"] == 0)
+    mask = stored.reconstruction(row).observation.mask
+    np.testing.assert_array_equal(pixels(opened, "observed")[..., 3] > 0, mask[:, 3, :].T)
+    assert "depth grows downwards" in opened.find_element("css selector", "#browser figcaption").text
+
+
+def test_the_value_under_the_pointer_is_shown_for_every_method(opened: WebDriver, run_folder: Path) -> None:
+    from selenium.webdriver.common.action_chains import ActionChains
+    from selenium.webdriver.common.keys import Keys
+
+    choose(opened, setting="sea, rate 40 %", axis="depth")
+    _until(opened, "return document.getElementById('browser').dataset.shown === 'sea, rate 40 %|trial 0|2|2'")
+    stored = StoredRun(run_folder)
+    rows = {row["method"]: row for row in stored.rows() if row["rate"] == 0.4 and row["trial"] == 0}
+    names = "return [...document.querySelectorAll('#browser .name')].map(item => item.textContent)"
+
+    def expected(x: int, y: int) -> list[tuple[str, float]]:
+        fields = {method: stored.reconstruction(rows[method]) for method in ("flat", "half")}
+        truth = fields["flat"].truth.values[x, y, 2]
+        estimates = [(method, item.estimate[x, y, 2]) for method, item in fields.items()]
+        return [("truth", truth), *estimates]
+
+    def said(expected: list[tuple[str, float]]) -> None:
+        shown = opened.execute_script(names)
+        step = float(2 * np.abs(stored.reconstruction(rows["flat"]).truth.values).max() / 254)
+        for name, value in expected:
+            text = next(item for item in shown if item.startswith(name)).removeprefix(name)
+            number, unit = text.removeprefix("≥ ").removeprefix("≤ ").replace("\N{MINUS SIGN}", "-").split(" ")
+            assert unit == "m/s"
+            assert float(number) == pytest.approx(value, abs=step)
+
+    error = part(opened, "error of flat")
+    opened.execute_script("arguments[0].scrollIntoView({block: 'center'})", error)
+    ActionChains(opened).move_to_element_with_offset(error, 5, 0).perform()
+    spoken = opened.find_element("css selector", "#browser [role=status]")
+    assert spoken.get_attribute("textContent").startswith("x 24 km, y 24 km: truth ")
+    said(expected(3, 3))  # the middle of 6 by 7 cells, the fourth from the left and from below
+    panels = opened.find_element("css selector", "#browser .panels")
+    opened.execute_script("arguments[0].focus()", panels)
+    ActionChains(opened).send_keys(Keys.ARROW_LEFT, Keys.ARROW_UP).perform()
+    said(expected(2, 4))
+    assert spoken.get_attribute("textContent").startswith("x 16 km, y 32 km: truth ")
+
+
+def test_one_bad_method_does_not_make_the_errors_of_others_pale(write_run: Callable[..., StoredRun]) -> None:
+    """The scale of errors is that of most methods; what is beyond has the colour of its end."""
+    run = write_run(
+        *({"method": name, "metrics": {"rmse": 0.5}} for name in ("a", "b", "wild")), order=["a", "b", "wild"]
+    )
+    rng = np.random.default_rng(0)
+    truth = fieldbench.Field(rng.standard_normal((8, 8, 8)))
+    observation = fieldbench.Observation(truth.values, np.ones(truth.shape, dtype=bool), truth.axes)
+    for row, size in zip(run.rows(), (0.5, 0.5, 50), strict=True):
+        estimate = Estimate(truth.values + size * rng.uniform(-1, 1, truth.shape))
+        reconstructions.save(run.path / "fields", row["key"], Reconstruction(truth, observation, estimate))
+    (entry,) = make_album(run).entries
+    assert 0.4 < entry["largest"] <= 0.5
 
 
 @pytest.mark.parametrize("width", [PHONE, DESK])
@@ -337,19 +484,115 @@ def test_everything_can_be_reached_and_seen_by_keyboard(opened: WebDriver) -> No
     assert opened.find_element("css selector", "#cells th:nth-child(3)").get_attribute("aria-sort") == "ascending"
 
 
-def test_controls_and_pictures_have_names(opened: WebDriver) -> None:
-    nameless = """return [...document.querySelectorAll('input, select, canvas[role=img], img, table, button')]
-        .filter(item => !(item.labels?.length || item.getAttribute('aria-label') || item.alt || item.caption
-            || item.textContent.trim())).map(item => item.outerHTML.slice(0, 100))"""
-    assert opened.execute_script(nameless) == []
-    assert opened.execute_script("return document.documentElement.lang") == "en"
+def scheme(browser: WebDriver, name: str) -> None:
+    """Has the system ask for light or dark."""
+    features = [{"name": "prefers-color-scheme", "value": name}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
+
+
+@pytest.fixture
+def scheme_of_the_system(browser: WebDriver) -> Iterator[None]:
+    yield
+    scheme(browser, "light")
+
+
+def faults(browser: WebDriver) -> list[str]:
+    """What axe finds wrong with the page as it stands, each with the first element that has it."""
+    axe = pytest.importorskip("axe_core_python", reason="axe-core-python is not installed")
+    source = (Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+    browser.execute_script(source)
+    found = browser.execute_async_script("axe.run().then(arguments[arguments.length - 1])")
+    assert len(found["passes"]) > 20
+    return [f"{item['id']}: {item['nodes'][0]['html'][:150]}" for item in found["violations"]]
+
+
+@pytest.mark.usefixtures("scheme_of_the_system")
+@pytest.mark.parametrize("width", [PHONE, DESK])
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_axe_finds_nothing_wrong(browser: WebDriver, path: Path, name: str, width: int) -> None:
+    scheme(browser, name)
+    show(browser, f"file://{path}", width)
+    browser.execute_script("document.querySelectorAll('details').forEach(item => item.open = true)")
+    assert faults(browser) == []
+
+
+@pytest.mark.usefixtures("scheme_of_the_system")
+def test_the_page_is_dark_as_the_system_is_until_the_reader_chooses(browser: WebDriver, path: Path) -> None:
+    def ground() -> str:
+        return str(browser.execute_script("return getComputedStyle(document.body).backgroundColor"))
+
+    grounds = {}
+    for name in ("light", "dark"):
+        scheme(browser, name)
+        show(browser, f"file://{path}", DESK)
+        grounds[name] = ground()
+    assert contrast(grounds["light"], grounds["dark"]) > 15
+    browser.find_element("id", "theme").click()
+    assert ground() == grounds["light"]
+    show(browser, f"file://{path}", DESK)  # the choice is kept
+    assert ground() == grounds["light"]
+    assert browser.find_element("id", "theme").text == "Dark mode"
+    browser.execute_script("localStorage.clear()")
+
+
+@pytest.mark.parametrize("width", [PHONE, DESK])
+def test_twenty_methods_and_forty_settings_leave_the_first_figure_within_two_screens(
+    browser: WebDriver, write_run: Callable[..., StoredRun], tmp_path: Path, width: int
+) -> None:
+    run = write_run(
+        *(
+            {
+                "method": f"idw[power={power}]",
+                "rate": rate / 100,
+                "metrics": {"rmse": power * trial + 1.0},
+                "trial": trial,
+            }
+            for power in range(1, 21)
+            for rate in range(1, 41)
+            for trial in (0, 1)
+        )
+    )
+    picture = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' width='300' height='200'/>"
+    path = tmp_path / "page.html"
+    path.write_text(page(run, [Drawing("Error", "sea", picture)]))
+    show(browser, f"file://{path}", width)
+    assert len(column(browser, "cells", 0)) == 800
+    top = browser.execute_script("return document.querySelector('figure').getBoundingClientRect().top + scrollY")
+    assert top < 2 * browser.execute_script("return innerHeight")
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_names_of_strangers_do_nothing(browser: WebDriver, write_run: Callable[..., StoredRun], tmp_path: Path) -> None:
+    """A stranger's spec, error and unit stand on the page as they are and are nothing else."""
+    spec = f"mine[note={HOSTILE!r}]"
+    session = {"command": ["fieldbench", "run", HOSTILE], "host": HOSTILE}
+    run = write_run(
+        {"method": spec, "metrics": {"rmse": 1.0}},
+        {"method": "b", "metrics": {"rmse": 2.0}, "dataset": "sea"},
+        {"method": "b", "status": "failed", "trial": 1, "error": HOSTILE, "diagnostics": {"traceback": HOSTILE}},
+        units={"sea": HOSTILE},
+        manifest={"sessions": [session]},
+    )
+    show(browser, f"file://{write_page(run, tmp_path / 'page.html')}", DESK)
+    assert browser.title == "written · fieldbench"
+    assert browser.execute_script("return document.querySelectorAll('img[src=x], main script').length") == 0
+    assert HOSTILE in browser.find_element("id", "cells").get_attribute("textContent")
+    assert browser.get_log("browser") == []
+
+
+def test_headings_follow_one_another(opened: WebDriver) -> None:
     levels = opened.execute_script("return [...document.querySelectorAll('h1, h2, h3')].map(item => +item.tagName[1])")
     assert levels[0] == 1
     assert all(after - before <= 1 for before, after in pairwise(levels))
 
 
-def test_text_stands_out_from_its_ground(opened: WebDriver) -> None:
+@pytest.mark.usefixtures("scheme_of_the_system")
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_text_stands_out_from_its_ground(browser: WebDriver, path: Path, name: str) -> None:
     """At least 4.5 to 1, as WCAG 2.1 asks for (success criterion 1.4.3)."""
+    scheme(browser, name)
+    show(browser, f"file://{path}", DESK)
+    opened = browser
     opened.execute_script("document.querySelectorAll('details').forEach(item => item.open = true)")
     pairs = opened.execute_script(
         """const ground = item => {
@@ -411,7 +654,7 @@ def test_a_live_page_takes_news_in_and_keeps_what_the_reader_chose(
         assert "20 of 32 trials are done" in browser.find_element("id", "main").text
         # Each in one step, since the page may take news in between an element's being found and used.
         browser.execute_script(
-            "const field = document.querySelector('[data-filter-of=cells]');"
+            "const field = document.querySelector('#cells [data-filter=method]');"
             "field.value = 'flat'; field.dispatchEvent(new Event('input', {bubbles: true}));"
         )
         browser.execute_script("document.querySelector('#cells th:nth-child(3) button').click()")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import html.parser
-import re
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -13,25 +11,10 @@ import fieldbench
 from fieldbench.cli.main import main
 from fieldbench.errors import RequestError
 from fieldbench.registry import Sources
-from fieldbench.report.site import address, slug, write_site
+from fieldbench.report.page.contents import anchor
+from fieldbench.report.site import slug, write_site
 from fieldbench.results import Results
-
-
-class Links(html.parser.HTMLParser):
-    """Where a page leads, and what is an anchor in it."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.targets: list[str] = []
-        self.anchors: set[str] = set()
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        for name, value in attributes:
-            if name == "id":
-                self.anchors.add(str(value))
-            elif name in ("href", "src") and tag != "link":
-                self.targets.append(str(value))
+from tests.report.markup import Element, parse
 
 
 def run(out: Path, methods: list[str], datasets: list[str]) -> Path:
@@ -61,28 +44,36 @@ def test_there_is_a_page_of_each_run_dataset_and_method(site: Path) -> None:
     }  # fmt: skip
 
 
+def anchors(page: Element) -> set[str]:
+    return {item.attributes["id"] for item in page.every() if "id" in item.attributes}
+
+
 def test_every_link_leads_somewhere_within_the_site(site: Path) -> None:
-    pages = {page.name: Links(page.read_text()) for page in site.glob("*.html")}
+    pages = {page.name: parse(page.read_text()) for page in site.glob("*.html")}
     for name, page in pages.items():
-        for target in page.targets:
+        targets = [link.attributes["href"] for link in page.every("a")]
+        targets += [image.attributes["src"] for image in page.every("img")]
+        for target in targets:
             if target.startswith("data:"):
                 continue
-            path, _, anchor = target.partition("#")
+            path, _, fragment = target.partition("#")
             assert "://" not in path, f"{name} leads outside: {target}"
             assert not path or (site / unquote(path)).is_file(), f"{name}: {target}"
-            if anchor:
-                assert anchor in pages[path or name].anchors, f"{name}: {target}"
+            if fragment:
+                assert fragment in anchors(pages[path or name]), f"{name}: {target}"
 
 
 def test_the_address_of_a_row_stays_when_runs_are_added(site: Path, runs: list[Path], tmp_path: Path) -> None:
     alone = write_site(runs[:1], tmp_path / "alone", Sources()).parent
-    anchors = [
-        set(re.findall(r'id="(c[0-9a-f]{12})"', (where / "run-first.html").read_text())) for where in (site, alone)
-    ]
-    assert anchors[0] == anchors[1]
-    assert len(anchors[0]) == 6
+    rows = [
+        {row.attributes["id"] for row in parse((where / "run-first.html").read_text()).one(id="cells").every("tr")
+         if "id" in row.attributes}
+        for where in (site, alone)
+    ]  # fmt: skip
+    assert rows[0] == rows[1]
+    assert len(rows[0]) == 6
     cell = {"method": "nearest", "dataset": "gaussian-field[shape=6x6]", "sampler": "random", "noise": "none"}
-    assert address({**cell, "select": "final", "rate": 0.3}) in anchors[0]
+    assert anchor({**cell, "select": "final", "rate": 0.3}) in rows[0]
 
 
 def test_pages_show_scores_places_floors_and_what_made_them(site: Path, runs: list[Path]) -> None:

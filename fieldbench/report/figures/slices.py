@@ -121,10 +121,11 @@ def _figure(
 
 
 def error_range(errors: list[NDArray[np.float64]]) -> float:
-    """Where the common scale of errors ends; those that are not finite do not count."""
-    sizes = np.abs(np.concatenate(errors))
-    finite = sizes[np.isfinite(sizes)]
-    return (float(np.quantile(finite, COVERED)) if len(finite) else 0.0) or 1.0
+    """Where the common scale of errors ends: at the median over methods of the size that nearly all errors of one have,
+    so that neither a bad entry nor a bad method makes all others pale. Errors that are not finite do not count."""
+    sizes = [np.abs(error[np.isfinite(error)]) for error in errors]
+    ends = [np.quantile(size, COVERED) for size in sizes if len(size)]
+    return (float(np.median(ends)) if ends else 0.0) or 1.0
 
 
 def _picture(

@@ -1,20 +1,20 @@
 """A run as one HTML file that opens anywhere: no network, no other file, nothing to install.
 
-The parts are made by :mod:`parts` (tables, failures, provenance), :mod:`drawings` (figures) and
-:mod:`browser` (the fields behind the slice browser); ``template.html``, ``style.css`` and ``script.js`` hold
-what is the same in every page.
+:mod:`contents` says what is shown, :mod:`drawings` makes the figures and :mod:`browser` the fields behind the
+slice browser; ``templates/`` holds how it looks. What a plugin says is escaped there and nowhere else.
 """
 
 from __future__ import annotations
 
-import html
-from importlib.resources import files
+from functools import cache
 from pathlib import Path
-from string import Template
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from fieldbench.report.page.browser import Album, make_album
+from fieldbench.report.page.contents import contents
 from fieldbench.report.page.drawings import Drawing, drawings
-from fieldbench.report.page.parts import sections
 from fieldbench.report.stored import StoredRun
 
 
@@ -35,35 +35,32 @@ def write_page(run: StoredRun, path: Path, *, recompute: bool = False) -> Path:
     return path
 
 
-def page(run: StoredRun, figures: list[Drawing], album: Album | None = None, *, live: bool = False) -> str:
-    """The whole page as text; a ``live`` one asks its server for news.
+def page(run: StoredRun, figures: list[Drawing], album: Album | None = None) -> str:
+    """The whole page as text.
 
     Args:
         run: what is shown.
         figures: on the page.
         album: slices of reconstructions.
-        live: whether the page asks its server for news.
     """
-    title = html.escape(f"{run.path.resolve().name} · fieldbench")
-    return framed(title, sections(run, figures, album), album, live=live)
+    return render("run.html", album=album, **contents(run, figures, album))
 
 
-def framed(title: str, main: str, album: Album | None = None, *, live: bool = False) -> str:
-    """Some HTML as a page with style and script.
+def render(template: str, **values: Any) -> str:
+    """A page, or a part of one, as text.
 
     Args:
-        title: of the page, as HTML.
-        main: what is between its head and foot.
-        album: the fields behind a slice browser.
-        live: whether it asks its server for news.
+        template: one of the files in ``templates/``.
+        values: what it shows; ``title``, ``live`` and ``album`` have defaults.
     """
-    here = files(__name__)
-    return Template((here / "template.html").read_text(encoding="utf-8")).substitute(
-        title=title,
-        connect="'self'" if live else "'none'",
-        live="true" if live else "false",
-        style=(here / "style.css").read_text(encoding="utf-8"),
-        script=(here / "script.js").read_text(encoding="utf-8"),
-        main=main,
-        album=(album or Album()).json,
+    return _environment().get_template(template).render(values)
+
+
+@cache
+def _environment() -> Environment:
+    made = Environment(
+        loader=PackageLoader(__name__), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    made.policies["json.dumps_kwargs"] = {"separators": (",", ":")}
+    made.globals.update(live=False, album=None)
+    return made

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fieldbench import reconstructions
 from fieldbench.reconstructions import Reconstruction
 from fieldbench.records import OK
+from fieldbench.report.labels import called
 from fieldbench.report.stored import Panel, StoredRun
 
 #: The album stops growing at this size in bytes: a page is to fit into a mail.
@@ -42,10 +43,14 @@ class Album:
     size: int = 0
 
     @property
-    def json(self) -> str:
-        """The album as JSON that can stand in a page's script element."""
-        text = json.dumps({"entries": self.entries, "errorColours": self.error_colours}, separators=(",", ":"))
-        return text.replace("<", "\\u003c")
+    def note(self) -> str:
+        """Which draws are not in it and why, or an empty text."""
+        missing = []
+        if self.left_out:
+            missing.append(f"{self.left_out} more draws would have made this page too large")
+        if self.not_kept:
+            missing.append(f"the fields of {self.not_kept} draws were not kept")
+        return "; ".join(missing).capitalize()
 
 
 def make_album(run: StoredRun, *, recompute: bool = False) -> Album:
@@ -132,16 +137,17 @@ def _entry(
             for axis in truth.axes
         ],
         "label": scale.label,
-        "low": f"{scale.low:.4g}",
-        "high": f"{scale.high:.4g}",
-        "largest": f"{largest:.3g}",
+        "unit": "dB" if scale.decibel else truth.unit,
+        "low": float(f"{scale.low:.4g}"),
+        "high": float(f"{scale.high:.4g}"),
+        "largest": float(f"{largest:.3g}"),
         "errorLabel": f"error ({'dB' if scale.decibel else truth.unit})" if scale.decibel or truth.unit else "error",
         "colours": _palette(scale.colours),
         "truth": packed(truth.values),
         "observed": packed(first.observation.values),
         "methods": [
             {
-                "name": names[name],
+                "name": called(names[name], run.labels),
                 "score": _score(setting, rows[name]),
                 "values": packed(item.estimate),
                 "error": packed_error(errors[name]),

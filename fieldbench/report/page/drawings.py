@@ -31,6 +31,11 @@ class Drawing:
     caption: str
     address: str
 
+    @property
+    def alt(self) -> str:
+        """What the picture shows, for who cannot see it and for a printed page."""
+        return f"{self.heading}: {self.caption}" if self.caption else self.heading
+
 
 def drawings(run: StoredRun, most: int = MOST) -> list[Drawing]:
     """Every figure that this run has something to show of; none without matplotlib."""

@@ -1,0 +1,404 @@
+"""What a page says: the main table, pairs, trials, failures and provenance, as values that its templates write."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import shlex
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import groupby
+from typing import Any
+
+from fieldbench.errors import RequestError, how_to_install
+from fieldbench.records import CELL, canonical
+from fieldbench.report.blocks import Block, TableCell
+from fieldbench.report.comparison import Comparison, compare, pair_cells
+from fieldbench.report.factors import label
+from fieldbench.report.formats import Text, cell_text
+from fieldbench.report.labels import called
+from fieldbench.report.numbers import significant, with_unit
+from fieldbench.report.page.browser import Album
+from fieldbench.report.page.drawings import MOST, Drawing
+from fieldbench.report.settings import SETTING, title_of
+from fieldbench.report.stored import StoredRun
+from fieldbench.report.tables import Table, make_table
+from fieldbench.report.times import MARKS, MEANINGS, SECONDS
+from fieldbench.store.run import read_rows
+from fieldbench.store.status import RunStatus, run_status
+
+#: Scores that tell how well a method knows how far off it is.
+UNCERTAINTY = ("crps", "coverage90", "width90")
+
+#: The page has at most this many rows of single trials; the run's folder has them all.
+MOST_TRIALS = 2000
+
+#: Figures of one kind that are shown at once; the others are folded.
+FEW = 4
+
+#: Columns of the main table that stand there where their levels differ.
+_VARYING = (*SETTING, "seed", "metric")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a grid.
+
+    Attributes:
+        text: what it shows.
+        number: what it sorts by, as JavaScript writes numbers; None for its text, an empty text for a gap.
+        rank: 1 for the best of its setting, 2 for the second best.
+        bar: where an interval begins, its mean and its end are, in percent of the width.
+        link: where it leads.
+    """
+
+    text: str = ""
+    number: str | None = None
+    rank: int = 0
+    bar: tuple[float, float, float] | None = None
+    link: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """The head of a column, and its ``kind``: ``text``, ``long`` (text that wraps), ``number`` or ``chart``."""
+
+    head: str
+    kind: str = "text"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of a grid: its cells, the anchor it has, and whether a new group of rows begins with it."""
+
+    cells: Sequence[Cell]
+    id: str = ""
+    begins: bool = False
+
+
+@dataclass(frozen=True)
+class Grid:
+    """A table of a page; with an ``id`` it can be sorted and filtered."""
+
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    id: str = ""
+    notes: Sequence[str] = ()
+
+
+def numeric(value: float | None, text: str, rank: int = 0) -> Cell:
+    """A cell that sorts by a number; a gap where there is none.
+
+    >>> numeric(math.inf, "inf").number, numeric(math.nan, "-").number
+    ('Infinity', '')
+
+    Args:
+        value: that it sorts by.
+        text: that it shows.
+        rank: among its setting.
+    """
+    known = "" if value is None or math.isnan(value) else repr(float(value)).replace("inf", "Infinity")
+    return Cell(text, known, rank)
+
+
+def contents(run: StoredRun, figures: Sequence[Drawing], album: Album | None = None) -> dict[str, Any]:
+    """What the template ``sections.html`` shows of a run.
+
+    Args:
+        run: what is shown.
+        figures: on the page.
+        album: slices of reconstructions.
+    """
+    status = run_status(run.path)
+    head = {"name": run.path.resolve().name, "status": status, "failures": list(_failures(run, status))}
+    if run.frame.empty:
+        return {**head, "sentence": "No trial has ended yet.", "results": None}
+    table = make_table(run.frame, run.metadata, spread="interval", floors=run.floors, labels=run.labels)
+    comparison = _comparison(run)
+    parts: dict[str, Any] = {
+        "results": main_table(run, table),
+        "figures": [(heading, list(drawn)) for heading, drawn in groupby(figures, key=lambda figure: figure.heading)],
+        "missing_figures": _missing_figures(figures, len(run.settings)),
+        "slices": album if find_spec("matplotlib") else None,
+        "comparison": _pairs(comparison) if comparison else None,
+        "trials": _trials(run),
+        "commands": list(dict.fromkeys(_again(item.command) for item in run.manifest.sessions if item.command)),
+        "sessions": [list(_listed(item.model_dump(exclude={"command"}))) for item in run.manifest.sessions],
+    }
+    return {
+        **head,
+        **parts,
+        "sentence": comparison.sentence if comparison else _plain_sentence(table, run),
+        "summary": list(_summary(comparison)) if comparison else [],
+        "few": FEW,
+    }
+
+
+def main_table(run: StoredRun, table: Table) -> Grid:
+    """One row a method in a setting, settings one below the other: score with interval, floor, uncertainty.
+
+    Args:
+        run: the run.
+        table: of its headline metrics.
+    """
+    flat = sorted(_flat(table), key=lambda item: item.place)
+    varying = [name for name in _VARYING if len({str(item.levels.get(name)) for item in flat}) > 1]
+    measures = list(dict.fromkeys(with_unit(_measure(item.block.metric, run), item.block.unit) for item in flat))
+    extra = _uncertainty(run)
+    floors = any(item.block.floor for item in flat)
+    columns = [
+        *(Column(called(name, run.labels)) for name in ("method", *varying)),
+        Column(measures[0] if len(measures) == 1 else "score", "number"),
+        Column("from 0", "chart"),
+        *([Column("above floor", "number")] if floors else []),
+        *(Column(head, "number") for head in extra),
+    ]
+    largest: dict[Any, float] = {}
+    for item in flat:
+        largest[item.setting] = max(largest.get(item.setting, 0.0), _end(item.cell))
+    rows: list[Row] = []
+    before, taken = None, set()
+    for item in flat:
+        unit = f" {item.block.unit}" if len(measures) > 1 and item.block.unit and item.cell.count else ""
+        above = item.block.above(*item.at)
+        cells = [
+            Cell(item.method),
+            *(_level(name, item.levels[name], run) for name in varying),
+            numeric(item.cell.value, cell_text(item.cell, Text()) + unit, item.cell.rank),
+            Cell(bar=_bar(item.cell, largest[item.setting])),
+            *([numeric(above, "" if math.isnan(above) else f"{round(above) + 0:+d} %")] if floors else []),
+            *(values.get(item.key, numeric(None, "-")) for values in extra.values()),
+        ]
+        named = anchor(item.levels)
+        rows.append(Row(cells, id="" if named in taken else named, begins=before not in (None, item.setting)))
+        before = item.setting
+        taken.add(named)
+    where = title_of({name: flat[0].levels[name] for name in SETTING if name not in varying}, run.frame, run.labels)
+    metrics = dict.fromkeys(_measure(item.block.metric, run) for item in flat)
+    title = f"Mean {measures[0] if len(measures) == 1 else ' and '.join(metrics)}, one row a method in a setting"
+    notes = [*table.notes, "bold: best of its setting; underlined: second best", _CHART]
+    return Grid(f"{title} ({where})" if where else title, columns, rows, "cells", notes)
+
+
+def anchor(row: Mapping[Any, Any]) -> str:
+    """The anchor of a cell, the same on every page that shows it.
+
+    Args:
+        row: a mapping with what a cell is made of.
+    """
+    cell = [float(row[name]) if name == "rate" else str(row[name]) for name in CELL]
+    return "c" + hashlib.sha256(canonical(cell).encode()).hexdigest()[:12]
+
+
+_CHART = "from 0: the mean as a dot, its interval as a line, from zero to the largest of the setting"
+
+
+@dataclass(frozen=True)
+class _Flat:
+    """A cell of a table with all its levels."""
+
+    block: Block
+    at: tuple[int, int]
+    cell: TableCell
+    levels: Mapping[str, Any]
+    place: tuple[int, int, int]
+
+    @property
+    def method(self) -> str:
+        return str(self.block.rows[self.at[0]])
+
+    @property
+    def setting(self) -> tuple[int, int]:
+        return self.place[:2]
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """What the same cell of another metric has in common with it."""
+        return tuple(str(self.levels.get(name)) for name in ("method", *SETTING, "seed"))
+
+
+def _flat(table: Table) -> Iterator[_Flat]:
+    cells = table.cells()
+    for number, block in enumerate(table.blocks):
+        for (row, column), cell in block.cells.items():
+            yield _Flat(block, (row, column), cell, next(cells), (number, column, row))
+
+
+def _uncertainty(run: StoredRun) -> dict[str, dict[tuple[str, ...], Cell]]:
+    """Columns of scores of uncertainty, by head; none where all scores are of a mean alone."""
+    scores = [name for name in UNCERTAINTY if name in run.frame and run.frame[name].notna().any()]
+    if scores in ([], ["crps"]):
+        return {}
+    columns: dict[str, dict[tuple[str, ...], Cell]] = {}
+    for item in _flat(make_table(run.frame, run.metadata, metric=scores, spread="interval", labels=run.labels)):
+        cell = numeric(item.cell.value, cell_text(item.cell, Text()), item.cell.rank)
+        columns.setdefault(with_unit(called(item.block.metric, run.labels), item.block.unit), {})[item.key] = cell
+    return columns
+
+
+def _end(cell: TableCell) -> float:
+    """Where a cell's interval ends, if it is something to draw."""
+    end = cell.value + (0.0 if math.isnan(cell.spread) else cell.spread)
+    return end if math.isfinite(end) else 0.0
+
+
+def _bar(cell: TableCell, largest: float) -> tuple[float, float, float] | None:
+    if not (math.isfinite(cell.value) and cell.value >= 0 and largest > 0):
+        return None
+    spread = cell.spread if math.isfinite(cell.spread) else 0.0
+    low, at, high = (
+        100 * value / largest for value in (max(0.0, cell.value - spread), cell.value, cell.value + spread)
+    )
+    return round(low, 1), round(at, 1), round(high, 1)
+
+
+def _comparison(run: StoredRun) -> Comparison | None:
+    try:
+        return compare(run.frame, run.metadata, labels=run.labels)
+    except RequestError:
+        return None
+
+
+def _pairs(comparison: Comparison) -> Grid:
+    several = len(comparison.groups) > 1
+    columns = [
+        *([Column("setting")] if several else []),
+        Column("better"),
+        Column("worse"),
+        Column("difference", "number"),
+        Column("95 % interval"),
+        Column("wins", "number"),
+        Column("p", "number"),
+        Column("detectable", "number"),
+    ]
+    rows: list[Row] = []
+    for group in comparison.groups:
+        for number, pair in enumerate(group.pairs):
+            better, worse, difference, interval, wins, p, found = pair_cells(pair)
+            unit = f" {group.unit}" if group.unit and pair.count else ""
+            cells = [
+                *([Cell(group.title)] if several else []),
+                Cell(better),
+                Cell(worse),
+                numeric(pair.difference, difference + unit),
+                Cell(interval),
+                numeric(pair.wins, wins),
+                numeric(pair.corrected, p, rank=int(pair.significant)),
+                numeric(pair.detectable, found + unit),
+            ]
+            rows.append(Row(cells, begins=bool(rows) and number == 0))
+    return Grid("Pairs of methods", columns, rows, "pairs", [*comparison.notes, "bold p: below 5 %"])
+
+
+def _summary(comparison: Comparison) -> Iterator[str]:
+    """A sentence for each setting, and mean ranks over them."""
+    if len(comparison.groups) < 2:
+        return
+    ranks = comparison.ranks()
+    if ranks.settings:
+        listed = ", ".join(f"{name} {mean:.2f}" for name, mean in zip(ranks.methods, ranks.means, strict=True))
+        yield f"Mean ranks over {ranks.settings} settings (1 is best): {listed}{ranks.test}."
+    yield from (f"{group.sentence} ({group.title})." for group in comparison.groups)
+
+
+def _missing_figures(figures: Sequence[Drawing], settings: int) -> str:
+    if not find_spec("matplotlib"):
+        return f"Figures and slices need matplotlib; {how_to_install('plots')}, then write the page again."
+    return f"Of {settings} settings the first {MOST}; fieldbench plot has all." if figures and settings > MOST else ""
+
+
+def _failures(run: StoredRun, status: RunStatus) -> Iterator[dict[str, object]]:
+    shown = read_rows(run.path, keys={rows[0]["key"] for rows in status.failures.values()}) if status.failures else ()
+    diagnostics = {row["key"]: row.get("diagnostics", {}) for row in shown}
+    for (method, outcome, error), rows in status.failures.items():
+        where = ", ".join(
+            f"{called(row['dataset'], run.labels)} rate {row['rate']:g} {run.draw_name(row['trial'], row['seed'])}"
+            for row in rows[:5]
+        )
+        yield {
+            "method": called(method, run.labels),
+            "outcome": outcome,
+            "error": error,
+            "count": len(rows),
+            "where": where + (f" and {len(rows) - 5} more" if len(rows) > 5 else ""),
+            "trace": str(diagnostics.get(rows[0]["key"], {}).get("traceback", "")),
+        }
+
+
+def _trials(run: StoredRun) -> Grid:
+    frame = run.frame
+    varying = [name for name in (*SETTING, "seed") if frame[name].nunique() > 1]
+    metrics = list(dict.fromkeys(setting.metric for setting in run.settings if setting.metric in frame))
+    columns = [
+        *(Column(called(name, run.labels)) for name in ("method", *varying)),
+        Column("trial", "number"),
+        Column("status"),
+        *(Column(_measure(name, run), "number") for name in metrics),
+        Column("seconds", "number"),
+        Column("error", "long"),
+    ]
+    shown = frame.head(MOST_TRIALS).to_dict("records")
+    rows = [
+        Row([
+            *(_level(name, row[name], run) for name in ("method", *varying)),
+            numeric(row["trial"], str(row["trial"])),
+            Cell(str(row["status"])),
+            *(numeric(row[name], significant(row[name])) for name in metrics),
+            numeric(row[SECONDS], f"{significant(row[SECONDS])} {_mark(row)}".strip()),
+            Cell(str(row["error"])),
+        ])
+        for row in shown
+    ]  # fmt: skip
+    used = {_mark(row) for row in shown}
+    notes = [f"{mark} {meaning}" for mark, meaning in MEANINGS.items() if mark in used]
+    if len(frame) > MOST_TRIALS:
+        notes.append(f"the first {MOST_TRIALS} of {len(frame)}; trials.jsonl has them all")
+    return Grid("Single trials", columns, rows, "trials-table", notes)
+
+
+def _mark(row: Mapping[Hashable, Any]) -> str:
+    """What marks the seconds of a trial, if it has any."""
+    return "" if math.isnan(row[SECONDS]) else MARKS[row["timed"] or "unknown"]
+
+
+def _again(command: Sequence[str]) -> str:
+    """A session's command as a line that destroys nothing."""
+    program = "fieldbench" if str(command[0]).endswith("fieldbench") else str(command[0])
+    return shlex.join([program, *(str(item) for item in command[1:] if item not in ("--fresh", "--retry-failed"))])
+
+
+def _listed(values: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Names and values in words, without those that are empty."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            text = ", ".join(f"{key} {item}" for key, item in value.items() if item is not None)
+        elif isinstance(value, list):
+            text = "; ".join(
+                ", ".join(map(str, item.values())) if isinstance(item, dict) else str(item) for item in value
+            )
+        else:
+            text = "" if value is None else str(value)
+        if text:
+            yield name.replace("_", " "), text
+
+
+def _plain_sentence(table: Table, run: StoredRun) -> str:
+    """What a run says whose methods cannot be compared."""
+    item = next((item for item in _flat(table) if item.cell.count), None)
+    if item is None:
+        return "No trial has ended well."
+    measure, unit = _measure(item.block.metric, run), f" {item.block.unit}" if item.block.unit else ""
+    setting = title_of({name: item.levels[name] for name in SETTING}, run.frame, run.labels)
+    return f"{item.method} has a mean {measure} of {cell_text(item.cell, Text())}{unit} ({setting})."
+
+
+def _level(name: str, value: Any, run: StoredRun) -> Cell:
+    shown = called(label(value, name), run.labels)
+    return numeric(float(value), shown) if name in ("rate", "seed") else Cell(shown)
+
+
+def _measure(metric: str, run: StoredRun) -> str:
+    """A metric as it is written: in capitals, unless it has a label."""
+    return called(metric, run.labels) if metric in run.labels else metric.upper()
