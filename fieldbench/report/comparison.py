@@ -72,8 +72,8 @@ class Pair:
 
     @property
     def significant(self) -> bool:
-        """Whether the corrected p-value is below 5 %."""
-        return self.corrected < 1 - CONFIDENCE
+        """Whether the corrected p-value is below 5 %, and the corrected interval above zero."""
+        return self.corrected < 1 - CONFIDENCE and self.low > 0
 
     def sentence(self, unit: str = "", direction: str = "") -> str:
         """What a reader can quote: ``A beats B on 9 of 10 trials, by 0.12 m/s [0.08, 0.16]``.
@@ -90,8 +90,7 @@ class Pair:
         amount = f"{self.difference:.{digits}f}{' ' + unit if unit else ''}"
         interval = "" if math.isnan(self.low) else f" [{self.low:.{digits}f}, {self.high:.{digits}f}]"
         measure = f" {direction}" if direction else ""
-        told_apart = self.significant and self.low > 0
-        verb, doubt = ("beats", "") if told_apart else ("is ahead of", ", which may be chance")
+        verb, doubt = ("beats", "") if self.significant else ("is ahead of", ", which may be chance")
         doubt += f" (a test needs {FEWEST} trials)" if self.count < FEWEST else ""
         on = f"{self.wins} of {self.count} {plural}{_ties(self.ties)}"
         return f"{self.better} {verb} {self.worse} on {on}, by {amount}{measure}{interval}{doubt}"
@@ -265,7 +264,9 @@ class Comparison:
         if names:
             tested = sum(pair.test != "none" for group in self.groups for pair in group.pairs)
             corrected = f", Holm's correction over all {tested} tests" if tested > 1 else ""
-            notes.append(f"p: {' or '.join(names)}, two-sided{corrected}")
+            notes.append(
+                f"p: {' or '.join(names)}, two-sided{corrected}; bold: p below 5 % and the interval above zero"
+            )
         if any(0 < pair.count < FEWEST for group in self.groups for pair in group.pairs):
             notes.append(f"p -: fewer than {FEWEST} trials carry no test; run {FEWEST} or more (--trials)")
         if together:

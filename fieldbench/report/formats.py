@@ -190,7 +190,8 @@ class Latex(Text):
     }  # fmt: skip
 
     def text(self, text: str) -> str:
-        return "".join(self._ESCAPES.get(letter, letter) for letter in text)
+        escaped = "".join(self._ESCAPES.get(letter, letter) for letter in text)
+        return re.sub(r"(?<![\w-])-(?=\d)", "$-$", escaped)  # a minus, and no hyphen
 
     def best(self, text: str) -> str:
         return rf"\textbf{{{text}}}"

@@ -289,7 +289,7 @@ def _pairs(comparison: Comparison) -> Grid:
                 numeric(pair.detectable, found + unit),
             ]
             rows.append(Row(cells, begins=bool(rows) and number == 0))
-    return Grid("Pairs of methods", columns, rows, "pairs", [*comparison.notes, "bold p: below 5 %"])
+    return Grid("Pairs of methods", columns, rows, "pairs", comparison.notes)
 
 
 def _summary(comparison: Comparison) -> Iterator[str]:
