@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.records import OK
-from fieldbench.report.factors import must_be_measured, ordered
+from fieldbench.report.factors import must_be_measured, once, ordered
 from fieldbench.report.formats import Text, csv_text, style_of
 from fieldbench.report.labels import called, labelled
 from fieldbench.report.metadata import RunMetadata
@@ -320,6 +320,7 @@ def compare(
     Raises:
         RequestError: for an unknown metric, factor or baseline, or a frame with fewer than two methods.
     """
+    frame = once(frame)
     allowed = ("sampler", "noise", "rate")
     for factor in average:
         if factor not in allowed:
