@@ -19,7 +19,7 @@ from fieldbench.errors import RequestError
 from fieldbench.records import CELL, OK
 from fieldbench.registry import Entry, Registry, Sources
 from fieldbench.report.floors import floors_of, has_floor
-from fieldbench.report.numbers import fixed, significant
+from fieldbench.report.numbers import fixed, rounded, significant
 from fieldbench.report.page import render
 from fieldbench.report.page.contents import Cell, Column, Grid, Row, anchor, contents, main_table, numeric
 from fieldbench.report.page.drawings import drawings
@@ -99,7 +99,8 @@ def _cells(name: str, run: StoredRun) -> pd.DataFrame:
                 "above": 100 * (trials.mean() / floor - 1) if floor > 0 else np.nan,
             })  # fmt: skip
         ranked.sort(key=lambda row: run.metadata.rank(row["metric"], row["mean"]))
-        rows += [{**row, "place": place, "rivals": len(ranked)} for place, row in enumerate(ranked, 1)]
+        means = [row["mean"] for row in ranked]  # equal means share a place
+        rows += [{**row, "place": 1 + means.index(row["mean"]), "rivals": len(ranked)} for row in ranked]
     names = {"dataset name": "dataset", "method name": "method"}
     found = pd.DataFrame(rows, columns=None if rows else ["run", *CELL, "place"])
     return found.assign(**{new: found[old].map(_bare) for new, old in names.items()})
@@ -131,7 +132,7 @@ def _ranks(run: StoredRun) -> Grid | None:
     together = pd.concat(ranks) if ranks else pd.DataFrame()
     if len(together) < 2 or len(run.methods) < 2:
         return None
-    columns = [Column("method"), Column("mean rank", "number"), Column("95 % interval ±", "number")]
+    columns = [Column("method"), Column("mean rank", "number"), Column("± 95 % interval", "number")]
     rows = []
     for method, values in sorted(together.items(), key=lambda item: float(item[1].mean())):
         numbers = float(values.mean()), half_width(float(values.std()), len(values))
@@ -150,14 +151,14 @@ def _listed(cells: pd.DataFrame) -> Grid:
         shown = [
             Cell(row["method"], link=f"{_page_of('run', row['run'])}#{anchor(row)}"),
             Cell(row["title"]),
-            numeric(row["mean"], f"{row['metric']} {row['mean']:.4g} {row['unit']}".strip()),
+            numeric(row["mean"], f"{row['metric']} {rounded(row['mean'], row['interval'])} {row['unit']}".strip()),
             numeric(row["interval"], significant(row["interval"], 2, "")),
             numeric(row["trials"], str(row["trials"])),
             Cell(f"{row['place']} of {row['rivals']}"),
             numeric(row["above"], "" if np.isnan(row["above"]) else f"{row['above']:+.0f} %"),
         ]
         rows.append(Row(shown))
-    kinds = {"method": "text", "setting": "text", "score": "number", "± 95 %": "number", "trials": "number"}
+    kinds = {"method": "text", "setting": "text", "score": "number", "± 95 % interval": "number", "trials": "number"}
     kinds |= {"place": "text", "above floor": "number"}
     return Grid("Scores by method and setting", [Column(*item) for item in kinds.items()], rows, "rows")
 

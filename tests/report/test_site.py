@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -81,7 +82,8 @@ def test_pages_show_scores_places_floors_and_what_made_them(site: Path, runs: li
     page = (site / "method-idw.html").read_text()
     idw = next(cell for cell in cells if cell["method"] == "idw")
     place = 1 + sum(cell["mean"] < idw["mean"] for cell in cells)
-    assert f"{idw['mean']:.4g}" in page
+    figures = 1 - math.floor(math.log10(idw["interval"]))  # two of the half width
+    assert f"rmse {idw['mean']:.{figures}f}" in page
     assert f"{place} of 3" in page
     assert f"{idw['above_floor']:+.0f} %" in page
     assert "Shepard" in page or "nverse distance" in page
