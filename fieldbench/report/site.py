@@ -174,18 +174,20 @@ def _plugin_page(kind: str, bare: str, cells: pd.DataFrame, runs: dict[str, Stor
             told = f"Best: {best}. Worst: {worst}."
     else:
         tables = [
-            (str(name), _page_of("run", str(name)), _of_dataset(runs[str(name)], part, f"cells-{slug(str(name))}"))
+            (str(name), _page_of("run", str(name)), _of_dataset(str(name), runs[str(name)], part))
             for name, part in cells.groupby("run", sort=False)
         ]
     return render("site-plugin.html", name=bare, parts=list(_described(kind, bare, registry)), told=told, tables=tables)
 
 
-def _of_dataset(run: StoredRun, cells: pd.DataFrame, id: str) -> Grid:
-    """The main table of a run's page for some of its datasets."""
+def _of_dataset(name: str, run: StoredRun, cells: pd.DataFrame) -> Grid:
+    """The main table of a run's page for some of its datasets, beside those of other runs."""
     specs = [str(spec) for spec in cells["dataset"].unique()]
     part = StoredRun(run.path, run.sources, {"dataset": specs})
     table = make_table(part.frame, run.metadata, spread="interval", floors=run.floors)
-    return replace(main_table(part, table), id=id)
+    grid = main_table(part, table)
+    rows = [replace(row, id="") for row in grid.rows]
+    return replace(grid, caption=f"{name}: {grid.caption}", rows=rows, id=f"cells-{slug(name)}")
 
 
 def _described(kind: str, bare: str, registry: Registry) -> Iterator[dict[str, Any]]:
