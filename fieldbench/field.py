@@ -223,6 +223,22 @@ class Observation:
         mask = self.mask if mask is None else mask
         return replace(self, values=np.where(mask, values, np.nan), mask=mask)
 
+    def part(self, place: tuple[slice, ...]) -> Observation:
+        """What lies in a box, one slice an axis; an axis that is cut is open."""
+        axes = []
+        for axis, along in zip(self.axes, place, strict=True):
+            coordinates = axis.coordinates[along]
+            whole = len(coordinates) == len(axis)
+            axes.append(replace(axis, coordinates=coordinates, period=axis.period if whole else None))
+        return replace(
+            self,
+            values=self.values[place],
+            mask=self.mask[place],
+            valid=self.valid[place],
+            axes=tuple(axes),
+            covariates={name: array[place] for name, array in self.covariates.items()},
+        )
+
 
 def _frozen_floats(values: ArrayLike) -> FloatArray:
     if isinstance(values, np.ma.MaskedArray):  # what lies under a mask is not a measurement

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from fieldbench.field import Observation
@@ -44,10 +42,4 @@ def window(observation: Observation, most: int, rng: np.random.Generator) -> Obs
         apart = float(np.abs(np.array([seen, lacking]) - wanted).sum())
         if seen > 1 and lacking and apart < unlike:
             best, unlike = place, apart
-    if best is None:
-        return None
-    axes = tuple(
-        replace(axis, coordinates=axis.coordinates[part], period=None)
-        for axis, part in zip(observation.axes, best, strict=True)
-    )
-    return replace(observation, values=observation.values[best], mask=mask[best], valid=valid[best], axes=axes)
+    return None if best is None else observation.part(best)

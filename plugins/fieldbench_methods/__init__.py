@@ -22,11 +22,13 @@ def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbe
     from fieldbench_methods.interpolation import InverseDistance, Linear, Nearest
     from fieldbench_methods.kriging import Kriging
     from fieldbench_methods.lrtc import LRTC
+    from fieldbench_methods.polynomial import Polynomial
     from fieldbench_methods.residual import Residual
     from fieldbench_methods.siren import Siren
     from fieldbench_methods.slices import Slices
     from fieldbench_methods.soft_impute import SoftImpute
     from fieldbench_methods.splines import RadialBasis, ThinPlate
+    from fieldbench_methods.tiles import Tiles
     from fieldbench_methods.tnn import TNN
     from fieldbench_methods.transforms import Anomaly, Logarithm, Standardised
     from fieldbench_methods.tucker_als import TuckerALS
@@ -39,6 +41,7 @@ def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbe
         TNN,
         TotalVariation,
         Slices,
+        Tiles,
         Logarithm,
         Standardised,
         Anomaly,
@@ -48,6 +51,7 @@ def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbe
         Nearest,
         InverseDistance,
         Linear,
+        Polynomial,
         ThinPlate,
         RadialBasis,
         Kriging,
