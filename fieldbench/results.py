@@ -140,22 +140,29 @@ class Results:
         trial: int | None = None,
         axis: str | int | None = None,
         at: Sequence[int] = (),
+        width: str | float = "text",
+        style: str = "paper",
+        colours: Mapping[str, str] | None = None,
     ) -> dict[str, Figure]:
         """Figures of one kind, by name.
 
         Args:
-            kind: ``rate``, ``epoch``, ``slices``, ``attention``, ``cost``, ``strips``, ``calibration`` or ``ranks``.
+            kind: ``settings``, ``rate``, ``param``, ``epoch``, ``cost``, ``strips``, ``calibration``, ``ranks``,
+                ``slices``, ``deviation`` or ``attention``.
             only, labels: as in :meth:`table`.
             trial, axis, at: for the kinds that show fields: which trial, the axis that is cut, indices along it.
+            width: ``column``, ``text`` or inches.
+            style: ``paper``, ``talk`` or ``dark``.
+            colours: of methods, in place of those that follow from their names: ``{"nearest": "black"}``.
 
         Raises:
-            RequestError: if this run has nothing to show of that kind.
+            RequestError: if this run has nothing to show of that kind, or for an unknown width, style or colour.
         """
-        from fieldbench.report.figures import View, draw
+        from fieldbench.report.figures import View, draw, width_of_page
 
-        return draw(
-            self._stored(only, labels), kind, View(trial=trial, axis=None if axis is None else str(axis), at=tuple(at))
-        )
+        cut = None if axis is None else str(axis)
+        view = View(width_of_page(width), style, colours or {}, trial=trial, axis=cut, at=tuple(at))
+        return draw(self._stored(only, labels), kind, view)
 
     def report(
         self,

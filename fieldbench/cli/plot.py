@@ -20,14 +20,27 @@ def plot(
         str,
         typer.Option(
             metavar="KIND,...",
-            help="rate, epoch, slices, attention, cost, strips, calibration, ranks; or all that this run has something "
-            "to show of without computing fields again.",
+            help="settings, rate, param, epoch, cost, strips, calibration, ranks, slices, deviation, attention; or all "
+            "that this run has something to show of without computing fields again.",
         ),
     ] = "all",
     format: Annotated[str, typer.Option(metavar="FORMAT,...", help="png, pdf, svg.")] = "pdf",
     out: Annotated[
         Path | None, typer.Option(metavar="FOLDER", help="Where the figures go.", show_default="figures/ in the run")
     ] = None,
+    width: Annotated[
+        str, typer.Option(metavar="column|text|INCHES", help="How wide: 3.5 inches, 7.16 inches, or a number of them.")
+    ] = "text",
+    style: Annotated[str, typer.Option(metavar="STYLE", help="paper, talk (larger), dark.")] = "paper",
+    colour: Annotated[
+        list[str],
+        typer.Option(
+            "--colour",
+            metavar="METHOD=COLOUR",
+            help="Of a method, such as tap=#d55e00. May be repeated.",
+            show_default=False,
+        ),
+    ] = [],  # noqa: B006
     only: Only = [],  # noqa: B006 - typer reads the default and never changes it
     labels: LabelFile = None,
     label: Label = [],  # noqa: B006
@@ -41,28 +54,30 @@ def plot(
 ) -> None:
     """Draw figures of a run and print where they are.
 
-    rate: error against sampling rate. epoch: error and core sparsity against epoch. cost: error against
-    seconds. strips: every trial. calibration: coverage of intervals. ranks: critical differences. slices:
-    truth, observation, reconstructions, errors and deviations. attention: attention maps.
+    settings: every setting in one figure. rate: error against sampling rate. param: error against a parameter of which
+    several values were run. epoch: error and core sparsity against epoch. cost: error against seconds. strips: every
+    trial. calibration: coverage of intervals. ranks: critical differences. slices: truth, observation, reconstructions,
+    errors and deviations. deviation: stated against actual error. attention: attention maps.
 
-    slices and attention need whole fields: kept ones (`fieldbench run --save-fields`), or the trial is
+    slices, deviation and attention need whole fields: kept ones (`fieldbench run --save-fields`), or the trial is
     computed again, and then kept.
 
     **Examples**
 
         fieldbench plot runs/tap-tnn-radiomap1-1a2b3c4d
         fieldbench plot RUN --kind rate,strips --format pdf,svg --out figures
+        fieldbench plot RUN --kind cost --width column --style talk --colour nearest=black
         fieldbench plot RUN --kind slices --only rate=0.1 --trial 2 --at 0,5,10
     """
     from fieldbench.cli.choices import levels
     from fieldbench.errors import RequestError, nearest
-    from fieldbench.report.figures import FORMATS, KINDS, View, draw, save
+    from fieldbench.report.figures import FORMATS, KINDS, View, draw, save, width_of_page
     from fieldbench.report.labels import read_labels
     from fieldbench.report.stored import StoredRun
     from fieldbench.spec import split
 
     every = kind == "all"
-    kinds = [name for name in KINDS if name not in ("slices", "attention")] if every else split(kind)
+    kinds = [name for name, known in KINDS.items() if not known.of_fields] if every else split(kind)
     formats = split(format)
     for name in formats:
         if name not in FORMATS:
@@ -71,6 +86,14 @@ def plot(
         places = tuple(int(text) for text in split(at)) if at else ()
     except ValueError:
         raise RequestError(f"--at {at!r} is not a list of indices; write --at 0,5,10") from None
+    colours = {}
+    for text in colour:
+        # A spec has equals signs only within brackets, a colour has none.
+        method, equals, chosen = text.rpartition("=")
+        if not equals:
+            raise RequestError(f"--colour {text!r} is not understood; write --colour tap=#d55e00")
+        colours[method.strip()] = chosen.strip()
+    view = View(width_of_page(width), style, colours, trial=trial, axis=axis, at=places)
     stored = StoredRun(run, sources(plugin, no_plugin), levels(only), read_labels(labels, label))
     folder = out or stored.path / "figures"
     if stored.frame.empty:
@@ -78,7 +101,7 @@ def plot(
     written = 0
     for name in kinds:
         try:
-            figures = draw(stored, name, View(trial=trial, axis=axis, at=places))
+            figures = draw(stored, name, view)
         except RequestError as error:
             if not every:
                 raise

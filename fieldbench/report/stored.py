@@ -36,18 +36,20 @@ class Panel:
         levels: its factors.
         title: the setting in words, as far as the run needs it.
         metric: the headline metric of its dataset.
+        name: what that is called in figures.
         unit: the unit of that metric, or an empty text.
     """
 
     levels: Mapping[str, Any]
     title: str
     metric: str
+    name: str
     unit: str
 
     @property
     def measure(self) -> str:
         """The metric with its unit: an axis label."""
-        return with_unit(self.metric.upper(), self.unit)
+        return with_unit(self.name, self.unit)
 
     def holds(self, row: Mapping[str, Any]) -> bool:
         """Whether a stored row belongs to this setting."""
@@ -199,9 +201,8 @@ class StoredRun:
 
     def _setting(self, levels: dict[str, Any]) -> Panel:
         metric = self.headline(levels["dataset"])
-        return Panel(
-            levels, title_of(levels, self.frame, self.labels), metric, self.metadata.unit(metric, levels["dataset"])
-        )
+        title, unit = title_of(levels, self.frame, self.labels), self.metadata.unit(metric, levels["dataset"])
+        return Panel(levels, title, metric, self.labels.get(metric, metric.upper()), unit)
 
 
 def _is_meant(level: object, text: str, factor: str) -> bool:

@@ -130,8 +130,8 @@ def test_scores_that_are_not_finite_are_counted_and_the_others_shown(
     assert np.isfinite(ax.get_ylim()).all()
     if kind == "strips":
         (bar,) = ax.collections
-        assert bar.get_segments()[0][:, 1].tolist() == [9, 9]
-        assert [label.get_text() for label in ax.get_xticklabels()] == ["a", "b"]
+        assert bar.get_segments()[0][:, 0].tolist() == [9, 9]
+        assert [label.get_text() for label in ax.get_yticklabels()] == ["a", "b"]
     else:
         assert any(9.0 in line.get_ydata() for line in ax.lines)
 
@@ -178,8 +178,8 @@ def test_strips_count_the_trials_that_there_are(write_run: Callable[..., StoredR
         *({"method": "b", "seed": seed, "trial": trial, "status": "failed"} for seed, trial in draws),
     )
     (figure,) = draw(stored, "strips").values()
-    assert figure.axes[0].get_title() == "sea, rate 20 %, 4 trials"
-    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["a", "b\n(4 without score)"]
+    assert figure.get_suptitle() == "sea, rate 20 %, 4 trials"
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["a", "b (4 without score)"]
 
 
 def test_cost_joins_the_methods_that_none_beats_in_both() -> None:
@@ -199,9 +199,9 @@ def test_interval_is_scipy_s() -> None:
 
 def test_strips_say_which_method_lost_trials(stored: StoredRun) -> None:
     first, second = draw(stored, "strips").values()
-    names = [label.get_text() for label in first.axes[0].get_xticklabels()]
-    assert names == ["learner", "flat", "half", "fussy\n(4 without score)"]
-    assert [label.get_text() for label in second.axes[0].get_xticklabels()] == ["learner", "flat", "half", "fussy"]
+    names = [label.get_text() for label in first.axes[0].get_yticklabels()]
+    assert names == ["learner", "flat", "half", "fussy (4 without score)"]
+    assert [label.get_text() for label in second.axes[0].get_yticklabels()] == ["learner", "flat", "half", "fussy"]
 
 
 def test_slices_share_scales_and_show_where_nothing_is_observed(stored: StoredRun) -> None:
@@ -219,7 +219,7 @@ def test_slices_share_scales_and_show_where_nothing_is_observed(stored: StoredRu
     hidden = np.ma.getmaskarray(np.ma.masked_invalid(images["observation"].get_array()))
     np.testing.assert_array_equal(~hidden, fields.observation.mask[:, :, 2].T)
     assert any(ax.get_ylabel().startswith("depth 20 m") for ax in figure.axes)
-    assert any(ax.get_ylabel() == "sound speed anomaly (m/s)" for ax in figure.axes)
+    assert any(ax.get_xlabel() == "sound speed anomaly (m/s)" for ax in figure.axes)
 
 
 def test_slices_show_deviations_below_errors_on_their_scale(tmp_path: Path) -> None:
@@ -309,7 +309,6 @@ def test_power_is_shown_in_decibels_and_the_sea_in_its_own_colours() -> None:
 
 
 def test_ranks_stand_at_the_means_of_scipy_s_ranks(stored: StoredRun) -> None:
-    pytest.importorskip("scikit_posthocs", reason="rank diagrams come with the extra ranks")
     with pytest.raises(RequestError, match="three methods and two settings"):
         draw(stored, "ranks")  # fussy has scores at one rate only
     chosen = StoredRun(stored.path, only={"method": ["learner", "flat", "half"]})
@@ -317,9 +316,22 @@ def test_ranks_stand_at_the_means_of_scipy_s_ranks(stored: StoredRun) -> None:
     names = ["learner", "flat", "half"]
     means = [[scores(stored, name, rate).mean() for name in names] for rate in (0.2, 0.4)]
     ranks = stats.rankdata(means, axis=1).mean(axis=0)
-    texts = " ".join(text.get_text() for text in figure.axes[0].texts)
+    texts = [text.get_text() for text in figure.axes[0].texts]
     for name, rank in zip(names, ranks, strict=True):
-        assert f"{name} ({rank:.2g})" in texts or f"({rank:.2g}) {name}" in texts
+        assert f"{name} {rank:.2f}" in texts or f"{rank:.2f} {name}" in texts
+    assert [text for text in texts if text.isdigit()] == ["1", "2", "3"]
+
+
+def test_the_critical_difference_is_demsar_s() -> None:
+    """Demsar 2006, table 5(a): studentised range over the root of two, by number of methods."""
+    from fieldbench.report.figures.ranks import alike, critical_difference
+
+    table = {2: 1.960, 3: 2.343, 4: 2.569, 5: 2.728, 6: 2.850, 7: 2.949, 8: 3.031, 9: 3.102, 10: 3.164}
+    for methods, quantile in table.items():
+        expected = quantile * math.sqrt(methods * (methods + 1) / (6 * 14))
+        assert critical_difference(methods, 14) == pytest.approx(expected, rel=5e-4)
+    assert alike([1.0, 1.0, 3.0], 0.5) == [(0, 1)]
+    assert alike([1.0, 2.0, 3.0], 0.5) == []
 
 
 def test_figures_are_written_in_three_formats_and_show_the_same_twice(stored: StoredRun, tmp_path: Path) -> None:
@@ -342,7 +354,7 @@ def test_figures_are_written_in_three_formats_and_show_the_same_twice(stored: St
 def test_a_dollar_sign_is_no_formula(write_run: Callable[..., StoredRun], tmp_path: Path) -> None:
     stored = write_run({"metrics": {"rmse": 1.0}}, units={"sea": r"$\no$"})
     (figure,) = draw(stored, "strips").values()
-    assert figure.axes[0].get_ylabel() == r"RMSE ($\no$)"
+    assert figure.axes[0].get_xlabel() == r"RMSE ($\no$)"
     assert save(figure, tmp_path / "a.svg").is_file()
 
 
@@ -376,8 +388,10 @@ def test_every_kind_is_a_module_with_a_summary() -> None:
 
     modules = {path.stem for path in Path(str(package.__file__)).parent.glob("*.py")} - {
         "__init__",
-        "style",
+        "colours",
+        "layout",
         "pictures",
+        "style",
     }
     assert modules == {kind.module for kind in KINDS.values()}
 
@@ -386,7 +400,7 @@ def test_attention_is_drawn_where_a_method_has_it(stored: StoredRun) -> None:
     figures = draw(StoredRun(stored.path, stored.sources, {"rate": ["0.4"]}), "attention")
     (figure,) = figures.values()
     np.testing.assert_allclose(figure.axes[0].images[0].get_array(), np.eye(8) / 2 + 1 / 16)
-    assert figure.axes[0].get_title() == "fussy"
+    assert figure.axes[0].get_title("left") == "fussy"
     with pytest.raises(RequestError, match="no method of this run has an attention map"):
         draw(StoredRun(stored.path, stored.sources, {"method": ["flat"]}), "attention")
 

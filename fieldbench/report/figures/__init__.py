@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Container
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Mapping
+from dataclasses import dataclass, field
 from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,11 +28,21 @@ FORMATS = ("png", "pdf", "svg")
 _UNDATED: dict[str, dict[str, None]] = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
 
 
+#: Widths in inches of one column and of the whole text of a journal page with two columns.
+WIDTHS = {"column": 3.5, "text": 7.16}
+
+#: Inches that a figure may be wide.
+NARROWEST, WIDEST = 2.5, 40.0
+
+
 @dataclass(frozen=True)
 class View:
-    """What of a run is shown.
+    """What of a run is shown, and how.
 
     Attributes:
+        width: of every figure, in inches.
+        style: ``paper``, ``talk`` (larger text and thicker lines) or ``dark`` (on a dark ground).
+        colours: colours of methods in place of those that follow from their names, by spec or name.
         most: largest number of figures, those of the first settings; None means all.
         trial: number of the trial, of the first seed that has it; the first that is there by default.
         axis: name or number of the axis that is cut; the last by default.
@@ -41,6 +51,9 @@ class View:
     ``trial``, ``axis`` and ``at`` are for the kinds that show fields.
     """
 
+    width: float = WIDTHS["text"]
+    style: str = "paper"
+    colours: Mapping[str, str] = field(default_factory=dict)
     most: int | None = None
     trial: int | None = None
     axis: str | None = None
@@ -49,23 +62,33 @@ class View:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of figure: a module with a function ``draw(run, view)`` that gives figures by name."""
+    """One kind of figure: a module with a function ``draw(run, view)`` that gives figures by name.
+
+    Attributes:
+        summary: what it shows.
+        module: its name.
+        of_fields: whether it shows fields, which may have to be computed again.
+    """
 
     summary: str
     module: str
+    of_fields: bool = False
 
 
 KINDS: dict[str, Kind] = {
+    "settings": Kind("error in every setting, side by side", "settings"),
     "rate": Kind("error against sampling rate, with 95 % bands", "rate"),
+    "param": Kind("error against a parameter of which several values were run, a line for each rate", "param"),
     "epoch": Kind("error against epoch, with the sparsity of the core beside it", "epoch"),
-    "slices": Kind("truth, observation, reconstructions, their errors and deviations", "slices"),
-    "attention": Kind("attention maps of methods that have one", "attention"),
     "cost": Kind("error against seconds, and the methods that no other beats in both", "cost"),
     "strips": Kind("every trial's error, trials of one draw joined", "strips"),
     "calibration": Kind(
         "observed against promised coverage, and where in its distribution the truth lies", "calibration"
     ),
     "ranks": Kind("mean ranks over settings, with critical differences", "ranks"),
+    "slices": Kind("truth, observation, reconstructions, their errors and deviations", "slices", of_fields=True),
+    "deviation": Kind("where and how well a stated deviation tells the size of the error", "deviation", of_fields=True),
+    "attention": Kind("attention maps of methods that have one", "attention", of_fields=True),
 }
 
 
@@ -78,17 +101,41 @@ def draw(run: StoredRun, kind: str, view: View | None = None) -> dict[str, Figur
         view: what of the run is shown.
 
     Raises:
-        RequestError: for an unknown kind, a run that has nothing to show of it, or a missing matplotlib.
+        RequestError: for an unknown kind or style, a width that no figure can have, a run that has nothing to show of
+            it, or a missing matplotlib.
     """
+    view = view or View()
     if kind not in KINDS:
         raise RequestError(f"unknown kind of figure {kind!r}{nearest(kind, KINDS)}")
-    _need("matplotlib", "plots")
-    from fieldbench.report.figures.style import printing
+    if not NARROWEST <= view.width <= WIDEST:
+        raise RequestError(f"a figure cannot be {view.width:g} inches wide; choose {NARROWEST:g} to {WIDEST:g}")
+    try:
+        importlib.import_module("matplotlib")
+    except ImportError:
+        raise RequestError(f"figures need matplotlib, which is not installed; {how_to_install('plots')}") from None
+    from fieldbench.report.figures.style import STYLES, printing
 
+    if view.style not in STYLES:
+        raise RequestError(f"unknown style {view.style!r}{nearest(view.style, STYLES)}")
     module = importlib.import_module(f"{__name__}.{KINDS[kind].module}")
-    with printing():
-        figures: dict[str, Figure] = module.draw(run, view or View())
+    with printing(view.style):
+        figures: dict[str, Figure] = module.draw(run, view)
     return figures
+
+
+def width_of_page(text: str | float) -> float:
+    """Inches of a width as it is asked for: ``column``, ``text`` or a number of inches.
+
+    >>> width_of_page("column"), width_of_page("5.5")
+    (3.5, 5.5)
+
+    Raises:
+        RequestError: if it is none of these.
+    """
+    try:
+        return WIDTHS[str(text)] if text in WIDTHS else float(text)
+    except ValueError:
+        raise RequestError(f"unknown width {text!r}; write column, text or inches, such as 5.5") from None
 
 
 def save(figure: Figure, path: str | Path) -> Path:
@@ -145,10 +192,3 @@ def file_name(kind: str, title: str, taken: Container[str]) -> str:
     slug = re.sub(r"[^a-z0-9.]+", "-", f"{kind}-{title}".lower()).strip("-.")
     numbered = (f"{slug}-{number}" for number in count(2))
     return next(name for name in chain([slug], numbered) if name not in taken)
-
-
-def _need(module: str, extra: str) -> None:
-    try:
-        importlib.import_module(module)
-    except ImportError:
-        raise RequestError(f"this figure needs {module}, which is not installed; {how_to_install(extra)}") from None

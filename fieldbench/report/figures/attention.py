@@ -14,7 +14,8 @@ from fieldbench.execution.again import attention
 from fieldbench.field import FloatArray, Observation
 from fieldbench.records import trial_of
 from fieldbench.report.figures import View, of_settings
-from fieldbench.report.figures.style import Look, grid, looks, wrapped
+from fieldbench.report.figures.colours import Look, looks
+from fieldbench.report.figures.layout import grid, heading, panel_width, size_of, wrapped
 from fieldbench.report.stored import Panel, StoredRun
 from fieldbench.store.secret import secrets_of
 
@@ -42,7 +43,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     Raises:
         RequestError: if no method of the run has an attention map.
     """
-    styles = looks(run.methods)
+    styles = looks(run.methods, run.labels, view.colours)
     able = {text: method for text in run.methods if isinstance(method := run.registry.method(text), Attentive)}
     if not able:
         raise RequestError("no method of this run has an attention map")
@@ -50,25 +51,25 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     def drawn(setting: Panel) -> Figure | None:
         title, rows = run.draw(setting, view.trial)
         shown = {text: _map(run, rows[text]) for text in able if text in rows}
-        return _figure(title, shown, styles) if shown else None
+        return _figure(title, shown, styles, view) if shown else None
 
     return of_settings("attention", run, view, drawn, "no trial that ended well is there to be shown")
 
 
-def _figure(title: str, shown: dict[str, FloatArray], styles: dict[str, Look]) -> Figure:
-    figure, axes = grid(len(shown), width=3.2, height=2.9)
+def _figure(title: str, shown: dict[str, FloatArray], styles: dict[str, Look], view: View) -> Figure:
+    figure, axes = grid(len(shown), view.width, 2.2, 2.2)
     for ax, (text, weights) in zip(axes, shown.items(), strict=True):
         # Most weights are small or zero; the square root shows them without hiding the large ones.
         image = ax.imshow(
             weights, cmap="magma_r", norm=PowerNorm(0.5, 0, weights.max()), aspect="auto", interpolation="nearest"
         )
-        ax.set_title(styles[text].name)
+        ax.grid(visible=False)
+        ax.set_title(wrapped(styles[text].name, panel_width(figure), size_of("axes.title")))
         ax.set_xlabel("key cube" if weights.shape[0] == weights.shape[1] else "key cube, head by head")
         ax.set_ylabel("query cube")
         share = 100 * float((weights != 0).mean())
         figure.colorbar(image, ax=ax, label=f"weight ({share:.3g} % not zero)")
-    figure.set_label(title)
-    figure.suptitle(wrapped(title, figure.get_figwidth()), fontsize=8)
+    heading(figure, title)
     return figure
 
 

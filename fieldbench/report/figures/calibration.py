@@ -9,9 +9,12 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from fieldbench.report.figures import View, of_settings
-from fieldbench.report.figures.style import COLUMN, PAGE, Look, legend, looks, mean_band, wrapped
+from fieldbench.report.figures.colours import Look, looks
+from fieldbench.report.figures.layout import grid, heading, legend
+from fieldbench.report.figures.style import FAINT, mean_band, trials_of
 from fieldbench.report.statistics import interval
 from fieldbench.report.stored import Panel, StoredRun
 from fieldbench.scores import PIT_BINS
@@ -30,14 +33,14 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     Raises:
         RequestError: if no method says how sure it is.
     """
-    styles = looks(run.methods)
+    styles = looks(run.methods, run.labels, view.colours)
     nothing = "no method of this run says how sure it is; add +conformal to one"
     shares: dict[tuple[str, str], list[Sequence[float]]] = defaultdict(list)
     for row in run.rows():
         if pit := _known(row):
             setting = next(setting for setting in run.settings if setting.holds(row))
             shares[setting.title, row["method"]].append(pit)
-    return of_settings("calibration", run, view, lambda setting: _figure(run, setting, styles, shares), nothing)
+    return of_settings("calibration", run, view, lambda setting: _figure(run, setting, styles, shares, view), nothing)
 
 
 def _known(row: Mapping[str, Any]) -> list[float] | None:
@@ -52,17 +55,17 @@ def _figure(
     setting: Panel,
     styles: dict[str, Look],
     shares: Mapping[tuple[str, str], list[Sequence[float]]],
+    view: View,
 ) -> Figure | None:
     transforms = {method: shares[setting.title, method] for method in styles if (setting.title, method) in shares}
-    figure = Figure(figsize=(PAGE if transforms else COLUMN, 3.0), layout="constrained")
-    coverage, *others = figure.subplots(1, 2 if transforms else 1, squeeze=False)[0]
+    figure, (coverage, *others) = grid(2 if transforms else 1, view.width, 2.2, 2.4)
     if not _coverage(coverage, run, setting, styles):
         return None
     for ax in others:
         _histogram(ax, transforms, styles)
-    coverage.set_title(wrapped(setting.title, COLUMN))
+    part = run.part(setting)
+    heading(figure, setting.title, [trials_of(part[part[list(LEVELS.values())[1:2]].notna().all(axis=1)])])
     legend(figure, [coverage])
-    figure.set_label(setting.title)
     return figure
 
 
@@ -74,16 +77,17 @@ def _coverage(ax: Axes, run: StoredRun, setting: Panel, styles: dict[str, Look])
         found = {level: mine[name].dropna() for level, name in LEVELS.items() if name in mine}
         found = {level: scores for level, scores in found.items() if len(scores)}
         if found:
-            mean_band(ax, list(found), [scores.to_numpy() for scores in found.values()], look, look.marker)
+            mean_band(ax, list(found), [scores.to_numpy() for scores in found.values()], look, len(styles))
     if not ax.lines:
         return False
     low = min(0.4, *(float(np.min(line.get_ydata())) for line in ax.lines))
-    ax.plot([0, 1], [0, 1], color="#999999", linewidth=0.8, zorder=0, label="as promised")
+    ax.plot([0, 1], [0, 1], color=FAINT, linewidth=0.8, zorder=1, label="as promised")
     ax.set_xlim(0.4, 1.0)
     ax.set_ylim(max(0.0, low - 0.05), 1.0)
-    ax.set_xticks(list(LEVELS), ["0.5", "0.9", "0.95"])
-    ax.set_xlabel("probability of the interval")
-    ax.set_ylabel("unobserved entries within it")
+    ax.set_xticks(list(LEVELS), [f"{100 * level:g}" for level in LEVELS])
+    ax.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}"))
+    ax.set_xlabel("probability of the interval (%)")
+    ax.set_ylabel("entries within it (%)")
     return True
 
 
@@ -95,9 +99,9 @@ def _histogram(ax: Axes, transforms: Mapping[str, list[Sequence[float]]], styles
         ax.stairs(densities.mean(axis=0), edges, color=styles[method].colour, label=styles[method].name)
         ends = np.maximum([interval(column) for column in densities.T], 0).T
         lows, highs = (np.append(end, end[-1]) for end in ends)
-        ax.fill_between(edges, lows, highs, step="post", color=styles[method].colour, alpha=0.18, linewidth=0)
-    ax.axhline(1, color="#999999", linewidth=0.8, zorder=0)
+        ax.fill_between(edges, lows, highs, step="post", color=styles[method].colour, alpha=0.1, linewidth=0)
+    ax.axhline(1, color=FAINT, linewidth=0.8, zorder=1)
     ax.set_xlim(0, 1)
     ax.set_ylim(bottom=0)
     ax.set_xlabel("probability given to lower values")
-    ax.set_ylabel("density of unobserved entries")
+    ax.set_ylabel("density of entries")

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import pandas as pd
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fieldbench.records import OK
 from fieldbench.report.figures import View, of_settings
-from fieldbench.report.figures.style import PAGE, Look, error_axis, legend, looks, mean_band, not_finite, wrapped
+from fieldbench.report.figures.colours import Look, looks
+from fieldbench.report.figures.layout import grid, heading, legend, name_lines
+from fieldbench.report.figures.style import FLOOR, Shown, error_axis, floor_edge, mean_band, not_finite, trials_of
 from fieldbench.report.numbers import is_number
 from fieldbench.report.stored import Panel, StoredRun
 
@@ -22,12 +26,12 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     Raises:
         RequestError: if no method reported estimates while it worked.
     """
-    styles = looks(run.methods)
+    styles = looks(run.methods, run.labels, view.colours)
     curves = _curves(run)
 
     def drawn(setting: Panel) -> Figure | None:
         here = {method: curves[setting.title, method] for method in styles if (setting.title, method) in curves}
-        return _figure(run, setting, here, styles) if here else None
+        return _figure(run, setting, here, styles, view) if here else None
 
     nothing = "no method of this run reports estimates while it works, so there is no curve to draw"
     return of_settings("epoch", run, view, drawn, nothing)
@@ -47,35 +51,59 @@ def _curves(run: StoredRun) -> dict[tuple[str, str], list[dict[str, Any]]]:
     return found
 
 
-def _figure(run: StoredRun, setting: Panel, curves: dict[str, list[dict[str, Any]]], styles: dict[str, Look]) -> Figure:
+def _figure(
+    run: StoredRun,
+    setting: Panel,
+    curves: dict[str, list[dict[str, Any]]],
+    styles: dict[str, Look],
+    view: View,
+) -> Figure:
     sparse = {name: told for name, listed in curves.items() if all(told := [_sparsity(curve) for curve in listed])}
-    figure = Figure(figsize=(PAGE if sparse else 0.6 * PAGE, 2.6), layout="constrained")
-    axes = list(figure.subplots(1, 2 if sparse else 1, squeeze=False).flat)
-    level = run.part(setting)
-    level = level[~level["method"].isin(list(curves))].dropna(subset="score")
-    scores, shown = list(level["score"]), []
-    for method, listed in curves.items():
-        steps, samples = _samples(listed, setting.metric)
-        shown += mean_band(axes[0], steps, samples, styles[method])
-        scores += [score for sample in samples for score in sample]
-    for method, look in styles.items():
-        mean = float(level.loc[level["method"] == method, "score"].mean())
-        if math.isfinite(mean):
-            axes[0].axhline(mean, color=look.colour, linestyle=(0, (3, 2)), linewidth=1.2, label=look.name)
-            shown.append(mean)
-    axes[0].set_ylabel(setting.measure)
-    error_axis(axes[0], shown)
+    figure, axes = grid(2 if sparse else 1, view.width, 2.2, 2.3)
+    part = run.part(setting)
+    ends, scores = _errors(axes[0], setting, part, curves, styles, run.floor(setting))
     for method, told in sparse.items():
-        mean_band(axes[1], *_samples(told, "support"), styles[method])
+        mean_band(axes[1], *_samples(told, "support"), styles[method], len(sparse), marker=False)
     if sparse:
         axes[1].set_ylabel("non-zero core entries (%)")
         axes[1].set_ylim(bottom=0)
     for ax in axes:
         ax.set_xlabel("epoch")
-    figure.suptitle(wrapped(setting.title, figure.get_figwidth()) + not_finite(scores), fontsize=8)
-    legend(figure, axes[:1])
-    figure.set_label(setting.title)
+    heading(figure, setting.title, [trials_of(part), *not_finite(scores)])
+    if sparse:
+        legend(figure, axes[:1])
+    else:
+        name_lines(axes[0], ends, {look.name: look for look in styles.values()})
     return figure
+
+
+def _errors(
+    ax: Axes,
+    setting: Panel,
+    part: pd.DataFrame,
+    curves: dict[str, list[dict[str, Any]]],
+    styles: dict[str, Look],
+    floor: float,
+) -> tuple[dict[str, float], list[float]]:
+    """Draw the curves and level lines; where each ends on the right, and all scores that they are made of."""
+    level = part[~part["method"].isin(list(curves))].dropna(subset="score")
+    scores, shown, ends = list(level["score"]), Shown([floor]), {FLOOR: floor}
+    for method, listed in curves.items():
+        steps, samples = _samples(listed, setting.metric)
+        band = mean_band(ax, steps, samples, styles[method], len(curves), marker=False)
+        shown.add(band)
+        ends[styles[method].name] = next((value for value in reversed(band.values) if math.isfinite(value)), math.nan)
+        scores += [score for sample in samples for score in sample]
+    for method, look in styles.items():
+        mean = float(level.loc[level["method"] == method, "score"].mean())
+        if math.isfinite(mean):
+            ax.axhline(mean, color=look.colour, linestyle=(0, (3, 2)), linewidth=1.0, label=look.name)
+            shown.values.append(mean)
+            ends[look.name] = mean
+    ax.set_ylabel(setting.measure)
+    error_axis(ax, shown)
+    floor_edge(ax, ax.get_xlim(), [floor, floor])
+    return {name: end for name, end in ends.items() if math.isfinite(end)}, scores
 
 
 def _samples(curves: list[dict[str, Any]], name: str) -> tuple[list[int], list[list[float]]]:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import matplotlib
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.cm import ScalarMappable
+from matplotlib.colors import Normalize
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.estimate import Estimate
 from fieldbench.field import Axis, Field, FloatArray
+from fieldbench.report.figures.layout import inch_axes, size_of, wrapped
+from fieldbench.report.figures.style import scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,8 +80,79 @@ def scale_of(field: Field) -> Scale:
 
 
 def error_colours() -> Any:
-    """The colour map of errors: zero is pale."""
-    return _ocean("curl", "PRGn")
+    """The colour map of errors, one for colour-blind readers: orange is too much, violet too little, zero pale."""
+    return matplotlib.colormaps["PuOr_r"]
+
+
+def deviation_colours() -> Any:
+    """The colour map of sizes of errors and of standard deviations: zero is pale."""
+    return matplotlib.colormaps["Oranges"]
+
+
+#: A colour map, and the values at its ends.
+Coloured: TypeAlias = tuple[Any, float, float]
+
+#: What unobserved entries look like: hatching on a ground that no colour map has.
+UNOBSERVED = {"facecolor": "#a8a89c", "edgecolor": "#7c7f76", "hatch": "//////", "linewidth": 0.0}
+
+
+def show(ax: Axes, picture: Any, across: Axis, up: Axis, limits: Coloured) -> None:
+    """Draw one slice; entries that are NaN are hatched.
+
+    Args:
+        ax: drawn on.
+        picture: as :func:`plane` gives it.
+        across, up: its axes; depth goes down.
+        limits: the colour map, and the values at its ends.
+    """
+    colours, low, high = limits
+    ax.patch.set(**UNOBSERVED)
+    ax.grid(visible=False)
+    for side in ("top", "right"):
+        ax.spines[side].set_visible(True)
+    ax.imshow(
+        picture,
+        origin="lower",
+        extent=extent(across, up),
+        cmap=colours,
+        vmin=low,
+        vmax=high,
+        aspect="auto",
+        interpolation="nearest",
+    )
+    if "depth" in up.name:
+        ax.invert_yaxis()
+    ax.xaxis.set_major_locator(MaxNLocator(2))
+    ax.yaxis.set_major_locator(MaxNLocator(3))
+    ax.tick_params(labelleft=False, labelbottom=False, length=1.5)
+
+
+def colour_bar(figure: Figure, left: float, width: float, limits: Coloured, label: str, extend: str) -> None:
+    """A colour scale at the foot of a figure.
+
+    Args:
+        figure: drawn on.
+        left, width: in inches.
+        limits: of the pictures.
+        label: below it.
+        extend: which ends have values beyond: ``neither``, ``max`` or ``both``.
+    """
+    colours, low, high = limits
+    ax = inch_axes(figure, left, 0.5 * scale(), width, 0.09 * scale())
+    bar = figure.colorbar(
+        ScalarMappable(Normalize(low, high), colours), cax=ax, orientation="horizontal", extend=extend
+    )
+    bar.set_label(wrapped(label, width + 0.2, size_of("axes.label")))
+    bar.locator = MaxNLocator(4 if width > 1.4 * scale() else 2)
+    bar.outline.set_linewidth(0.4)
+
+
+def aspect(field: Field, axis: int) -> float:
+    """Height over width of a slice: true to scale where both axes have one unit, as far as it can be read."""
+    across, up = plane_axes(field, axis)
+    if across.unit != up.unit:
+        return 1.0
+    return float(np.clip((len(up) * up.spacing) / (len(across) * across.spacing), 0.5, 1.6))
 
 
 def cut_axis(field: Field, named: str | None) -> int:

@@ -2,56 +2,176 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fieldbench.errors import RequestError
-from fieldbench.report.comparison import compare
-from fieldbench.report.figures import View, _need
-from fieldbench.report.figures.style import PAGE, looks
+from fieldbench.report.comparison import Ranks, compare
+from fieldbench.report.figures import View
+from fieldbench.report.figures.colours import Look, looks, readable
+from fieldbench.report.figures.layout import (
+    LEADING,
+    POINT,
+    apart,
+    heading,
+    height_of,
+    size_of,
+    width_of,
+    wrapped,
+)
+from fieldbench.report.figures.style import ink, scale
 from fieldbench.report.numbers import p_text
+from fieldbench.report.statistics import CONFIDENCE
 from fieldbench.report.stored import StoredRun
 
 
 def draw(run: StoredRun, view: View) -> dict[str, Figure]:
-    """The critical-difference diagram: methods at their mean rank over all settings, and a bar across those
-    that Nemenyi's test at 5 % does not tell apart.
+    """The critical-difference diagram: methods at their mean rank over all settings, and a bar across those that
+    Nemenyi's test at 5 % does not tell apart.
 
     Raises:
         RequestError: if fewer than three methods have a score in at least two settings in common.
     """
-    _need("scikit_posthocs", "ranks")
-    import scikit_posthocs
-
-    comparison = compare(run.frame, run.metadata)
-    ranks = comparison.ranks()
+    ranks = compare(run.frame, run.metadata).ranks()
     if len(ranks.methods) < 3 or ranks.settings < 2:
         raise RequestError(
             f"ranks need three methods and two settings in which all have a score; this run has "
             f"{len(ranks.methods)} and {ranks.settings}"
         )
-    signs = np.where(comparison.higher_is_better, -1.0, 1.0)
-    scores = (comparison.scores * signs[:, None]).dropna()
-    names = {method: look.name for method, look in looks(run.methods).items()}
-    scores = scores.rename(columns=names)
-    tests = scikit_posthocs.posthoc_nemenyi_friedman(scores.to_numpy())
-    tests.index = tests.columns = scores.columns
-    colours = {look.name: look.colour for look in looks(run.methods).values()}
-    figure = Figure(figsize=(0.75 * PAGE, 0.9 + 0.22 * len(names)), layout="constrained")
-    ax = figure.subplots()
-    means = {names[method]: mean for method, mean in zip(ranks.methods, ranks.means, strict=True)}
-    scikit_posthocs.critical_difference_diagram(
-        means,
-        tests,
-        ax=ax,
-        color_palette=colours,
-        label_fmt_left="{label} ({rank:.2g}) ",
-        label_fmt_right=" ({rank:.2g}) {label}",
+    return {"ranks": _figure(ranks, looks(run.methods, run.labels, view.colours), view)}
+
+
+def critical_difference(methods: int, settings: int) -> float:
+    """How far mean ranks of two methods have to be apart to be told apart at 5 % (Nemenyi's test).
+
+    >>> round(critical_difference(4, 14), 2)  # Demsar 2006, section 3.2.2
+    1.25
+
+    Args:
+        methods: that are ranked.
+        settings: over which.
+    """
+    from scipy.integrate import trapezoid
+    from scipy.optimize import brentq
+    from scipy.special import ndtr
+
+    places = np.linspace(-8, 8, 2001)
+    density = np.exp(-(places**2) / 2) / math.sqrt(2 * math.pi)
+
+    def beyond(spread: float) -> float:
+        """The chance that the range of so many normal deviates is larger, less that of the test."""
+        within = methods * trapezoid(density * (ndtr(places) - ndtr(places - spread)) ** (methods - 1), places)
+        return float(CONFIDENCE - within)
+
+    return float(brentq(beyond, 0.0, 20.0)) / math.sqrt(2) * math.sqrt(methods * (methods + 1) / (6 * settings))
+
+
+def alike(means: Sequence[float], difference: float) -> list[tuple[int, int]]:
+    """The longest stretches of means that are no further apart than a critical difference: first and last of each.
+
+    >>> alike([1.0, 2.0, 2.5, 4.0, 9.0], 1.5)
+    [(0, 2), (2, 3)]
+
+    Args:
+        means: rising.
+        difference: the critical one.
+    """
+    reach = [max(last for last, other in enumerate(means) if other - mean <= difference + 1e-12) for mean in means]
+    longest = (first for first in range(len(means)) if first == 0 or reach[first] > reach[first - 1])
+    return [(first, reach[first]) for first in longest if reach[first] > first]
+
+
+def _figure(ranks: Ranks, styles: dict[str, Look], view: View) -> Figure:
+    """Draw in inches: the axis at height 0, bars and names below it."""
+    points = size_of("legend")
+    line, bar = points * POINT * LEADING, 0.085 * scale()
+    texts, side = _texts(ranks, styles, points, 0.34 * view.width)
+    half = -(-len(texts) // 2)
+    columns = texts[:half], texts[half:][::-1]
+    difference = critical_difference(len(texts), ranks.settings)
+    bars = alike(ranks.means, difference)
+    above, crowd = 3.2 * line, bar * (len(bars) + 1) + 0.1 * scale()
+    below = crowd + max(height_of("\n".join(column), points) for column in columns) + 0.06
+    figure = Figure(figsize=(view.width, above + below))
+    heading(figure, f"mean rank over {ranks.settings} settings, 1 is best", _notes(ranks, bool(bars)))
+    ax = figure.add_axes(
+        (0, 0, 1, (above + below) / figure.get_figheight()), xlim=(0, view.width), ylim=(-below, above)
     )
-    figure.suptitle(
-        f"mean rank over {ranks.settings} settings, 1 is best (Friedman p = {p_text(ranks.friedman)}; "
-        "bars: no difference by Nemenyi's test at 5 %)".replace("= <", "<"),
-        fontsize=7,
-    )
-    figure.set_label(f"{ranks.settings} settings")
-    return {"ranks": figure}
+    ax.set_axis_off()
+    scaled = _Scale(side, view.width - side, len(texts))
+    _axis(ax, scaled, difference, points)
+    apart_by = min(0.05 * scale(), (scaled.right - scaled.left) / len(texts))
+    fanned = apart(list(map(scaled.at, ranks.means)), [apart_by] * len(texts), scaled.left, scaled.right)
+    for number, (first, last) in enumerate(bars):
+        ends = [fanned[first] - 0.04, fanned[last] + 0.04]
+        ax.plot(ends, [-bar * (number + 1)] * 2, color=ink(), linewidth=2 * scale(), solid_capstyle="butt", zorder=4)
+    depths = [_depths(column, crowd, points) for column in columns]
+    for number, (method, mean) in enumerate(zip(ranks.methods, ranks.means, strict=True)):
+        on_left = number < half
+        depth = depths[0][number] if on_left else depths[1][len(texts) - 1 - number]
+        edge = scaled.left - 0.1 if on_left else scaled.right + 0.1
+        across = [scaled.at(mean), fanned[number], fanned[number], edge]
+        look = styles[method]
+        ax.plot(across, [0, -0.06 * scale(), depth, depth], color=look.colour, linewidth=0.7 * scale(), zorder=3)
+        where = edge + (-0.04 if on_left else 0.04)
+        ax.text(where, depth, texts[number], color=readable(look.colour), fontsize=points, va="center",
+                ha="right" if on_left else "left")  # fmt: skip
+    return figure
+
+
+@dataclass(frozen=True)
+class _Scale:
+    """Where ranks from 1 to ``count`` stand, between two heights in inches."""
+
+    left: float
+    right: float
+    count: int
+
+    def at(self, rank: float) -> float:
+        return self.left + (rank - 1) / (self.count - 1) * (self.right - self.left)
+
+
+def _texts(ranks: Ranks, styles: dict[str, Look], points: float, room: float) -> tuple[list[str], float]:
+    """Names with their ranks, the rank on the side of the axis, and the inches that the widest takes with its line."""
+    half = -(-len(ranks.methods) // 2)
+    texts = []
+    for number, (method, mean) in enumerate(zip(ranks.methods, ranks.means, strict=True)):
+        name = styles[method].name
+        texts.append(wrapped(f"{name} {mean:.2f}" if number < half else f"{mean:.2f} {name}", room, points))
+    return texts, max(width_of(text, points) for text in [*texts, "CD = 00.00"]) + 0.24
+
+
+def _depths(texts: list[str], start: float, points: float) -> list[float]:
+    """Heights of the middles of texts that stand below one another."""
+    heights = [height_of(text, points) for text in texts]
+    return [-(start + sum(heights[:number]) + height / 2) for number, height in enumerate(heights)]
+
+
+def _axis(ax: Axes, scaled: _Scale, difference: float, points: float) -> None:
+    """The axis of ranks with its ticks, and above it a bar as long as the critical difference."""
+    tick, line = 0.05 * scale(), points * POINT * LEADING
+    ax.plot([scaled.left, scaled.right], [0, 0], color=ink(), linewidth=0.8, solid_capstyle="projecting")
+    ranks = list(range(1, scaled.count + 1))
+    apart_by = (width_of(str(scaled.count), points) + 0.06) / (scaled.at(2) - scaled.at(1))
+    for rank in ranks:
+        place = scaled.at(rank)
+        ax.plot([place, place], [0, tick], color=ink(), linewidth=0.6)
+        if (rank - 1) % math.ceil(apart_by) == 0:
+            ax.text(place, tick + 0.02, str(rank), ha="center", va="bottom", fontsize=points)
+    height, end = 2.4 * line, scaled.at(min(1 + difference, scaled.count))
+    ax.plot([scaled.left, end], [height, height], color=ink(), linewidth=0.8)
+    for place in (scaled.left, end):
+        if place == scaled.left or 1 + difference <= scaled.count:  # a bar that is longer than the axis has no end
+            ax.plot([place, place], [height - tick / 2, height + tick / 2], color=ink(), linewidth=0.8)
+    ax.text(scaled.left - 0.08, height, f"CD = {difference:.2f}", ha="right", va="center", fontsize=points)
+
+
+def _notes(ranks: Ranks, bars: bool) -> list[str]:
+    friedman = f"Friedman's test that all are alike: p = {p_text(ranks.friedman)}".replace("= <", "<")
+    meaning = "a bar joins methods closer than the critical difference CD (Nemenyi's test at 5 %)"
+    return [friedman, meaning if bars else "all are further apart than the critical difference CD (Nemenyi, 5 %)"]

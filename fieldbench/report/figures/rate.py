@@ -2,77 +2,102 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from itertools import groupby
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fieldbench.errors import RequestError
 from fieldbench.report.figures import View, file_name
-from fieldbench.report.figures.style import (
-    Look,
-    error_axis,
-    floor_edge,
+from fieldbench.report.figures.colours import Look, looks
+from fieldbench.report.figures.layout import (
     grid,
+    heading,
     legend,
-    looks,
-    mean_band,
-    not_finite,
+    name_lines,
+    panel_width,
+    size_of,
+    thinned,
     wrapped,
 )
-from fieldbench.report.settings import ORDINARY
+from fieldbench.report.figures.style import FLOOR, Shown, error_axis, floor_edge, mean_band, not_finite, trials_of
+from fieldbench.report.labels import called
+from fieldbench.report.settings import title_of
 from fieldbench.report.stored import Panel, StoredRun
 
 
 def draw(run: StoredRun, view: View) -> dict[str, Figure]:
-    """One figure a dataset, with a panel for each noise, sampler and selection: the mean of each method
-    with its 95 % interval (Student's t) as a band.
+    """One figure a dataset, with a panel for each noise, sampler and selection: the mean of each method with its 95 %
+    interval (Student's t) as a band, over a hatched floor where the dataset has one.
 
     Raises:
         RequestError: if no setting was run at more than one rate.
     """
-    styles = looks(run.methods)
+    styles = looks(run.methods, run.labels, view.colours)
     figures: dict[str, Figure] = {}
     for dataset, settings in groupby(run.settings, key=lambda setting: str(setting.levels["dataset"])):
-        panels: dict[tuple[str, ...], list[Panel]] = {}
-        for setting in settings:
-            panels.setdefault(_but_rate(setting), []).append(setting)
-        several = {key: listed for key, listed in panels.items() if len(listed) > 1}
-        if not several:
-            continue
-        figure, axes = grid(len(several), width=2.6 if len(several) > 1 else 3.5, height=2.5)
-        for ax, (key, listed) in zip(axes, several.items(), strict=True):
-            _panel(ax, run, listed, styles)
-            scores = np.concatenate([run.part(setting)["score"].dropna() for setting in listed])
-            ax.set_title(wrapped(", ".join([dataset, *key]), 2.6) + not_finite(scores))
-        legend(figure, axes)
-        figure.set_label(dataset)
-        figures[file_name("rate", dataset, figures)] = figure
+        several = {what: listed for what, listed in rates_of(run, settings).items() if len(listed) > 1}
+        if several:
+            figure = _figure(run, dataset, several, styles, view)
+            figures[file_name("rate", dataset, figures)] = figure
     if not figures:
         raise RequestError("there is nothing to draw against the rate: every setting has one rate only")
     return figures
 
 
-def _but_rate(setting: Panel) -> tuple[str, ...]:
-    return tuple(
-        str(setting.levels[factor])
-        for factor in ("sampler", "noise", "select")
-        if str(setting.levels[factor]) != ORDINARY.get(factor)
-    )
+def rates_of(run: StoredRun, settings: Iterable[Panel]) -> dict[str, list[Panel]]:
+    """Settings of one dataset that differ in their rate only, by what else tells them apart, in words."""
+    alike: dict[str, list[Panel]] = {}
+    for setting in settings:
+        levels = {factor: setting.levels[factor] for factor in ("sampler", "noise", "select")}
+        alike.setdefault(title_of(levels, run.frame, run.labels), []).append(setting)
+    return alike
 
 
-def _panel(ax: Axes, run: StoredRun, settings: list[Panel], styles: dict[str, Look]) -> None:
-    parts = [(float(setting.levels["rate"]), run.part(setting)) for setting in settings]
-    shown: list[float] = []
+def _figure(
+    run: StoredRun, dataset: str, several: dict[str, list[Panel]], styles: dict[str, Look], view: View
+) -> Figure:
+    figure, axes = grid(len(several), view.width, 2.2, 2.2)
+    for ax, (what, listed) in zip(axes, several.items(), strict=True):
+        ends = _panel(ax, run, listed, styles)
+        if len(several) > 1:
+            ax.set_title(wrapped(what, panel_width(figure), size_of("axes.title")))
+    whole = pd.concat([run.part(setting) for listed in several.values() for setting in listed])
+    title = ", ".join(filter(None, [called(dataset, run.labels), *(several if len(several) == 1 else ())]))
+    heading(figure, title, [trials_of(whole), *not_finite(whole["score"].dropna())])
+    if len(axes) > 1:
+        legend(figure, axes)
+    else:
+        name_lines(axes[0], ends, {look.name: look for look in styles.values()})
+    return figure
+
+
+def _panel(ax: Axes, run: StoredRun, settings: list[Panel], styles: dict[str, Look]) -> dict[str, float]:
+    """Draw one panel, and tell where each line ends on the right."""
+    parts = {100 * float(setting.levels["rate"]): run.part(setting) for setting in settings}
+    shown, ends = Shown(), {}
     for method, look in styles.items():
-        scores = {100 * rate: part.loc[part["method"] == method, "score"].dropna().to_numpy() for rate, part in parts}
+        scores = {rate: part.loc[part["method"] == method, "score"].dropna().to_numpy() for rate, part in parts.items()}
         scored = {rate: values for rate, values in scores.items() if len(values)}
         if scored:
-            shown += mean_band(ax, list(scored), list(scored.values()), look, look.marker)
+            band = mean_band(ax, list(scored), list(scored.values()), look, len(styles))
+            shown.add(band)
+            ends[look.name] = next((value for value in reversed(band.values) if math.isfinite(value)), math.nan)
     floors = [run.floor(setting) for setting in settings]
-    error_axis(ax, [*shown, *floors])
-    floor_edge(ax, [100 * rate for rate, _ in parts], floors)
-    ax.set_xticks([100 * rate for rate, _ in parts], [f"{100 * rate:g}" for rate, _ in parts])
+    shown.values += floors
+    error_axis(ax, shown)
+    if np.isfinite(floors).all():
+        floor_edge(ax, list(parts), floors)
+        ends[FLOOR] = floors[-1]
+    rates = list(parts)
+    room = panel_width(ax.get_figure())
+    places = [(rate - rates[0]) / (rates[-1] - rates[0]) for rate in rates]
+    ax.set_xticks(rates, thinned(places, [f"{rate:g}" for rate in rates], room, size_of("xtick.label")))
+    ax.set_xlim(rates[0] - 0.03 * (rates[-1] - rates[0]), rates[-1] + 0.015 * (rates[-1] - rates[0]))
     ax.set_xlabel("sampling rate (%)")
     ax.set_ylabel(settings[0].measure)
+    return {name: end for name, end in ends.items() if math.isfinite(end)}

@@ -2,155 +2,201 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 
-from fieldbench.field import FloatArray
+from fieldbench.field import Field, FloatArray
 from fieldbench.reconstructions import Reconstruction
 from fieldbench.report.figures import View, of_settings
+from fieldbench.report.figures.colours import looks
+from fieldbench.report.figures.layout import LEADING, POINT, heading, height_of, inch_axes, size_of, wrapped
 from fieldbench.report.figures.pictures import (
+    Coloured,
+    Scale,
+    aspect,
     axis_label,
+    colour_bar,
     cut_axis,
     cut_positions,
     error_colours,
-    extent,
     plane,
     plane_axes,
     scale_of,
+    show,
 )
-from fieldbench.report.figures.style import looks, wrapped
+from fieldbench.report.figures.style import scale
+from fieldbench.report.numbers import with_unit
 from fieldbench.report.stored import Panel, StoredRun
 
 #: Share of the errors that the error scale covers, so that one bad entry does not make all others pale.
 COVERED = 0.995
 
+#: Inches between two pictures, of the least wide one and of the widest one.
+GAP, NARROW, WIDE = 0.07, 0.72, 1.7
+
+
+@dataclass(frozen=True)
+class Pictures:
+    """What stands below one heading: its rows by kind, ``field``, ``error`` and ``deviation``, on the scale shown."""
+
+    head: str
+    rows: Mapping[str, FloatArray]
+
 
 def draw(run: StoredRun, view: View) -> dict[str, Figure]:
-    """One figure a setting: rows for each slice of the fields, of their errors, and of the standard deviations of
-    methods that have them. All fields share one scale, all errors and deviations another; all are of one draw. Fields
-    that were not kept are recomputed.
+    """One figure a setting: for each slice a row of the fields, one of their errors, and one of the standard deviations
+    of methods that have them. All fields share one scale, all errors and deviations another; all are of one draw. Where
+    the width does not hold all methods, the others follow below. Fields that were not kept are recomputed.
 
     Raises:
         RequestError: if no trial ended well, or the view is not part of the field.
     """
-    styles = looks(run.methods)
+    names = {method: look.name for method, look in looks(run.methods, run.labels).items()}
 
     def drawn(setting: Panel) -> Figure | None:
         title, rows = run.draw(setting, view.trial)
-        shown = {method: run.reconstruction(rows[method]) for method in styles if method in rows}
-        names = {method: styles[method].name for method in shown}
-        return _figure(setting, title, shown, rows, names, view) if shown else None
+        shown = {method: run.reconstruction(rows[method]) for method in names if method in rows}
+        if not shown:
+            return None
+        heads = {method: f"{names[method]}\n{_score(setting, rows[method])}".strip() for method in shown}
+        return _figure(title, shown, heads, view)
 
     return of_settings("slices", run, view, drawn, "no trial that ended well is there to be shown")
 
 
-def _figure(
-    setting: Panel,
-    title: str,
-    shown: dict[str, Reconstruction],
-    rows: dict[str, Any],
-    names: dict[str, str],
-    view: View,
-) -> Figure:
-    first = next(iter(shown.values()))
-    truth = first.truth
-    axis = cut_axis(truth, view.axis)
-    positions = [0] if len(truth.shape) == 2 else cut_positions(truth.shape[axis], view.at)
-    across, up = plane_axes(truth, axis)
-    scale = scale_of(truth)
-    errors = {method: scale.shown(item.estimate) - scale.shown(truth.values) for method, item in shown.items()}
-    deviations = {method: scale.deviation(item.made) for method, item in shown.items()}
-    second: dict[str, Mapping[str, FloatArray | None]] = {"error": errors, "deviation": deviations}
-    valid = truth.valid
-    largest = error_range([error[valid] for error in errors.values()])
-    rows_each = 2 if all(part is None for part in deviations.values()) else 3
+def _score(setting: Panel, row: Mapping[str, Any]) -> str:
+    score = row["metrics"].get(setting.metric)
+    return "" if score is None else f"{setting.name} {score:.3g}"
 
-    aspect = _aspect(truth, across, up)
-    columns = 2 + len(shown)
-    width = min(1.45, 10.0 / columns)
-    height = width * min(max(aspect, 0.5), 1.6)
-    size = (columns * width + 1.1, rows_each * len(positions) * (height + 0.12) + 0.75)
-    figure = Figure(figsize=size, layout="constrained")
-    axes = figure.subplots(rows_each * len(positions), columns, squeeze=False)
-    box, downward = extent(across, up), "depth" in up.name
-    for number, index in enumerate(positions):
-        above, *below = axes[rows_each * number : rows_each * (number + 1)]
-        fields = [truth.values, first.observation.values, *(item.estimate for item in shown.values())]
-        for ax, values in zip(above, fields, strict=True):
-            unobserved = np.isnan(values) | ~valid
-            picture = np.where(plane(unobserved, axis, index), np.nan, scale.shown(plane(values, axis, index)))
-            fieldlike = _picture(ax, picture, box, scale.colours, scale.low, scale.high, downward)
-        for row, (label, parts) in zip(below, second.items(), strict=False):
-            for ax, part in zip(row[2:], parts.values(), strict=True):
-                if part is None:
-                    ax.remove()
-                    continue
-                picture = plane(np.where(valid, part, np.nan), axis, index)
-                errorlike = _picture(ax, picture, box, error_colours(), -largest, largest, downward)
-            next(ax for ax in row[2:] if ax.figure).set_ylabel(label)
-            for ax in row[:2]:
-                ax.remove()
-        where = f"{truth.axes[axis].name} {truth.axes[axis].coordinates[index]:g} {truth.axes[axis].unit}".strip()
-        above[0].set_ylabel(f"{where}\n{axis_label(up)}" if len(truth.shape) > 2 else axis_label(up))
-        above[0].tick_params(labelleft=True)
-    for ax, name in zip(axes[0], ["truth", "observation", *names.values()], strict=True):
-        ax.set_title(name)
-    for ax, row in zip(axes[0][2:], [rows[method] for method in shown], strict=True):
-        score = row["metrics"].get(setting.metric)
-        if score is not None:
-            ax.set_title(f"{ax.get_title()}\n{setting.metric.upper()} {score:.3g} {setting.unit}".strip())
-    for ax in (next(ax for ax in column[::-1] if ax.figure) for column in axes.T):
-        ax.set_xlabel(axis_label(across))
-        ax.tick_params(labelbottom=True)
-    top = axes[: max(1, len(axes) // 2)].ravel().tolist()
-    bottom = axes[max(1, len(axes) // 2) :].ravel().tolist()
-    figure.colorbar(fieldlike, ax=[ax for ax in top if ax.figure], label=scale.label, aspect=15, pad=0.01)
-    unit, what = "dB" if scale.decibel else truth.unit, "error" if rows_each == 2 else "error, deviation"
-    figure.colorbar(
-        errorlike, ax=[ax for ax in bottom if ax.figure], label=f"{what} ({unit})" if unit else what, aspect=15,
-        extend="both", pad=0.01,
-    )  # fmt: skip
-    figure.set_label(title)
-    figure.suptitle(wrapped(title, figure.get_figwidth()), fontsize=8)
+
+def error_range(errors: Sequence[FloatArray]) -> float:
+    """Where the common scale of errors ends: where that of the median method would.
+
+    Errors that are not finite do not count.
+    """
+    finite = [np.abs(error[np.isfinite(error)]) for error in errors]
+    ends = [float(np.quantile(sizes, COVERED)) for sizes in finite if len(sizes)]
+    return float(np.median(ends or [0.0])) or 1.0
+
+
+def _columns(shown: dict[str, Reconstruction], heads: dict[str, str], colours: Scale) -> list[Pictures]:
+    first = next(iter(shown.values()))
+    truth = colours.shown(first.truth.values)
+    observed = np.where(first.truth.valid, colours.shown(first.observation.values), np.nan)
+    columns = [Pictures("truth", {"field": truth}), Pictures("observation", {"field": observed})]
+    for method, item in shown.items():
+        rows = {"field": colours.shown(item.estimate), "error": colours.shown(item.estimate) - truth}
+        deviation = colours.deviation(item.made)
+        columns.append(Pictures(heads[method], rows if deviation is None else {**rows, "deviation": deviation}))
+    return columns
+
+
+@dataclass(frozen=True)
+class _Sheet:
+    """How pictures are arranged, sizes in inches.
+
+    Attributes:
+        truth: the field that they are of.
+        axis: the one that is cut.
+        bands: columns that stand beside one another, from the top.
+        positions: of the slices along it.
+        left: of the first picture.
+        size, tall: width and height of a picture.
+    """
+
+    truth: Field
+    axis: int
+    bands: list[list[Pictures]]
+    positions: list[int]
+    left: float
+    size: float
+    tall: float
+
+    @classmethod
+    def of(cls, truth: Field, columns: list[Pictures], view: View) -> _Sheet:
+        """As many columns beside one another as the width holds; the middle slice alone where it does not hold all."""
+        axis = cut_axis(truth, view.axis)
+        left = 0.34 * scale() + 3 * size_of("axes.label") * LEADING * POINT
+        room = view.width - left - 0.1
+        bands = -(-len(columns) // max(3, int((room + GAP) / (NARROW * scale() + GAP))))
+        many = -(-len(columns) // bands)
+        size = min(WIDE * scale(), (room + GAP) / many - GAP)
+        positions = [0]
+        if len(truth.shape) > 2:
+            positions = cut_positions(truth.shape[axis], view.at or (() if bands == 1 else (truth.shape[axis] // 2,)))
+        parts = [columns[start : start + many] for start in range(0, len(columns), many)]
+        return cls(truth, axis, parts, positions, left, size, size * aspect(truth, axis))
+
+    def rows(self, band: list[Pictures]) -> list[tuple[int, str]]:
+        """The rows of a band: index along the axis, and kind."""
+        return list(itertools.product(self.positions, dict.fromkeys(kind for column in band for kind in column.rows)))
+
+    def pictures(self, band: list[Pictures]) -> float:
+        """Height of the pictures of a band."""
+        return len(self.rows(band)) * (self.tall + GAP) - GAP
+
+
+def _figure(title: str, shown: dict[str, Reconstruction], heads: dict[str, str], view: View) -> Figure:
+    truth = next(iter(shown.values())).truth
+    colours = scale_of(truth)
+    columns = _columns(shown, heads, colours)
+    sheet = _Sheet.of(truth, columns, view)
+    points = size_of("axes.title")
+    names = [[wrapped(column.head, sheet.size, points) for column in band] for band in sheet.bands]
+    tops = [max(height_of(name, points) for name in band) + 0.06 for band in names]
+    foot, scales = 0.42 * scale(), 0.72 * scale()
+    begin = sum(tops) + sum(sheet.pictures(band) + foot for band in sheet.bands) + scales
+    figure = Figure(figsize=(view.width, begin))
+    heading(figure, title, ["hatched: not observed"])
+    largest = error_range([column.rows["error"][truth.valid] for column in columns if "error" in column.rows])
+    signed = (error_colours(), -largest, largest)
+    limits = {"field": (colours.colours, colours.low, colours.high), "error": signed, "deviation": signed}
+    for band, heads_here, top in zip(sheet.bands, names, tops, strict=True):
+        _band(figure, sheet, band, heads_here, begin - top, limits)
+        begin -= top + sheet.pictures(band) + foot
+    both = "error, deviation" if any("deviation" in column.rows for column in columns) else "error"
+    half = (view.width - sheet.left - 0.45) / 2
+    colour_bar(figure, sheet.left, half, limits["field"], colours.label, "neither")
+    unit = "dB" if colours.decibel else truth.unit
+    colour_bar(figure, sheet.left + half + 0.3, half, signed, with_unit(both, unit), "both")
     return figure
 
 
-def error_range(errors: list[NDArray[np.float64]]) -> float:
-    """Where the common scale of errors ends: at the median over methods of the size that nearly all errors of one have,
-    so that neither a bad entry nor a bad method makes all others pale. Errors that are not finite do not count."""
-    sizes = [np.abs(error[np.isfinite(error)]) for error in errors]
-    ends = [np.quantile(size, COVERED) for size in sizes if len(size)]
-    return (float(np.median(ends)) if ends else 0.0) or 1.0
+def _band(
+    figure: Figure, sheet: _Sheet, band: list[Pictures], names: list[str], top: float, limits: Mapping[str, Coloured]
+) -> None:
+    """Draw one band of pictures, whose upper edge is ``top`` inches above the figure's lower one."""
+    rows = sheet.rows(band)
+    across, up = plane_axes(sheet.truth, sheet.axis)
+    for number, (column, name) in enumerate(zip(band, names, strict=True)):
+        own = [row for row, (_, kind) in enumerate(rows) if kind in column.rows]
+        for row in own:
+            index, kind = rows[row]
+            left, bottom = number * (sheet.size + GAP), (row + 1) * (sheet.tall + GAP) - GAP
+            ax = inch_axes(figure, sheet.left + left, top - bottom, sheet.size, sheet.tall)
+            picture = plane(np.where(sheet.truth.valid, column.rows[kind], np.nan), sheet.axis, index)
+            show(ax, picture, across, up, limits[kind])
+            if row == own[0]:
+                ax.set_title(name, loc="center")
+            if kind != "field" and column is next(other for other in band if kind in other.rows):
+                ax.set_ylabel(kind)
+            if number == 0 and kind == "field":
+                ax.set_ylabel(wrapped(_where(sheet, index), max(sheet.tall, 0.9), size_of("axes.label")))
+                ax.tick_params(labelleft=True)
+            if number == 0 and row == own[-1]:
+                ax.set_xlabel(wrapped(axis_label(across), sheet.size, size_of("axes.label")))
+                ax.tick_params(labelbottom=True)
 
 
-def _picture(
-    ax: Axes,
-    picture: Any,
-    box: tuple[float, float, float, float],
-    colours: Any,
-    low: float,
-    high: float,
-    downward: bool,
-) -> Any:
-    ax.set_facecolor("#e4e4e4")
-    for side in ("top", "right"):
-        ax.spines[side].set_visible(True)
-    ax.tick_params(labelleft=False, labelbottom=False, length=2)
-    image = ax.imshow(
-        picture, origin="lower", extent=box, cmap=colours, vmin=low, vmax=high, aspect="auto", interpolation="nearest"
-    )
-    if downward:
-        ax.invert_yaxis()
-    return image
-
-
-def _aspect(truth: Any, across: Any, up: Any) -> float:
-    """Height over width: true to scale where both axes have one unit, square otherwise."""
-    if across.unit != up.unit:
-        return 1.0
-    return float((len(up) * up.spacing) / (len(across) * across.spacing))
+def _where(sheet: _Sheet, index: int) -> str:
+    """The place of a slice, and its upward axis."""
+    up = axis_label(plane_axes(sheet.truth, sheet.axis)[1])
+    if len(sheet.truth.shape) == 2:
+        return up
+    cut = sheet.truth.axes[sheet.axis]
+    return f"{cut.name} {cut.coordinates[index]:g} {cut.unit}".strip() + f"\n{up}"

@@ -1,44 +1,53 @@
-"""How figures look: sizes, colours and names that all kinds share."""
+"""How figures look: the styles, and what all kinds share of lines, bands and axes."""
 
 from __future__ import annotations
 
 import contextlib
-import itertools
 import math
-import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import matplotlib
 import numpy as np
+import pandas as pd
 from matplotlib import style
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
+from matplotlib.collections import LineCollection
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import ArrayLike
 
+from fieldbench.report.figures.colours import Look
+from fieldbench.report.settings import SETTING
 from fieldbench.report.statistics import interval
-from fieldbench.spec import parse
 
-#: Widths in inches of one and of two columns of a journal page.
-COLUMN, PAGE = 3.5, 7.16
-
-#: Okabe and Ito's colours, told apart by colour-blind readers, darkest uses first; then again with other markers.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#555555", "#000000")
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "*", "h")
-
-_PRINT: dict[str, Any] = {
+_PAPER: dict[str, Any] = {
     "font.size": 8,
     "axes.titlesize": 8,
     "axes.labelsize": 8,
+    "figure.titlesize": 8,
     "legend.fontsize": 7,
     "xtick.labelsize": 7,
     "ytick.labelsize": 7,
     "axes.linewidth": 0.6,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "grid.linewidth": 0.4,
+    "grid.color": "#e3e3e3",
+    "axes.titlelocation": "left",
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "xtick.minor.size": 0,
+    "ytick.minor.size": 0,
     "lines.linewidth": 1.2,
     "lines.markersize": 3.5,
+    "hatch.linewidth": 0.5,
     "legend.frameon": False,
+    "legend.handlelength": 2.2,
     "figure.dpi": 200,
     "savefig.dpi": 200,
     "text.parse_math": False,  # a dollar sign in a name is one
@@ -46,130 +55,125 @@ _PRINT: dict[str, Any] = {
     "svg.hashsalt": "fieldbench",
 }
 
+_TALK: dict[str, Any] = {
+    **{name: 1.4 * size for name, size in _PAPER.items() if "size" in name and isinstance(size, int | float)},
+    "axes.linewidth": 1.0,
+    "lines.linewidth": 2.0,
+    "hatch.linewidth": 0.8,
+}
+
+_GROUND, _INK = "#14171c", "#e8eaed"
+
+_DARK: dict[str, Any] = {
+    **dict.fromkeys(["figure.facecolor", "axes.facecolor", "savefig.facecolor"], _GROUND),
+    **dict.fromkeys(
+        ["text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color", "legend.labelcolor"], _INK
+    ),
+    "grid.color": "#30353d",
+}
+
+#: What `--style` may be, and what each changes of print on paper.
+STYLES: dict[str, dict[str, Any]] = {"paper": {}, "talk": _TALK, "dark": _DARK}
+
 
 @contextlib.contextmanager
-def printing() -> Iterator[None]:
-    """Settings for print, whatever the user's own are."""
-    with style.context(["default", _PRINT]):
+def printing(name: str = "paper") -> Iterator[None]:
+    """Settings of one of :data:`STYLES`, whatever the user's own are."""
+    with style.context(["default", _PAPER, STYLES[name]]):
         yield
 
 
-@dataclass(frozen=True)
-class Look:
-    """How a method is drawn, the same in every figure of a run."""
-
-    name: str
-    colour: str
-    marker: str
+#: What stands behind the data: trials joined, promises, the floor's hatching.
+FAINT = "#8a8a8a"
 
 
-def looks(methods: Sequence[str]) -> dict[str, Look]:
-    """A look for each method; names are as short as they can be and still differ."""
-    pairs = zip(itertools.cycle(COLOURS), itertools.cycle(MARKERS), strict=False)
-    named = short_names(methods)
-    return {method: Look(named[method], *pair) for method, pair in zip(methods, pairs, strict=False)}
+def scale() -> float:
+    """How large text is, relative to paper: heights grow with it."""
+    return float(matplotlib.rcParams["font.size"]) / float(_PAPER["font.size"])
 
 
-def short_names(methods: Sequence[str]) -> dict[str, str]:
-    """Specs without the parameters that all specs of that name share."""
-    bare = {method: "+".join(part.name for part in parse(method)) for method in methods}
-    shared = [name for name in bare.values() if list(bare.values()).count(name) > 1]
-    return {method: method if name in shared else name for method, name in bare.items()}
-
-
-def grid(count: int, width: float = 2.6, height: float = 2.2, columns: int = 3) -> tuple[Figure, list[Axes]]:
-    """A figure of ``count`` panels, in rows of at most ``columns``.
-
-    Args:
-        count: of panels.
-        width: of a panel, in inches.
-        height: of a panel, in inches.
-        columns: panels beside one another, at most.
-    """
-    across = min(count, columns)
-    down = -(-count // across)
-    figure = Figure(figsize=(max(COLUMN, width * across), height * down), layout="constrained")
-    axes = list(figure.subplots(down, across, squeeze=False).flat)
-    for spare in axes[count:]:
-        spare.remove()
-    return figure, axes[:count]
-
-
-def legend(figure: Figure, panels: Sequence[Axes]) -> None:
-    """One legend for all panels, below them."""
-    entries: dict[str, Any] = {}
-    for axes in panels:
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True):
-            entries.setdefault(label, handle)
-    columns = max(1, min(len(entries), int(figure.get_figwidth() / 1.1)))
-    figure.legend(list(entries.values()), list(entries), loc="outside lower center", ncols=columns)
+def ink() -> str:
+    """The colour of text and axes."""
+    return str(matplotlib.rcParams["text.color"])
 
 
 def mean_band(
-    axes: Axes, positions: Sequence[float], samples: Sequence[ArrayLike], look: Look, marker: str = ""
-) -> list[float]:
+    axes: Axes, positions: Sequence[float], samples: Sequence[ArrayLike], look: Look, among: int, marker: bool = True
+) -> Shown:
     """A line through the means of samples, one a position, with their 95 % intervals (Student's t) as a band.
 
-    A sample with a value that is not finite has no mean to be shown and leaves a gap. Where no value is
-    negative, as with an error, the band ends at zero.
+    A sample with a value that is not finite has no mean to be shown and leaves a gap. Where no value is negative, as
+    with an error, the band ends at zero. Bands lie below all lines, and are the paler, the more there are.
 
     Args:
         axes: drawn on.
         positions: of the samples along the horizontal axis.
         samples: values of each sample, shape (n,).
         look: colour and name of the line.
-        marker: matplotlib's, at each mean.
-
-    Returns:
-        The values that the axis has to show.
+        among: how many bands the axes have.
+        marker: whether each mean has one.
     """
     vectors = [np.asarray(sample, dtype=float) for sample in samples]
     means = np.array([vector.mean() if np.isfinite(vector).all() else math.nan for vector in vectors])
     lows, highs = np.array([interval(vector) for vector in vectors]).T
-    signed = any((vector < 0).any() for vector in vectors)
-    if not signed:
+    if not any((vector < 0).any() for vector in vectors):
         lows = np.maximum(lows, 0)
-    axes.plot(positions, means, color=look.colour, marker=marker, label=look.name)
-    axes.fill_between(positions, lows, highs, color=look.colour, alpha=0.18, linewidth=0)
-    return [float(value) for value in (*means, *(lows if signed else ())) if math.isfinite(value)]
+    form = look.marker if marker else ""
+    axes.plot(positions, means, color=look.colour, marker=form, linestyle=look.dash, label=look.name, zorder=3)
+    pale = min(0.16, 0.35 / among)
+    axes.fill_between(positions, lows, highs, facecolor=(look.colour, pale), linewidth=0, zorder=1)
+    edges = [np.column_stack([positions, ends]) for ends in (lows, highs)]
+    axes.add_collection(
+        LineCollection(edges, colors=[(look.colour, 3 * pale)], linewidths=0.4, zorder=2), autolim=False
+    )
+    return Shown([*means], [*lows, *highs])
 
 
-def not_finite(scores: ArrayLike) -> str:
-    """What a title adds about scores that no axis can show: a line of its own, or nothing."""
-    count = int((~np.isfinite(np.asarray(scores, dtype=float))).sum())
-    return f"\n{count} score{'s are' if count > 1 else ' is'} not finite: not shown" if count else ""
+@dataclass
+class Shown:
+    """What an axis of scores has to show.
+
+    Attributes:
+        values: all of them lie on it.
+        ends: of intervals, which may reach beyond where one would squash everything else.
+    """
+
+    values: list[float] = field(default_factory=list)
+    ends: list[float] = field(default_factory=list)
+
+    def add(self, other: Shown) -> None:
+        self.values += other.values
+        self.ends += other.ends
 
 
-def floor_edge(axes: Axes, positions: Sequence[float], floors: Sequence[float]) -> None:
-    """Hatch what lies below the floor, where every position has one; to be called when the axis has its scale.
+def error_axis(axes: Axes, shown: Shown, which: Literal["x", "y"] = "y") -> None:
+    """Scale an axis of scores: logarithmic where means span decades, from zero where none is negative.
 
     Args:
         axes: drawn on.
-        positions: along the horizontal axis, one for each floor.
-        floors: in the unit of the vertical axis.
+        shown: what it has to show.
+        which: of the two axes.
     """
-    if not np.isfinite(floors).all():
+    values = [value for value in shown.values if math.isfinite(value)]
+    ends = [end for end in shown.ends if math.isfinite(end)]
+    if not values:
         return
-    low, high = axes.get_ylim()
-    axes.fill_between(
-        positions, low, floors, facecolor="none", edgecolor="#777777", hatch="////", linewidth=0.8, label="floor"
-    )
-    axes.set_ylim(low, high)
-
-
-def error_axis(axes: Axes, values: Sequence[float]) -> None:
-    """Scale the y axis, which shows scores: logarithmic where they span decades, from zero where none is negative."""
-    finite = [value for value in values if math.isfinite(value)]
-    if logarithmic(finite):
-        log_axis(axes, "y")
-    elif min(finite, default=0.0) >= 0:
-        axes.set_ylim(bottom=0)
+    set_limits = axes.set_xlim if which == "x" else axes.set_ylim
+    low, high = min(values), max(values)
+    if logarithmic(values):
+        log_axis(axes, which)
+        near = [end for end in ends if low / 4 < end < high * 4]
+        set_limits(min([low, *near]) / 1.25, max([high, *near]) * 1.25)
+        return
+    room = max(high - low, float(np.quantile(np.abs(np.array(ends) - np.mean(values)), 0.9)) if ends else 0.0)
+    low, high = max(min([low, *ends]), low - room), min(max([high, *ends]), high + room)
+    margin = 0.06 * (high - low if min([*values, *ends]) < 0 else high) or 0.5
+    set_limits(low - margin if min([*values, *ends]) < 0 else 0.0, high + margin)
+    (axes.xaxis if which == "x" else axes.yaxis).set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
 
 
 def log_axis(axes: Axes, which: Literal["x", "y"]) -> None:
     """A logarithmic axis with plain numbers, and enough of them where it spans little."""
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
     (axes.set_xscale if which == "x" else axes.set_yscale)("log")
     axis = axes.xaxis if which == "x" else axes.yaxis
     low, high = axis.get_data_interval()
@@ -182,15 +186,47 @@ def log_axis(axes: Axes, which: Literal["x", "y"]) -> None:
 def logarithmic(values: Sequence[float]) -> bool:
     """Whether an axis with these values is read more easily on a logarithmic scale."""
     positive = [value for value in values if value > 0]
-    return len(positive) == len(values) > 0 and max(positive) / min(positive) > 20
+    return len(positive) == len(values) > 0 and max(positive) / min(positive) > 8
 
 
-def wrapped(title: str, width: float) -> str:
-    """A title broken after its commas so that it fits over a panel ``width`` inches wide."""
-    fitting = max(12, int(width * 15))
-    lines = [""]
-    for piece in re.findall(r"[^,]*,? ?", title):
-        if lines[-1] and len(lines[-1]) + len(piece.rstrip()) > fitting:
-            lines.append("")
-        lines[-1] += piece
-    return "\n".join(line.strip() for line in lines)
+def floor_edge(axes: Axes, positions: Sequence[float], floors: Sequence[float], upright: bool = False) -> None:
+    """Hatch what lies below the floor, where every position has one; to be called when the axis has its scale.
+
+    Args:
+        axes: drawn on.
+        positions: along the other axis, one for each floor.
+        floors: in the unit of the axis of scores, which is the vertical one.
+        upright: whether that axis is the horizontal one instead.
+    """
+    if not np.isfinite(floors).all():
+        return
+    low = (axes.get_xlim() if upright else axes.get_ylim())[0]
+    fill = axes.fill_betweenx if upright else axes.fill_between
+    limits = axes.axis()
+    fill(positions, low, floors, facecolor="none", edgecolor=FAINT, hatch="////", linewidth=0.8, label=FLOOR, zorder=0)
+    axes.axis(limits)
+
+
+#: What the hatched edge is called.
+FLOOR = "floor"
+
+
+def not_finite(scores: ArrayLike) -> list[str]:
+    """What is said of scores that no axis can show: a line, or none."""
+    count = int((~np.isfinite(np.asarray(scores, dtype=float))).sum())
+    return [f"{count} score{'s are' if count > 1 else ' is'} not finite: not shown"] if count else []
+
+
+def trials_of(part: pd.DataFrame, what: str = "band") -> str:
+    """How many trials means are of, and what the interval is, as a note of a figure.
+
+    Args:
+        part: rows of records with scores, of one or several settings.
+        what: shows the interval.
+    """
+    counts = part.dropna(subset="score").groupby([*SETTING, "method"], observed=True).size()
+    low, high = int(counts.min()), int(counts.max())
+    number = f"{low} trial{'s' * (low > 1)}" if low == high else f"{low} to {high} trials"
+    if high == 1:
+        return f"{number} each, so that there is no interval"
+    return f"mean of {number}; {what}: 95 % interval of the mean (Student's t)"

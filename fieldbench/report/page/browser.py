@@ -108,14 +108,12 @@ def _entry(
 ) -> dict[str, Any]:
     from fieldbench.report.figures.pictures import scale_of
     from fieldbench.report.figures.slices import error_range
-    from fieldbench.report.figures.style import short_names
 
     first = next(iter(shown.values()))
     truth, valid = first.truth, first.truth.valid
     scale = scale_of(truth)
     errors = {name: scale.shown(item.estimate) - scale.shown(truth.values) for name, item in shown.items()}
     largest = error_range([error[valid] for error in errors.values()])
-    names = short_names(run.methods)
 
     def packed(values: NDArray[Any]) -> str:
         return _packed(np.where(valid, scale.shown(values), np.nan), scale.low, scale.high)
@@ -147,7 +145,7 @@ def _entry(
         "observed": packed(first.observation.values),
         "methods": [
             {
-                "name": called(names[name], run.labels),
+                "name": called(name, run.labels),
                 "score": _score(setting, rows[name]),
                 "values": packed(item.estimate),
                 "error": packed_error(errors[name]),

@@ -1,0 +1,275 @@
+"""Where things stand in a figure: text is measured, so that it is broken, makes room for itself and never overlaps."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+import matplotlib
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.textpath import text_to_path
+
+from fieldbench.report.figures.colours import Look, readable
+from fieldbench.report.figures.style import FAINT, scale
+
+#: Height of a line of text, relative to the size of its font.
+LEADING = 1.3
+
+#: Inches a point.
+POINT = 1 / 72
+
+#: Share of a figure's width that labels beside its axes may take.
+BESIDE = 0.4
+
+
+def size_of(kind: str) -> float:
+    """Points of one kind of text: ``legend``, ``figure.title``, ``axes.title``, ``axes.label``, ``xtick.label``."""
+    settings = cast("Mapping[str, Any]", matplotlib.rcParams)
+    return float(settings[f"{kind}.fontsize" if kind == "legend" else f"{kind}size"])
+
+
+def width_of(text: str, points: float) -> float:
+    """Inches that the longest line of a text takes."""
+    font = FontProperties(size=points)
+    lines = text.split("\n")
+    return max(float(text_to_path.get_text_width_height_descent(line, font, False)[0]) for line in lines) * POINT
+
+
+def height_of(text: str, points: float) -> float:
+    """Inches that the lines of a text take."""
+    return (text.count("\n") + 1) * points * LEADING * POINT
+
+
+def wrapped(text: str, width: float, points: float) -> str:
+    """A text broken after spaces, commas and the marks of a spec, or anywhere if need be, so that no line is wider.
+
+    Args:
+        text: perhaps of several lines.
+        width: in inches.
+        points: of its font.
+    """
+    return "\n".join(line for part in text.split("\n") for line in _lines(part, width, points))
+
+
+def _lines(text: str, width: float, points: float) -> list[str]:
+    lines = [""]
+
+    def put(pieces: list[str], smaller: Sequence[str]) -> None:
+        """Append pieces, each to a new line where it does not fit, or in smaller ones where no line holds it."""
+        for piece in pieces:
+            if width_of((lines[-1] + piece).rstrip(), points) <= width:
+                lines[-1] += piece
+            elif smaller and width_of(piece.rstrip(), points) > width:
+                put(re.findall(smaller[0], piece), smaller[1:])
+            else:
+                lines.append(piece)
+
+    # Between words, but not before a per cent sign; behind the marks of a spec; anywhere.
+    put(re.findall(r"(?:\S| %)+\s*", text), [r"[^,;\[+]*(?:[,;\[+]\s*|$)", r"."])
+    return [line.strip() for line in lines if line.strip()] or [""]
+
+
+def heading(figure: Figure, title: str, notes: Sequence[str] = ()) -> None:
+    """The figure's title, and what has to be known to read it, above everything; the figure grows by it.
+
+    Args:
+        figure: drawn on.
+        title: becomes its label, too.
+        notes: one a line.
+    """
+    points = size_of("figure.title")
+    inches = figure.get_figwidth()
+    text = wrapped("\n".join([title, *notes]), inches - 0.15, points)
+    grow(figure, height_of(text, points))
+    title_above = figure.suptitle(text, x=0.06 / inches, ha="left")
+    if figure.get_layout_engine() is None:
+        title_above.set_y(1 - 0.05 / figure.get_figheight())
+    figure.set_label(title)
+
+
+def grow(figure: Figure, inches: float) -> None:
+    """Make a figure higher."""
+    figure.set_figheight(figure.get_figheight() + inches)
+
+
+def inch_axes(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
+    """Axes at a place of a figure, which must not grow afterwards.
+
+    Args:
+        figure: drawn on.
+        left, bottom, width, height: in inches from its lower left corner.
+    """
+    across, up = figure.get_size_inches()
+    return figure.add_axes((left / across, bottom / up, width / across, height / up))
+
+
+def grid(count: int, width: float, panel: float, height: float) -> tuple[Figure, list[Axes]]:
+    """A figure of equal panels.
+
+    Args:
+        count: of panels.
+        width: of the figure, in inches.
+        panel: least width of a panel, in inches; as many stand beside one another as have it.
+        height: of a panel, in inches.
+    """
+    across = max(1, min(count, int(width / (panel * scale()))))
+    down = -(-count // across)
+    figure = Figure(figsize=(width, height * down * scale()), layout="constrained")
+    axes = list(figure.subplots(down, across, squeeze=False).flat)
+    for spare in axes[count:]:
+        spare.remove()
+    return figure, axes[:count]
+
+
+def panel_width(figure: Any) -> float:
+    """Inches that text over or under one panel of a figure of equal ones may take."""
+    across = figure.axes[0].get_gridspec().ncols
+    return float(figure.get_figwidth() / across - 0.65 * scale())
+
+
+def legend(figure: Figure, panels: Sequence[Axes]) -> None:
+    """One legend for all panels, below them, with as many columns as fit; the figure grows by it."""
+    entries: dict[str, Any] = {}
+    points = size_of("legend")
+    room = figure.get_figwidth() - 0.2
+    handle = 4.5 * points * POINT  # line, gap and the space to the next column
+    for axes in panels:
+        for artist, label in zip(*axes.get_legend_handles_labels(), strict=True):
+            entries.setdefault(wrapped(label, room - handle, points), artist)
+    widest = max(width_of(label, points) for label in entries) + handle
+    columns = max(1, min(len(entries), int(room / widest)))
+    figure.legend(
+        list(entries.values()),
+        list(entries),
+        loc="outside lower left",
+        ncols=columns,
+        columnspacing=1.2,
+        labelspacing=0.35,
+        borderaxespad=0.2,
+    )
+    labels = list(entries)
+    rows = -(-len(labels) // columns)
+    grow(figure, sum(max(height_of(label, points) for label in labels[row::rows]) for row in range(rows)) + 0.08)
+
+
+def name_lines(axes: Axes, ends: Mapping[str, float], looks: Mapping[str, Look]) -> None:
+    """Write what each line of a figure's only axes is at its end on the right, or make a legend where names are long.
+
+    To be called last: labels are moved apart where the finished axes are. The figure grows as far as they need.
+
+    Args:
+        axes: drawn on.
+        ends: height of each line's end, by label.
+        looks: of the lines, by label; what has none is faint.
+    """
+    figure = axes.get_figure()
+    assert isinstance(figure, Figure)
+    points = size_of("legend")
+    if max(width_of(name, points) for name in ends) > BESIDE * figure.get_figwidth():
+        legend(figure, [axes])
+        return
+    names = sorted(ends, key=ends.__getitem__)
+    heights = np.full(len(names), points * LEADING * 1.02)
+    grow(figure, max(0.0, (heights.sum() + 6) * POINT - 0.6 * figure.get_figheight()))
+    texts = [
+        axes.annotate(
+            name,
+            (1, ends[name]),
+            xycoords=("axes fraction", "data"),
+            xytext=(14, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=points,
+            color=readable(looks[name].colour if name in looks else FAINT),
+            annotation_clip=False,
+        )
+        for name in names
+    ]
+    figure.draw_without_rendering()  # places the axes
+    per_point = figure.dpi * POINT
+    wanted = np.array([axes.transData.transform((0, ends[name]))[1] for name in names]) / per_point
+    low, high = axes.bbox.y0 / per_point, axes.bbox.y1 / per_point
+    placed = apart(np.clip(wanted, low, high), heights, low, high)
+    for text, there, here in zip(texts, placed, wanted, strict=True):
+        text.set_position((14, there - here))
+        look = looks.get(text.get_text())
+        axes.annotate(
+            "",
+            (1, ends[text.get_text()]),
+            xycoords=("axes fraction", "data"),
+            xytext=(12, there - here),
+            textcoords="offset points",
+            arrowprops={
+                "arrowstyle": "-", "color": look.colour if look else FAINT, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2
+            },
+            annotation_clip=False,
+        )  # fmt: skip
+
+
+def apart(wanted: Any, heights: Any, low: float, high: float) -> Any:
+    """Positions as near as can be to those wanted, in their order, at which things of these heights do not overlap.
+
+    >>> apart([1.0, 1.0, 9.0], [2.0, 2.0, 2.0], 0.0, 20.0).tolist()
+    [1.0, 3.0, 9.0]
+
+    Args:
+        wanted: centres, rising.
+        heights: of the things.
+        low, high: between which they stand, as far as there is room.
+    """
+    heights = np.asarray(heights, dtype=float)
+    steps = np.concatenate([[0.0], np.cumsum((heights[1:] + heights[:-1]) / 2)])
+    # Least squares over rising sequences: neighbours that would be out of order share their mean.
+    blocks: list[tuple[float, int]] = []
+    for value in np.asarray(wanted, dtype=float) - steps:
+        mean, count = float(value), 1
+        while blocks and blocks[-1][0] > mean:
+            before, many = blocks.pop()
+            mean, count = (before * many + mean * count) / (many + count), many + count
+        blocks.append((mean, count))
+    best = np.array([mean for mean, count in blocks for _ in range(count)])
+    bottom = low + heights[0] / 2
+    return np.clip(best, bottom, max(bottom, high - heights[-1] / 2 - steps[-1])) + steps
+
+
+def thinned(places: Sequence[float], labels: Sequence[str], width: float, points: float) -> list[str]:
+    """Labels of ticks, empty where one would touch that before it.
+
+    Args:
+        places: of the ticks, rising, as shares of the axis.
+        labels: one a tick.
+        width: of the axis, in inches.
+        points: of the font.
+    """
+    kept, end = [], -np.inf
+    for place, label in zip(places, labels, strict=True):
+        half = width_of(label, points) / 2
+        fits = place * width - half > end + 0.04
+        kept.append(label if fits else "")
+        end = place * width + half if fits else end
+    return kept
+
+
+def column_of_names(axes: Axes, names: Sequence[str], room: float) -> list[float]:
+    """Put names on the vertical axis, from the top down, broken to fit; a height in lines for each.
+
+    Args:
+        axes: drawn on.
+        names: from the top.
+        room: inches that they may take.
+    """
+    points = size_of("ytick.label")
+    broken = [wrapped(name, room, points) for name in names]
+    heights = [float(text.count("\n") + 1) for text in broken]
+    ends = np.array([0.0, *itertools.accumulate(heights)])
+    places = (ends[:-1] + ends[1:]) / 2
+    axes.set_yticks(places, broken)
+    axes.set_ylim(ends[-1], 0)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(visible=False, axis="y")
+    return [float(place) for place in places]

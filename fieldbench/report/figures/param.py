@@ -1,0 +1,181 @@
+"""Error against a parameter: what a grid of its values shows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import matplotlib
+import numpy as np
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from fieldbench.errors import RequestError
+from fieldbench.records import percent
+from fieldbench.report.figures import View, file_name
+from fieldbench.report.figures.colours import DASHES, MARKERS, Look, luminance
+from fieldbench.report.figures.layout import (
+    grid,
+    heading,
+    legend,
+    name_lines,
+    panel_width,
+    size_of,
+    thinned,
+    wrapped,
+)
+from fieldbench.report.figures.rate import rates_of
+from fieldbench.report.figures.style import Shown, error_axis, log_axis, logarithmic, mean_band, not_finite, trials_of
+from fieldbench.report.labels import called
+from fieldbench.report.metadata import RunMetadata
+from fieldbench.report.stored import Panel, StoredRun
+from fieldbench.spec import parse
+
+
+def draw(run: StoredRun, view: View) -> dict[str, Figure]:
+    """One figure for each dataset, method and parameter that was run at several values: a line for each rate, with its
+    95 % interval as a band; a panel for each noise, sampler, selection and setting of the method's other parameters.
+
+    Raises:
+        RequestError: if no method was run at several values of a parameter.
+    """
+    figures: dict[str, Figure] = {}
+    for (method, parameter), rows in grids(run.methods, run.metadata).items():
+        for dataset in dict.fromkeys(str(setting.levels["dataset"]) for setting in run.settings):
+            settings = [setting for setting in run.settings if setting.levels["dataset"] == dataset]
+            panels = {
+                ", ".join(filter(None, [*others, what])): (methods, listed)
+                for others, methods in rows.items()
+                for what, listed in rates_of(run, settings).items()
+                if any(_scored(run, setting, methods) for setting in listed)
+            }
+            if panels:
+                figure = _figure(
+                    run, f"{called(method, run.labels)} on {called(dataset, run.labels)}", parameter, panels, view
+                )
+                figures[file_name("param", f"{method} {parameter} {dataset}", figures)] = figure
+    if not figures:
+        raise RequestError(
+            "no method of this run has several values of a parameter; run --methods 'idw[power=1],idw[power=2]'"
+        )
+    return figures
+
+
+def grids(methods: list[str], metadata: RunMetadata) -> dict[tuple[str, str], dict[tuple[str, ...], dict[str, str]]]:
+    """What was run at several values of a parameter.
+
+    Args:
+        methods: specs.
+        metadata: knows their parameters.
+
+    Returns:
+        By method and parameter, and by what else differs between its specs: each spec, and its value of the parameter.
+    """
+    found: dict[tuple[str, str], dict[tuple[str, ...], dict[str, str]]] = {}
+    names = {method: "+".join(part.name for part in parse(method)) for method in methods}
+    for name in dict.fromkeys(names.values()):
+        specs = {method: metadata.parameters_of(method) for method in methods if names[method] == name}
+        levels = {key: {known.get(key) for known in specs.values()} for known in specs.values() for key in known}
+        varied = [key for key, values in levels.items() if len(values) > 1]
+        for key in varied:
+            for method, known in specs.items():
+                others = tuple(
+                    f"{_short(other, varied)} {known[other]}" for other in varied if other != key and other in known
+                )
+                if key in known:
+                    found.setdefault((name, _short(key, varied)), {}).setdefault(others, {})[method] = known[key]
+    several = {grid: {others: row for others, row in rows.items() if len(row) > 1} for grid, rows in found.items()}
+    return {grid: rows for grid, rows in several.items() if rows}
+
+
+def _short(key: str, others: list[str]) -> str:
+    """A parameter without the name of what has it, unless another is called the same."""
+    bare = key.partition(".")[2]
+    return key if [other.partition(".")[2] for other in others].count(bare) > 1 else bare
+
+
+def _scored(run: StoredRun, setting: Panel, methods: Iterable[str]) -> bool:
+    part = run.part(setting)
+    return bool(part.loc[part["method"].isin(list(methods)), "score"].notna().any())
+
+
+def _figure(
+    run: StoredRun,
+    what: str,
+    parameter: str,
+    panels: dict[str, tuple[dict[str, str], list[Panel]]],
+    view: View,
+) -> Figure:
+    figure, axes = grid(len(panels), view.width, 2.2, 2.2)
+    rates = sorted({float(setting.levels["rate"]) for _, listed in panels.values() for setting in listed})
+    styles = _looks(rates)
+    parts = []
+    for ax, (title, (methods, listed)) in zip(axes, panels.items(), strict=True):
+        here = {float(setting.levels["rate"]): run.part(setting) for setting in listed}
+        here = {rate: part[part["method"].isin(list(methods))] for rate, part in here.items()}
+        parts += list(here.values())
+        ends = _panel(ax, here, methods, styles)
+        ax.set_xlabel(called(parameter, run.labels))
+        ax.set_ylabel(listed[0].measure)
+        if len(panels) > 1:
+            ax.set_title(wrapped(title, panel_width(figure), size_of("axes.title")))
+    whole = pd.concat(parts)
+    only = [title for title in panels if title and len(panels) == 1]
+    heading(
+        figure,
+        ", ".join([f"{what}: {called(parameter, run.labels)}", *only]),
+        [trials_of(whole), *not_finite(whole["score"].dropna())],
+    )
+    if len(axes) > 1:
+        legend(figure, axes)
+    else:
+        name_lines(axes[0], ends, {look.name: look for look in styles.values()})
+    return figure
+
+
+def _looks(rates: list[float]) -> dict[float, Look]:
+    """A look for each rate, along a colour map, as far as it can be told from the ground."""
+    dark = luminance(matplotlib.rcParams["figure.facecolor"]) < 0.2
+    colours = matplotlib.colormaps["viridis"](np.linspace(*((0.95, 0.4) if dark else (0.6, 0.0)), len(rates)))
+    return {
+        rate: Look(percent(rate), to_hex(colour), MARKERS[number % len(MARKERS)], DASHES[0])
+        for number, (rate, colour) in enumerate(zip(rates, colours, strict=True))
+    }
+
+
+def _panel(
+    ax: Axes, parts: dict[float, pd.DataFrame], methods: dict[str, str], styles: dict[float, Look]
+) -> dict[str, float]:
+    """Draw one panel, and tell where each line ends on the right."""
+    places = _places(list(methods.values()))
+    shown, ends = Shown(), {}
+    for rate, part in parts.items():
+        scores = {
+            places[value]: part.loc[part["method"] == method, "score"].dropna().to_numpy()
+            for method, value in methods.items()
+        }
+        scored = {place: scores[place] for place in sorted(scores) if len(scores[place])}
+        if scored:
+            band = mean_band(ax, list(scored), list(scored.values()), styles[rate], len(parts))
+            shown.add(band)
+            ends[styles[rate].name] = next((value for value in reversed(band.values) if math.isfinite(value)), math.nan)
+    error_axis(ax, shown)
+    if logarithmic(list(places.values())):
+        log_axis(ax, "x")
+    else:
+        ordered = sorted(places, key=places.__getitem__)
+        span = places[ordered[-1]] - places[ordered[0]]
+        shares = [(places[value] - places[ordered[0]]) / span for value in ordered]
+        room = panel_width(ax.get_figure())
+        ax.set_xticks([places[value] for value in ordered], thinned(shares, ordered, room, size_of("xtick.label")))
+    return {name: end for name, end in ends.items() if math.isfinite(end)}
+
+
+def _places(values: list[str]) -> dict[str, float]:
+    """Where each value of a parameter stands: numbers at themselves, others one beside the other."""
+    try:
+        return {value: float(value) for value in values}
+    except ValueError:
+        return {value: float(place) for place, value in enumerate(dict.fromkeys(values))}
