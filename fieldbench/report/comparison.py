@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -28,7 +28,7 @@ from fieldbench.report.formats import Text, csv_text, style_of
 from fieldbench.report.labels import called, labelled
 from fieldbench.report.metadata import RunMetadata
 from fieldbench.report.numbers import decimals, fixed, p_text, with_unit
-from fieldbench.report.settings import SETTING, records_of, settings_of, title_of
+from fieldbench.report.settings import SETTING, about_masks, records_of, settings_of, title_of
 from fieldbench.report.statistics import CONFIDENCE, detectable, interval
 from fieldbench.report.times import SECONDS, caution
 
@@ -518,15 +518,3 @@ def pair_cells(pair: Pair) -> list[str]:
 
 def _ties(count: int) -> str:
     return f" ({count} tie{'s' * (count > 1)})" if count else ""
-
-
-def about_masks(datasets: Iterable[str]) -> str:
-    """What to say of trials on one field.
-
-    Args:
-        datasets: names of the datasets whose field is the same in every trial.
-    """
-    return (
-        f"the trials on {', '.join(datasets)} share one field and differ in their masks: what they tell holds for "
-        "other masks of that field, not for other fields"
-    )

@@ -19,7 +19,7 @@ from fieldbench.errors import RequestError
 from fieldbench.records import CELL, OK
 from fieldbench.registry import Entry, Registry, Sources
 from fieldbench.report.floors import floors_of, has_floor
-from fieldbench.report.numbers import fixed, significant
+from fieldbench.report.numbers import fixed, rounded, significant
 from fieldbench.report.page import render
 from fieldbench.report.page.contents import Cell, Column, Grid, Row, anchor, contents, main_table, numeric
 from fieldbench.report.page.drawings import drawings
@@ -150,7 +150,7 @@ def _listed(cells: pd.DataFrame) -> Grid:
         shown = [
             Cell(row["method"], link=f"{_page_of('run', row['run'])}#{anchor(row)}"),
             Cell(row["title"]),
-            numeric(row["mean"], f"{row['metric']} {row['mean']:.4g} {row['unit']}".strip()),
+            numeric(row["mean"], f"{row['metric']} {rounded(row['mean'], row['interval'])} {row['unit']}".strip()),
             numeric(row["interval"], significant(row["interval"], 2, "")),
             numeric(row["trials"], str(row["trials"])),
             Cell(f"{row['place']} of {row['rivals']}"),
@@ -184,7 +184,7 @@ def _of_dataset(name: str, run: StoredRun, cells: pd.DataFrame) -> Grid:
     """The main table of a run's page for some of its datasets, beside those of other runs."""
     specs = [str(spec) for spec in cells["dataset"].unique()]
     part = StoredRun(run.path, run.sources, {"dataset": specs})
-    table = make_table(part.frame, run.metadata, spread="interval", floors=run.floors)
+    table = make_table(part.frame, run.metadata, floors=run.floors)
     grid = main_table(part, table)
     rows = [replace(row, id="") for row in grid.rows]
     return replace(grid, caption=f"{name}: {grid.caption}", rows=rows, id=f"cells-{slug(name)}")

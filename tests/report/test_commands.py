@@ -100,3 +100,50 @@ def test_watch_names_its_address_and_ends_quietly(
     monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", one_request_then_ctrl_c)
     assert command("watch", run) == 0
     assert capsys.readouterr().out.startswith(opened[0])
+
+
+def test_a_table_of_several_folders_in_the_users_order(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other-run"
+    shutil.copytree(run, other)
+    for folder, left_out in ((run, '"learner"'), (other, '"flat"')):
+        lines = (folder / "trials.jsonl").read_text().splitlines(keepends=True)
+        (folder / "trials.jsonl").write_text("".join(line for line in lines if left_out not in line))
+    words = ["table", run, other, "--only", "rate=0.4", "--only", "method=learner,half,flat", "--format", "csv"]
+    assert command(*words, "--order", "method=half") == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["method"], row["count"], row["planned"]) for row in rows] == [
+        ("half", "4", "4"), ("learner", "4", "4"), ("flat", "4", "4"),
+    ]  # fmt: skip
+    assert command(*words, "--rows", "run,method") == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    counts = {(row["run"], row["method"]): row["count"] for row in rows if row["count"] != "0"}
+    assert counts == {
+        ("sea-run", "half"): "4", ("sea-run", "flat"): "4", ("other-run", "half"): "4", ("other-run", "learner"): "4",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["table", "compare"])
+def test_both_tables_come_in_every_format_and_fit_the_terminal(
+    name: str, run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    starts = {"text": ("sea", "learner", "half", "flat"), "markdown": ("sea", "learner", "half", "flat"),
+              "latex": ("% needs",), "html": ("<div",), "csv": ("sampler", "dataset")}  # fmt: skip
+    for format, expected in starts.items():
+        assert command(name, run, "--format", format) == 0
+        assert capsys.readouterr().out.startswith(expected), format
+    monkeypatch.setenv("COLUMNS", "60")
+    assert command(name, run) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 60
+    assert command(name, run, "--width", "100") == 0
+    assert 60 < max(map(len, capsys.readouterr().out.splitlines())) <= 100
+
+
+def test_a_baseline_that_is_not_there_is_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("compare", run, "--baseline", "lerner") == 2
+    assert capsys.readouterr().err == "fieldbench: the baseline 'lerner' is not in this run; did you mean 'learner'?\n"
+    assert command("compare", run, "--baseline", "learner", "--format", "csv") == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert len(rows) == 2 + 3  # of the other methods that have scores
+    assert all("learner" in (row["better"], row["worse"]) for row in rows)

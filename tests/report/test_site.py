@@ -12,6 +12,7 @@ import fieldbench
 from fieldbench.cli.main import main
 from fieldbench.errors import RequestError
 from fieldbench.registry import Sources
+from fieldbench.report.numbers import rounded
 from fieldbench.report.page.contents import anchor
 from fieldbench.report.site import slug, write_site
 from fieldbench.results import Results
@@ -86,7 +87,7 @@ def test_pages_show_scores_places_floors_and_what_made_them(site: Path, runs: li
     page = (site / "method-idw.html").read_text()
     idw = next(cell for cell in cells if cell["method"] == "idw")
     place = 1 + sum(cell["mean"] < idw["mean"] for cell in cells)
-    assert f"{idw['mean']:.4g}" in page
+    assert rounded(idw["mean"], idw["interval"]) in page
     assert f"{place} of 3" in page
     assert f"{idw['above_floor']:+.0f} %" in page
     assert "Shepard" in page or "nverse distance" in page

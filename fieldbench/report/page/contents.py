@@ -14,7 +14,7 @@ from typing import Any
 from fieldbench.errors import RequestError, how_to_install
 from fieldbench.records import CELL, canonical
 from fieldbench.report.blocks import Block, TableCell
-from fieldbench.report.comparison import Comparison, about_masks, compare, pair_cells
+from fieldbench.report.comparison import Comparison, compare, pair_cells
 from fieldbench.report.factors import label
 from fieldbench.report.formats import Text, cell_text
 from fieldbench.report.labels import called
@@ -115,7 +115,7 @@ def contents(run: StoredRun, figures: Sequence[Drawing], album: Album | None = N
     head = {"name": run.path.resolve().name, "status": status, "failures": list(_failures(run, status))}
     if run.frame.empty:
         return {**head, "sentence": "No trial has ended yet.", "results": None}
-    table = make_table(run.frame, run.metadata, spread="interval", floors=run.floors, labels=run.labels)
+    table = make_table(run.frame, run.metadata, floors=run.floors, labels=run.labels)
     comparison = _comparison(run)
     parts: dict[str, Any] = {
         "results": main_table(run, table),
@@ -166,7 +166,7 @@ def main_table(run: StoredRun, table: Table) -> Grid:
         cells = [
             Cell(item.method),
             *(_level(name, item.levels[name], run) for name in varying),
-            numeric(item.cell.value, _shown(item.cell, item.block) + unit, item.cell.rank),
+            numeric(item.cell.value, _shown(item.cell) + unit, item.cell.rank),
             Cell(bar=_bar(item.cell, largest[item.setting])),
             *([numeric(above, "" if math.isnan(above) else f"{round(above) + 0:+d} %")] if floors else []),
             *(values.get(item.key, numeric(None, "-")) for values in extra.values()),
@@ -178,9 +178,7 @@ def main_table(run: StoredRun, table: Table) -> Grid:
     where = title_of({name: flat[0].levels[name] for name in SETTING if name not in varying}, run.frame, run.labels)
     metrics = dict.fromkeys(_measure(item.block.metric, run) for item in flat)
     title = f"Mean {measures[0] if len(measures) == 1 else ' and '.join(metrics)}, one row a method in a setting"
-    fields = [called(name, run.labels) for name in run.metadata.fixed if name in set(run.frame["dataset"])]
-    about = [about_masks(fields)] if fields else []
-    notes = [*dict.fromkeys([*table.notes, *about]), "bold: best of its setting; underlined: second best", _CHART]
+    notes = [*table.notes, "bold: best of its setting; underlined: second best", _CHART]
     return Grid(f"{title} ({where})" if where else title, columns, rows, "cells", notes)
 
 
@@ -234,14 +232,14 @@ def _uncertainty(run: StoredRun) -> dict[str, dict[tuple[str, ...], Cell]]:
     if scores in ([], ["crps"]):
         return {}
     columns: dict[str, dict[tuple[str, ...], Cell]] = {}
-    for item in _flat(make_table(run.frame, run.metadata, metric=scores, spread="interval", labels=run.labels)):
-        cell = numeric(item.cell.value, _shown(item.cell, item.block), item.cell.rank)
+    for item in _flat(make_table(run.frame, run.metadata, metric=scores, labels=run.labels)):
+        cell = numeric(item.cell.value, _shown(item.cell), item.cell.rank)
         columns.setdefault(with_unit(called(item.block.metric, run.labels), item.block.unit), {})[item.key] = cell
     return columns
 
 
-def _shown(cell: TableCell, block: Block) -> str:
-    return cell_text(cell, block.decimals, Text())
+def _shown(cell: TableCell) -> str:
+    return cell_text(cell, Text())
 
 
 def _end(cell: TableCell) -> float:
@@ -397,7 +395,7 @@ def _plain_sentence(table: Table, run: StoredRun) -> str:
         return "No trial has ended well."
     measure, unit = _measure(item.block.metric, run), f" {item.block.unit}" if item.block.unit else ""
     setting = title_of({name: item.levels[name] for name in SETTING}, run.frame, run.labels)
-    return f"{item.method} has a mean {measure} of {_shown(item.cell, item.block)}{unit} ({setting})."
+    return f"{item.method} has a mean {measure} of {_shown(item.cell)}{unit} ({setting})."
 
 
 def _level(name: str, value: Any, run: StoredRun) -> Cell:
@@ -407,4 +405,4 @@ def _level(name: str, value: Any, run: StoredRun) -> Cell:
 
 def _measure(metric: str, run: StoredRun) -> str:
     """A metric as it is written: in capitals, unless it has a label."""
-    return called(metric, run.labels) if metric in run.labels else metric.upper()
+    return run.labels.get(metric, metric.upper())

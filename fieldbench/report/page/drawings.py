@@ -11,7 +11,9 @@ from fieldbench.report.stored import StoredRun
 
 #: Kinds that a page shows, each with a heading.
 SHOWN = {
+    "settings": "Error in every setting",
     "rate": "Error against sampling rate",
+    "param": "Error against a parameter",
     "epoch": "Error and core sparsity against epoch",
     "cost": "Error against seconds",
     "strips": "Every trial",
