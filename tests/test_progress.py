@@ -57,8 +57,10 @@ def test_counts_and_means(asked: dict[Cell, int], trials: dict[tuple[str, float]
     assert average.uncertainty == pytest.approx(2 * np.std([0.1, 0.2, 0.6], ddof=1) / math.sqrt(3))
 
 
-def test_a_running_mean_never_pools_rates(plan: Plan, trials: dict[tuple[str, float], Iterator[Trial]]) -> None:
-    progress = Progress(plan, {"radiomap1": "slnre"})
+def test_a_running_mean_never_pools_rates(
+    asked: dict[Cell, int], trials: dict[tuple[str, float], Iterator[Trial]]
+) -> None:
+    progress = Progress(asked, {"radiomap1": "slnre"})
     for rate, score in ((0.1, 1.0), (0.2, 5.0), (0.1, 3.0)):
         progress.add(next(trials["nearest", rate]).cell, "ok", {"slnre": score}, 1.0)
     assert [(cell.rate, average.mean) for cell, average in progress.means().items()] == [(0.1, 2.0), (0.2, 5.0)]
