@@ -116,6 +116,7 @@ class Results:
         metric: str | None = None,
         average: str | Sequence[str] = (),
         baseline: str | None = None,
+        beside: Sequence[str | Path] = (),
         only: Mapping[str, Sequence[object]] | None = None,
         labels: Mapping[str, str] | None = None,
     ) -> Comparison:
@@ -125,14 +126,14 @@ class Results:
             metric: what is compared; by default the headline metric of each dataset.
             average: factors over which each trial's scores are averaged first.
             baseline: the one method that each other is tested against; every pair is tested where None.
-            only, labels: as in :meth:`table`.
+            beside, only, labels: as in :meth:`table`.
 
         Raises:
             RequestError: for an unknown factor, metric, baseline or label, or fewer than two methods.
         """
         from fieldbench.report.comparison import compare
 
-        run = self._stored(only, labels)
+        run = self._stored(only, labels, tuple(map(Path, beside)))
         average = [average] if isinstance(average, str) else average
         return compare(run.frame, run.metadata, metric=metric, average=average, baseline=baseline, labels=run.labels)
 

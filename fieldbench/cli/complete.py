@@ -351,7 +351,7 @@ def _comparison(made: Completed, unit: str, by_area: bool, by_distance: bool) ->
 
     from tabulate import tabulate
 
-    head = ["method", f"{made.metric} {f'({unit})' if unit else ''}".strip(), "spread", "folds", "seconds", ""]
+    head = ["method", f"{made.metric} {f'({unit})' if unit else ''}".strip(), "std", "folds", "seconds", ""]
     rows = [
         [
             item.method,

@@ -17,7 +17,7 @@ RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a 
 
 RunFolders = Annotated[
     list[Path],
-    typer.Argument(metavar="RUN...", help="The folders of one or more runs, tabled together.", show_default=False),
+    typer.Argument(metavar="RUN...", help="The folders of one run, or of several taken together.", show_default=False),
 ]
 
 OutFolder = Annotated[

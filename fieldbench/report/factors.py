@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+import numpy as np
 import pandas as pd
 
 from fieldbench.errors import RequestError, nearest
-from fieldbench.records import percent
-from fieldbench.report.metadata import RunMetadata
+from fieldbench.records import NOT_APPLICABLE, OK, percent
+from fieldbench.report.metadata import MEASURES, RunMetadata
 from fieldbench.spec import format_part, parse
 
 #: The level of a parameter where a spec has no such parameter.
@@ -132,6 +133,29 @@ def levels_meant(frame: pd.DataFrame, factor: str, wanted: Sequence[str]) -> lis
         absent = wanted[found.index([])]
         raise RequestError(f"there is no record of {factor} {absent}{nearest(absent, map(str, levels))}")
     return found
+
+
+def once(frame: pd.DataFrame, factors: Sequence[str] = ()) -> pd.DataFrame:
+    """The frame with each trial once, where it is of several runs and the ``factors`` do not tell these apart.
+
+    Raises:
+        RequestError: if two runs have different scores of one trial.
+    """
+    if "run" in factors or "run" not in frame or frame["run"].nunique() < 2:
+        return frame
+    good_first = frame.sort_values("status", key=lambda status: ~status.isin([OK, NOT_APPLICABLE]), kind="stable")
+    scores = [name for name in measures(frame) if name not in MEASURES]
+    trials = good_first[good_first["status"] == OK].groupby("key", sort=False)[scores]
+    low, high = trials.min(), trials.max()
+    told = (high - low > 1e-6 * np.maximum(high.abs(), low.abs())).any(axis=1)  # machines differ in last digits
+    if told.any():
+        one = frame[frame["key"] == told.index[told][0]]
+        runs, what = " and ".join(one["run"].unique()), f"{one['method'].iloc[0]} on {one['dataset'].iloc[0]}"
+        raise RequestError(
+            f"{runs} have different scores of the same trials, as of {what}; choose one with --only run=NAME, or "
+            "tell them apart in a table with --rows method,run"
+        )
+    return good_first.drop_duplicates("key").sort_index()
 
 
 def label(value: object, factor: str) -> str:

@@ -119,7 +119,7 @@ class Text:
     def _filled(self, text: str, width: int | None = None) -> str:
         """Text broken at blanks and within specs, so that no terminal breaks it in the middle of a number."""
         width = width or self.width
-        return text if width is None else "\n".join(_Wrapper(width, break_on_hyphens=False).wrap(text))
+        return text if width is None else "\n".join(_Wrapper(max(1, width), break_on_hyphens=False).wrap(text))
 
 
 class Terminal(Text):
@@ -190,7 +190,8 @@ class Latex(Text):
     }  # fmt: skip
 
     def text(self, text: str) -> str:
-        return "".join(self._ESCAPES.get(letter, letter) for letter in text)
+        escaped = "".join(self._ESCAPES.get(letter, letter) for letter in text)
+        return re.sub(r"(?<![\w-])-(?=\d)", "$-$", escaped)  # a minus, and no hyphen
 
     def best(self, text: str) -> str:
         return rf"\textbf{{{text}}}"

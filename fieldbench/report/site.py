@@ -21,7 +21,7 @@ from fieldbench.registry import Entry, Registry, Sources
 from fieldbench.report.floors import floors_of, has_floor
 from fieldbench.report.numbers import fixed, rounded, significant
 from fieldbench.report.page import render
-from fieldbench.report.page.contents import GridCell, GridColumn, Grid, GridRow, anchor, contents, main_table, numeric
+from fieldbench.report.page.contents import Grid, GridCell, GridColumn, GridRow, anchor, contents, main_table, numeric
 from fieldbench.report.page.drawings import drawings
 from fieldbench.report.statistics import half_width
 from fieldbench.report.stored import Panel, StoredRun
@@ -99,7 +99,8 @@ def _cells(name: str, run: StoredRun) -> pd.DataFrame:
                 "above": 100 * (trials.mean() / floor - 1) if floor > 0 else np.nan,
             })  # fmt: skip
         ranked.sort(key=lambda row: run.metadata.rank(row["metric"], row["mean"]))
-        rows += [{**row, "place": place, "rivals": len(ranked)} for place, row in enumerate(ranked, 1)]
+        means = [row["mean"] for row in ranked]  # equal means share a place
+        rows += [{**row, "place": 1 + means.index(row["mean"]), "rivals": len(ranked)} for row in ranked]
     names = {"dataset name": "dataset", "method name": "method"}
     found = pd.DataFrame(rows, columns=None if rows else ["run", *CELL, "place"])
     return found.assign(**{new: found[old].map(_bare) for new, old in names.items()})
@@ -131,7 +132,7 @@ def _ranks(run: StoredRun) -> Grid | None:
     together = pd.concat(ranks) if ranks else pd.DataFrame()
     if len(together) < 2 or len(run.methods) < 2:
         return None
-    columns = [GridColumn("method"), GridColumn("mean rank", "number"), GridColumn("95 % interval ±", "number")]
+    columns = [GridColumn("method"), GridColumn("mean rank", "number"), GridColumn("± 95 % interval", "number")]
     rows = []
     for method, values in sorted(together.items(), key=lambda item: float(item[1].mean())):
         numbers = float(values.mean()), half_width(float(values.std()), len(values))
@@ -157,7 +158,7 @@ def _listed(cells: pd.DataFrame) -> Grid:
             numeric(row["above"], "" if np.isnan(row["above"]) else f"{row['above']:+.0f} %"),
         ]
         rows.append(GridRow(shown))
-    kinds = {"method": "text", "setting": "text", "score": "number", "± 95 %": "number", "trials": "number"}
+    kinds = {"method": "text", "setting": "text", "score": "number", "± 95 % interval": "number", "trials": "number"}
     kinds |= {"place": "text", "above floor": "number"}
     return Grid("Scores by method and setting", [GridColumn(*item) for item in kinds.items()], rows, "rows")
 

@@ -9,7 +9,6 @@ from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
-import numpy as np
 import pandas as pd
 
 from fieldbench.errors import RequestError, nearest
@@ -22,6 +21,7 @@ from fieldbench.report.factors import (
     levels_meant,
     measures,
     must_be_measured,
+    once,
     ordered,
     with_parameters,
 )
@@ -249,7 +249,7 @@ def make_table(
         raise RequestError(f"spread {spread!r} is of a mean, and seconds are shown as medians; use std or none")
     if frame.empty:
         raise RequestError("there are no records to tabulate; run some trials first")
-    frame = _once(frame, (*(rows or ()), *columns))
+    frame = once(frame, (*(rows or ()), *columns))
     one_field = tuple(text for text in map(str, frame["dataset"].unique()) if text in metadata.fixed)
     row_factors, column_factors = _arrangement(frame, rows, columns)
     used = (*row_factors, *column_factors)
@@ -280,29 +280,6 @@ def make_table(
     made = tuple(block for _, block in blocks)
     one_field = tuple(called(text, labels) for text in one_field)
     return Table(made, row_factors, column_factors, common, budgets=budgets, one_field=one_field, labels=labels)
-
-
-def _once(frame: pd.DataFrame, factors: Sequence[str]) -> pd.DataFrame:
-    """The frame with each trial once, where it is of several runs and these are not told apart.
-
-    Raises:
-        RequestError: if two runs have different scores of one trial.
-    """
-    if "run" in factors or "run" not in frame or frame["run"].nunique() < 2:
-        return frame
-    good_first = frame.sort_values("status", key=lambda status: ~status.isin([OK, NOT_APPLICABLE]), kind="stable")
-    scores = [name for name in measures(frame) if name not in MEASURES]
-    trials = good_first[good_first["status"] == OK].groupby("key", sort=False)[scores]
-    low, high = trials.min(), trials.max()
-    told = (high - low > 1e-6 * np.maximum(high.abs(), low.abs())).any(axis=1)  # machines differ in last digits
-    if told.any():
-        one = frame[frame["key"] == told.index[told][0]]
-        runs, what = " and ".join(one["run"].unique()), f"{one['method'].iloc[0]} on {one['dataset'].iloc[0]}"
-        raise RequestError(
-            f"{runs} have different scores of the same trials, as of {what}; tell them apart with --rows method,run, "
-            "or choose one with --only run=NAME"
-        )
-    return good_first.drop_duplicates("key").sort_index()
 
 
 @dataclass(frozen=True)

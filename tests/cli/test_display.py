@@ -20,7 +20,7 @@ def progress(methods: int, rates: list[float]) -> Progress:
     """A run half way, each method at each rate with scores around ten times the rate."""
     specs = [f"idw[neighbours={number + 1},power={number + 2}.5]" for number in range(methods)]
     plan = Plan(Request(methods=specs, datasets="ssf-synthetic", rates=rates, trials=4), Registry(Sources()))
-    made = Progress(plan, {"ssf-synthetic": "rmse"})
+    made = Progress(dict.fromkeys(plan.cells, 4), {"ssf-synthetic": "rmse"})
     rng = np.random.default_rng(0)
     for trial in plan:
         if trial.number < 2:

@@ -124,6 +124,18 @@ def test_a_table_of_several_folders_in_the_users_order(
     }  # fmt: skip
 
 
+def test_methods_of_two_folders_are_compared(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other-run"
+    shutil.copytree(run, other)
+    for folder, kept in ((run, "learner"), (other, "flat")):
+        lines = (folder / "trials.jsonl").read_text().splitlines(keepends=True)
+        (folder / "trials.jsonl").write_text("".join(line for line in lines if f'"method":"{kept}"' in line))
+    assert command("compare", run, other, "--only", "rate=0.4", "--format", "csv") == 0
+    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert {row["better"], row["worse"]} == {"learner", "flat"}
+    assert row["count"] == "4"
+
+
 @pytest.mark.parametrize("name", ["table", "compare"])
 def test_both_tables_come_in_every_format_and_fit_the_terminal(
     name: str, run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

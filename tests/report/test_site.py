@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
@@ -12,7 +13,6 @@ import fieldbench
 from fieldbench.cli.main import main
 from fieldbench.errors import RequestError
 from fieldbench.registry import Sources
-from fieldbench.report.numbers import rounded
 from fieldbench.report.page.contents import anchor
 from fieldbench.report.site import slug, write_site
 from fieldbench.results import Results
@@ -87,7 +87,8 @@ def test_pages_show_scores_places_floors_and_what_made_them(site: Path, runs: li
     page = (site / "method-idw.html").read_text()
     idw = next(cell for cell in cells if cell["method"] == "idw")
     place = 1 + sum(cell["mean"] < idw["mean"] for cell in cells)
-    assert rounded(idw["mean"], idw["interval"]) in page
+    figures = 1 - math.floor(math.log10(idw["interval"]))  # two of the half width
+    assert f"rmse {idw['mean']:.{figures}f}" in page
     assert f"{place} of 3" in page
     assert f"{idw['above_floor']:+.0f} %" in page
     assert "Shepard" in page or "nverse distance" in page

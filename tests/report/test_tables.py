@@ -19,7 +19,7 @@ from scipy import stats
 
 from fieldbench.errors import RequestError
 from fieldbench.report.comparison import compare
-from fieldbench.report.formats import Text, cell_text
+from fieldbench.report.formats import STYLES, Text, cell_text
 from fieldbench.report.metadata import RunMetadata
 from fieldbench.report.tables import Table, make_table
 from tests.report.markup import parse
@@ -472,6 +472,11 @@ def test_latex_has_the_parts_of_booktabs(three: pd.DataFrame) -> None:
     assert {line.count("&") for line in body} == {1}
     assert text.count(r"\begin{tabular}") == text.count(r"\end{tabular}") == 1
     assert text.isascii()
+
+
+def test_latex_writes_a_minus_and_keeps_hyphens() -> None:
+    style = STYLES["latex"]
+    assert style.text("thin-plate, 2026-11-29: [-0.5, 1e-07]") == "thin-plate, 2026-11-29: {[}$-$0.5, 1e-07{]}"
 
 
 def many(methods: int = 25, rates: int = 8) -> pd.DataFrame:

@@ -166,7 +166,7 @@ def main_table(run: StoredRun, table: Table) -> Grid:
         cells = [
             GridCell(item.method),
             *(_level(name, item.levels[name], run) for name in varying),
-            numeric(item.cell.value, _shown(item.cell) + unit, item.cell.rank),
+            numeric(item.cell.value, cell_text(item.cell, Text()) + unit, item.cell.rank),
             GridCell(bar=_bar(item.cell, largest[item.setting])),
             *([numeric(above, "" if math.isnan(above) else f"{round(above) + 0:+d} %")] if floors else []),
             *(values.get(item.key, numeric(None, "-")) for values in extra.values()),
@@ -233,13 +233,9 @@ def _uncertainty(run: StoredRun) -> dict[str, dict[tuple[str, ...], GridCell]]:
         return {}
     columns: dict[str, dict[tuple[str, ...], GridCell]] = {}
     for item in _flat(make_table(run.frame, run.metadata, metric=scores, labels=run.labels)):
-        cell = numeric(item.cell.value, _shown(item.cell), item.cell.rank)
+        cell = numeric(item.cell.value, cell_text(item.cell, Text()), item.cell.rank)
         columns.setdefault(with_unit(called(item.block.metric, run.labels), item.block.unit), {})[item.key] = cell
     return columns
-
-
-def _shown(cell: TableCell) -> str:
-    return cell_text(cell, Text())
 
 
 def _end(cell: TableCell) -> float:
@@ -293,7 +289,7 @@ def _pairs(comparison: Comparison) -> Grid:
                 numeric(pair.detectable, found + unit),
             ]
             rows.append(GridRow(cells, begins=bool(rows) and number == 0))
-    return Grid("Pairs of methods", columns, rows, "pairs", [*comparison.notes, "bold p: below 5 %"])
+    return Grid("Pairs of methods", columns, rows, "pairs", comparison.notes)
 
 
 def _summary(comparison: Comparison) -> Iterator[str]:
@@ -395,7 +391,7 @@ def _plain_sentence(table: Table, run: StoredRun) -> str:
         return "No trial has ended well."
     measure, unit = _measure(item.block.metric, run), f" {item.block.unit}" if item.block.unit else ""
     setting = title_of({name: item.levels[name] for name in SETTING}, run.frame, run.labels)
-    return f"{item.method} has a mean {measure} of {_shown(item.cell)}{unit} ({setting})."
+    return f"{item.method} has a mean {measure} of {cell_text(item.cell, Text())}{unit} ({setting})."
 
 
 def _level(name: str, value: Any, run: StoredRun) -> GridCell:
