@@ -70,7 +70,7 @@ def _lines(text: str, width: float, points: float) -> list[str]:
                 lines.append(piece)
 
     # Between words, but not before a per cent sign; behind the marks of a spec; anywhere.
-    put(re.findall(r"(?:\S| %)+\s*", text), [r"[^,;\[+]*(?:[,;\[+]\s*|$)", r"."])
+    put(re.findall(r"(?:[^ ]| %)+ *", text), [r"[^,;\[+]*(?:[,;\[+]\s*|$)", r"."])
     return [line.strip() for line in lines if line.strip()] or [""]
 
 
@@ -181,7 +181,7 @@ def name_lines(axes: Axes, ends: Mapping[str, float], looks: Mapping[str, Look])
             name,
             (1, ends[name]),
             xycoords=("axes fraction", "data"),
-            xytext=(14, 0),
+            xytext=(20, 0),
             textcoords="offset points",
             va="center",
             fontsize=points,
@@ -193,16 +193,17 @@ def name_lines(axes: Axes, ends: Mapping[str, float], looks: Mapping[str, Look])
     figure.draw_without_rendering()  # places the axes
     per_point = figure.dpi * POINT
     wanted = np.array([axes.transData.transform((0, ends[name]))[1] for name in names]) / per_point
-    low, high = axes.bbox.y0 / per_point, axes.bbox.y1 / per_point
+    below = 0.3 * scale() / POINT  # beside the label of the horizontal axis
+    low, high = axes.bbox.y0 / per_point - below, axes.bbox.y1 / per_point
     placed = apart(np.clip(wanted, low, high), heights, low, high)
     for text, there, here in zip(texts, placed, wanted, strict=True):
-        text.set_position((14, there - here))
+        text.set_position((20, there - here))
         look = looks.get(text.get_text())
         axes.annotate(
             "",
             (1, ends[text.get_text()]),
             xycoords=("axes fraction", "data"),
-            xytext=(12, there - here),
+            xytext=(18, there - here),
             textcoords="offset points",
             arrowprops={
                 "arrowstyle": "-", "color": look.colour if look else FAINT, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2

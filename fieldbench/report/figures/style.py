@@ -203,7 +203,17 @@ def floor_edge(axes: Axes, positions: Sequence[float], floors: Sequence[float], 
     low = (axes.get_xlim() if upright else axes.get_ylim())[0]
     fill = axes.fill_betweenx if upright else axes.fill_between
     limits = axes.axis()
-    fill(positions, low, floors, facecolor="none", edgecolor=FAINT, hatch="////", linewidth=0.8, label=FLOOR, zorder=0)
+    fill(
+        positions,
+        low,
+        floors,
+        facecolor="none",
+        edgecolor=(FAINT, 0.7),
+        hatch="///",
+        linewidth=0.6,
+        label=FLOOR,
+        zorder=0,
+    )
     axes.axis(limits)
 
 
@@ -229,4 +239,4 @@ def trials_of(part: pd.DataFrame, what: str = "band") -> str:
     number = f"{low} trial{'s' * (low > 1)}" if low == high else f"{low} to {high} trials"
     if high == 1:
         return f"{number} each, so that there is no interval"
-    return f"mean of {number}; {what}: 95 % interval of the mean (Student's t)"
+    return f"mean of {number}; {what}: 95 % interval of the mean (Student's\u00a0t)"
