@@ -31,7 +31,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     unsure.
 
     Raises:
-        RequestError: if no method says how sure it is.
+        NothingToDraw: if no method says how sure it is.
     """
     styles = looks(run.methods, run.labels, view.colours)
     nothing = "no method of this run says how sure it is; add +conformal to one"

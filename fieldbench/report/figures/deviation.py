@@ -58,7 +58,8 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     Points on the diagonal are right; above it the method is too sure. Fields that were not kept are recomputed.
 
     Raises:
-        RequestError: if no method says how sure it is, or the view is not part of the field.
+        NothingToDraw: if no method says how sure it is.
+        RequestError: if the view is not part of the field.
     """
     styles = looks(run.methods, run.labels, view.colours)
 

@@ -24,7 +24,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     level line at its final error.
 
     Raises:
-        RequestError: if no method reported estimates while it worked.
+        NothingToDraw: if no method reported estimates while it worked.
     """
     styles = looks(run.methods, run.labels, view.colours)
     curves = _curves(run)

@@ -12,9 +12,8 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from fieldbench.errors import RequestError
 from fieldbench.records import percent
-from fieldbench.report.figures import View, file_name
+from fieldbench.report.figures import NothingToDraw, View, file_name
 from fieldbench.report.figures.colours import DASHES, MARKERS, Look, luminance
 from fieldbench.report.figures.layout import (
     grid,
@@ -39,7 +38,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     95 % interval as a band; a panel for each noise, sampler, selection and setting of the method's other parameters.
 
     Raises:
-        RequestError: if no method was run at several values of a parameter.
+        NothingToDraw: if no method was run at several values of a parameter.
     """
     figures: dict[str, Figure] = {}
     for (method, parameter), rows in grids(run.methods, run.metadata).items():
@@ -57,7 +56,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
                 )
                 figures[file_name("param", f"{method} {parameter} {dataset}", figures)] = figure
     if not figures:
-        raise RequestError(
+        raise NothingToDraw(
             "no method of this run has several values of a parameter; run --methods 'idw[power=1],idw[power=2]'"
         )
     return figures

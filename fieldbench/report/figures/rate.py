@@ -11,8 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fieldbench.errors import RequestError
-from fieldbench.report.figures import View, file_name
+from fieldbench.report.figures import NothingToDraw, View, file_name
 from fieldbench.report.figures.colours import Look, looks
 from fieldbench.report.figures.layout import (
     grid,
@@ -35,7 +34,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     interval (Student's t) as a band, over a hatched floor where the dataset has one.
 
     Raises:
-        RequestError: if no setting was run at more than one rate.
+        NothingToDraw: if no setting was run at more than one rate.
     """
     styles = looks(run.methods, run.labels, view.colours)
     figures: dict[str, Figure] = {}
@@ -45,7 +44,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
             figure = _figure(run, dataset, several, styles, view)
             figures[file_name("rate", dataset, figures)] = figure
     if not figures:
-        raise RequestError("there is nothing to draw against the rate: every setting has one rate only")
+        raise NothingToDraw("there is nothing to draw against the rate: every setting has one rate only")
     return figures
 
 

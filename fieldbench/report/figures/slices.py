@@ -55,7 +55,8 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     the width does not hold all methods, the others follow below. Fields that were not kept are recomputed.
 
     Raises:
-        RequestError: if no trial ended well, or the view is not part of the field.
+        NothingToDraw: if no trial ended well.
+        RequestError: if the view is not part of the field.
     """
     names = {method: look.name for method, look in looks(run.methods, run.labels).items()}
 
