@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,9 @@ ORDER: dict[str, list[str]] = {
     "Reference": ["reference/commands.md", "reference/python.md", "reference/plugins.md", "reference/built-in.md"],
 }
 
+#: The runs behind the results pages.
+SUITES = Path(__file__).resolve().parents[2] / "results" / "suites"
+
 COMMANDS, BUILT_IN = "reference/commands.md", "reference/built-in.md"
 
 
@@ -45,6 +49,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         files.append(File.generated(config, path, content=make()))
     for name in SHOWN:
         files.append(File.generated(config, f"pictures/{name}.png", content=picture(name)))
+    for path, content in results_site():
+        files.append(File.generated(config, path, content=content))
     return files
 
 
@@ -58,8 +64,20 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
         chosen = [path for pattern in patterns for path in left if Path(path).match(pattern)]
         left = [path for path in left if path not in chosen]
         menu += [{heading: chosen}] if heading and chosen else chosen
-    config.nav = [*menu, *([{"More": left}] if left else [])]
+    config.nav = [*menu, *([{"More": left}] if left else []), {"Results": "results/index.html"}]
     return config
+
+
+def results_site() -> Iterator[tuple[str, bytes]]:
+    """The files of the results pages: what `fieldbench site` makes of the suites' runs."""
+    from fieldbench.registry import Sources
+    from fieldbench.report.site import write_site
+
+    runs = sorted(path.parent for path in SUITES.glob("*/manifest.json"))
+    with tempfile.TemporaryDirectory() as folder:
+        write_site(runs, Path(folder), Sources())
+        for path in sorted(Path(folder).rglob("*.*")):
+            yield f"results/{path.relative_to(folder)}", path.read_bytes()
 
 
 def commands_page() -> str:
