@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 import matplotlib
@@ -18,11 +17,10 @@ from fieldbench.report.figures.colours import DASHES, MARKERS, Look, luminance
 from fieldbench.report.figures.layout import (
     grid,
     heading,
-    legend,
     name_lines,
     panel_width,
     size_of,
-    thinned,
+    value_ticks,
     wrapped,
 )
 from fieldbench.report.figures.rate import rates_of
@@ -127,10 +125,7 @@ def _figure(
         ", ".join([f"{what}: {called(parameter, run.labels)}", *only]),
         [trials_of(whole), *not_finite(whole["score"].dropna())],
     )
-    if len(axes) > 1:
-        legend(figure, axes)
-    else:
-        name_lines(axes[0], ends, {look.name: look for look in styles.values()})
+    name_lines(axes, ends, styles.values())
     return figure
 
 
@@ -149,27 +144,16 @@ def _panel(
 ) -> dict[str, float]:
     """Draw one panel, and tell where each line ends on the right."""
     places = _places(list(methods.values()))
-    shown, ends = Shown(), {}
+    shown = Shown()
     for rate, part in parts.items():
-        scores = {
-            places[value]: part.loc[part["method"] == method, "score"].dropna().to_numpy()
-            for method, value in methods.items()
-        }
-        scored = {place: scores[place] for place in sorted(scores) if len(scores[place])}
-        if scored:
-            band = mean_band(ax, list(scored), list(scored.values()), styles[rate], len(parts))
-            shown.add(band)
-            ends[styles[rate].name] = next((value for value in reversed(band.values) if math.isfinite(value)), math.nan)
+        samples = {places[value]: part.loc[part["method"] == name, "score"].dropna() for name, value in methods.items()}
+        shown.add(mean_band(ax, samples, styles[rate], len(parts)))
     error_axis(ax, shown)
     if logarithmic(list(places.values())):
         log_axis(ax, "x")
     else:
-        ordered = sorted(places, key=places.__getitem__)
-        span = places[ordered[-1]] - places[ordered[0]]
-        shares = [(places[value] - places[ordered[0]]) / span for value in ordered]
-        room = panel_width(ax.get_figure())
-        ax.set_xticks([places[value] for value in ordered], thinned(shares, ordered, room, size_of("xtick.label")))
-    return {name: end for name, end in ends.items() if math.isfinite(end)}
+        value_ticks(ax, {place: value for value, place in places.items()})
+    return shown.last
 
 
 def _places(values: list[str]) -> dict[str, float]:

@@ -36,12 +36,12 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     Raises:
         NothingToDraw: if fewer than three methods have a score in at least two settings in common.
     """
-    needs = "ranks need three methods and two settings in which all have a score; this run has "
+    too_few = "ranks need three methods and two settings in which all have a score"
     if len(run.methods) < 3:
-        raise NothingToDraw(needs + f"{len(run.methods)} methods")
+        raise NothingToDraw(too_few)
     ranks = compare(run.frame, run.metadata).ranks()
     if ranks.settings < 2:
-        raise NothingToDraw(needs + f"{ranks.settings} such settings")
+        raise NothingToDraw(too_few)
     return {"ranks": _figure(ranks, looks(run.methods, run.labels, view.colours), view)}
 
 
