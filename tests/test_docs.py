@@ -241,7 +241,9 @@ def test_readme_shows_a_picture_and_the_command_that_makes_it(pictures: ModuleTy
 def test_the_first_picture_shows_any_run_that_kept_its_fields(pictures: ModuleType, tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     fields = "ssf-synthetic[shape=6x6x4]"
-    run = fieldbench.run(["nearest", "linear"], fields, trials=1, save_fields=True, out=tmp_path / "run", progress=False)
+    run = fieldbench.run(
+        ["nearest", "linear"], fields, trials=1, save_fields=True, out=tmp_path / "run", progress=False
+    )
     assert pictures.first_picture(run.path).startswith(b"\x89PNG")
 
 
