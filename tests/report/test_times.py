@@ -233,7 +233,7 @@ def test_cost_is_drawn_at_medians_without_start_up_and_says_what_does_not_compar
     drawn = [tuple(point) for line in ax.lines for point in line.get_xydata().tolist()]
     assert (0.03, 2.5) in drawn, "the median of the seconds that count, the mean of all scores"
     assert max(x for x, _ in drawn) == 1.0
-    title = re.sub(r"\s+", " ", ax.get_title())
+    title = re.sub(r"\s+", " ", figure.get_suptitle())
     assert "these seconds do not compare" in title
     assert "1 first trial of a process is left out" in title
 
@@ -243,7 +243,7 @@ def test_cost_of_seconds_that_compare_says_nothing(write: Callable[..., StoredRu
     from fieldbench.report.figures import draw
 
     (figure,) = draw(write(took("tnn", [2.0, 1.0], ALONE), took("tap", [1.0], ALONE)), "cost").values()
-    assert figure.axes[0].get_title() == "sea, rate 20 %"
+    assert figure.get_suptitle() == "sea, rate 20 %"
     assert figure.axes[0].get_xlabel() == "seconds a trial, median (cpu)"
 
 
