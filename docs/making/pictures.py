@@ -103,11 +103,8 @@ def first_picture(folder: Path) -> bytes:
                     ax.set_ylabel(shown.axis_label(up))
                     ax.tick_params(labelleft=True, labelbottom=True)
         unit = "dB" if scale.decibel else one.truth.unit
-        for number, (limits, name, ends) in enumerate(
-            ((fields, one.truth.quantity, "neither"), (signed, "error", "both"))
-        ):
-            left = LEFT + number * (size + GAP)
-            shown.colour_bar(figure, left + 0.05, size - 0.1, limits, f"{name} ({unit})", ends)
+        bars = [(fields, f"{one.truth.quantity} ({unit})", "neither"), (signed, f"error ({unit})", "both")]
+        shown.colour_bars(figure, LEFT + 0.05, size - 0.17, bars)
         return _png(figure)
 
 
