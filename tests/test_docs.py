@@ -8,7 +8,7 @@ block that cannot run here says why in a comment before it: ``<!-- not run: reas
 from __future__ import annotations
 
 import contextlib
-import importlib.util
+import importlib
 import io
 import pkgutil
 import re
@@ -22,6 +22,7 @@ from types import ModuleType
 
 import pytest
 
+import fieldbench
 from fieldbench.cli.main import main
 from fieldbench.spec import parse, split
 
@@ -183,14 +184,22 @@ def architecture() -> str:
 
 
 @pytest.fixture(scope="module")
-def site() -> ModuleType:
+def pictures() -> ModuleType:
+    sys.path.insert(0, str(DOCS / "making"))
+    try:
+        return importlib.import_module("pictures")
+    finally:
+        sys.path.pop(0)
+
+
+@pytest.fixture(scope="module")
+def site(pictures: ModuleType) -> ModuleType:
     pytest.importorskip("mkdocs", reason="mkdocs is not installed; the docs environment builds the site")
-    spec = importlib.util.spec_from_file_location("docs_site_pages", DOCS / "making" / "pages.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    sys.path.insert(0, str(DOCS / "making"))
+    try:
+        return importlib.import_module("pages")
+    finally:
+        sys.path.pop(0)
 
 
 def test_every_command_and_option_is_in_the_reference(site: ModuleType) -> None:
@@ -218,3 +227,25 @@ def test_every_built_in_plugin_and_parameter_is_in_the_reference(site: ModuleTyp
             assert found, name
             section = re.split(r"\n##+ ", rest)[0]
             assert all(f"| `{parameter}` |" in section for parameter in entry.cls.parameter_names()), name
+
+
+def test_readme_shows_a_picture_and_the_command_that_makes_it(pictures: ModuleType) -> None:
+    committed = pictures.FIRST.read_bytes()
+    assert committed.startswith(b"\x89PNG")
+    assert len(committed) < 150_000
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert "(docs/pictures/first.png)" in readme
+    assert f"`{pictures.FIRST_RUN}`" in readme
+
+
+def test_the_first_picture_shows_any_run_that_kept_its_fields(pictures: ModuleType, tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    fields = "ssf-synthetic[shape=6x6x4]"
+    run = fieldbench.run(
+        ["nearest", "linear"], fields, trials=1, save_fields=True, out=tmp_path / "run", progress=False
+    )
+    assert pictures.first_picture(run.path).startswith(b"\x89PNG")
+
+
+def test_the_site_makes_the_first_picture_as_readme_says(site: ModuleType, pictures: ModuleType) -> None:
+    assert site.made_files()["pictures/first.png"] is pictures.first

@@ -6,7 +6,8 @@ import inspect
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,14 @@ from mkdocs.structure.files import File, Files
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from pictures import SHOWN, picture
+from pictures import SHOWN, first, picture
 from roles import plain
 
 #: The pages in reading order. A page in docs/ that is not named here stands at the end, so none is hidden.
 ORDER: dict[str, list[str]] = {
     "": ["index.md", "install.md", "tutorial.md"],
     "Compare": ["cli.md", "selection.md", "tuning.md", "clusters.md"],
-    "Read the results": ["reading-tables.md", "uncertainty.md", "tables.md", "figures.md"],
+    "Read the results": ["reading-tables.md", "uncertainty.md", "tables.md", "figures.md", "page.md"],
     "Methods and data": ["methods.md", "baselines.md", "trained.md", "datasets.md", "own-data.md", "speed.md"],
     "Write your own": [
         "add-a-method.md",
@@ -44,14 +45,20 @@ COMMANDS, BUILT_IN = "reference/commands.md", "reference/built-in.md"
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Add the pages and pictures that are made from the code."""
-    for path, make in ((COMMANDS, commands_page), (BUILT_IN, built_in_page)):
-        files.append(File.generated(config, path, content=make()))
-    for name in SHOWN:
-        files.append(File.generated(config, f"pictures/{name}.png", content=picture(name)))
-    for path, content in results_site():
+    """Add the pages and pictures that are made from the code and from runs."""
+    made = [(path, make()) for path, make in made_files().items()]
+    for path, content in [*made, *results_site()]:
+        if there := files.get_file_from_path(path):
+            files.remove(there)
         files.append(File.generated(config, path, content=content))
     return files
+
+
+def made_files() -> dict[str, Callable[[], str | bytes]]:
+    """What makes each page and picture, by its path."""
+    pages: dict[str, Callable[[], str | bytes]] = {COMMANDS: commands_page, BUILT_IN: built_in_page}
+    datasets = {f"pictures/{name}.png": partial(picture, name) for name in SHOWN}
+    return {**pages, "pictures/first.png": first, **datasets}
 
 
 def on_config(config: MkDocsConfig) -> MkDocsConfig:

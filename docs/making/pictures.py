@@ -1,19 +1,114 @@
-"""A picture of every built-in dataset: the field of one trial, and what of it is observed by default."""
+"""The pictures of README and site, each made by a command: the first one, every dataset's, and the gallery's.
+
+``python docs/making/pictures.py`` writes the first one to docs/pictures/, where README shows it.
+"""
 
 from __future__ import annotations
 
 import io
+import shlex
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 
 import fieldbench
 from fieldbench.registry import Registry, Sources
 
+ROOT = Path(__file__).resolve().parents[2]
+
+#: Where runs for the pictures are kept: what a run has, the next build of the site does not compute again.
+RUNS = ROOT / "build" / "pictures"
+
+#: README's picture, and the run that it shows.
+FIRST = ROOT / "docs" / "pictures" / "first.png"
+FIRST_RUN = (
+    "fieldbench run --methods nearest,linear,thin-plate,kriging --datasets 'radiomap-walls[bins=16]'"
+    " --trials 1 --save-fields --out runs/first"
+)
+
+#: Width and gaps of the first picture, in inches.
+WIDTH, LEFT, RIGHT, GAP, FOOT = 7.16, 0.42, 0.04, 0.07, 0.1
+
 #: Datasets that are drawn from their name alone.
 SHOWN = (
     "ssf", "ssf-synthetic", "alboran-sst", "era-winds", "gaussian-field", "fronts", "plume", "seismic", "radiomap1",
     "radiomap-walls",
 )  # fmt: skip
+
+
+def run(command: str) -> Path:
+    """Run a command of fieldbench where pictures have their runs; the folder after ``--out``."""
+    words = shlex.split(command)
+    RUNS.mkdir(parents=True, exist_ok=True)
+    ended = subprocess.run([sys.executable, "-m", *words], cwd=RUNS, capture_output=True, text=True)
+    if ended.returncode:
+        raise RuntimeError(f"{command}\n{ended.stderr}")
+    return RUNS / words[words.index("--out") + 1]
+
+
+def first() -> bytes:
+    """README's picture."""
+    return first_picture(run(FIRST_RUN))
+
+
+def first_picture(folder: Path) -> bytes:
+    """A PNG of truth, observation and every method's estimate of one slice, with the errors below.
+
+    Args:
+        folder: of a run of one setting that kept its fields.
+    """
+    from matplotlib.figure import Figure
+
+    from fieldbench.report.figures import pictures as shown
+    from fieldbench.report.figures.layout import inch_axes
+    from fieldbench.report.figures.slices import error_range
+    from fieldbench.report.figures.style import printing
+    from fieldbench.report.stored import StoredRun
+
+    stored = StoredRun(folder, Sources())
+    (setting,) = stored.settings
+    rows = stored.draw(setting)[1]
+    made = {method: stored.reconstruction(rows[method]) for method in stored.methods}
+    one = next(iter(made.values()))
+    axis = shown.cut_axis(one.truth, None)
+    across, up = shown.plane_axes(one.truth, axis)
+    scale = shown.scale_of(one.truth)
+    truth = scale.shown(one.truth.values)
+    errors = {method: scale.shown(item.estimate) - truth for method, item in made.items()}
+    largest = error_range(list(errors.values()))
+    middle = one.truth.shape[axis] // 2
+    cut = shown.plane(truth, axis, middle)
+    fields = (scale.colours, float(np.nanmin(cut)), float(np.nanmax(cut)))
+    signed = (shown.error_colours(), -largest, largest)
+    columns = [("truth", truth, None), ("observation", scale.shown(one.observation.values), None)]
+    for method, item in made.items():
+        score = f"{setting.name} {rows[method]['metrics'][setting.metric]:.2f}"
+        columns.append((f"{method}\n{score}", scale.shown(item.estimate), errors[method]))
+    size = (WIDTH - LEFT - RIGHT + GAP) / len(columns) - GAP
+    with printing():
+        figure = Figure(figsize=(WIDTH, FOOT + 2 * size + GAP + 0.34))
+        for number, (title, field, error) in enumerate(columns):
+            left = LEFT + number * (size + GAP)
+            for values, limits, bottom in ((field, fields, FOOT + size + GAP), (error, signed, FOOT)):
+                if values is None:
+                    continue
+                ax = inch_axes(figure, left, bottom, size, size)
+                shown.show(ax, shown.plane(values, axis, middle), across, up, limits)
+                if values is field:
+                    ax.set_title(title, loc="center")
+                if number == 0:
+                    ax.set_xlabel(shown.axis_label(across))
+                    ax.set_ylabel(shown.axis_label(up))
+                    ax.tick_params(labelleft=True, labelbottom=True)
+        unit = "dB" if scale.decibel else one.truth.unit
+        for number, (limits, name, ends) in enumerate(
+            ((fields, one.truth.quantity, "neither"), (signed, "error", "both"))
+        ):
+            left = LEFT + number * (size + GAP)
+            shown.colour_bar(figure, left + 0.05, size - 0.1, limits, f"{name} ({unit})", ends)
+        return _png(figure)
 
 
 def picture(name: str) -> bytes:
@@ -69,3 +164,9 @@ def _png(figure: object) -> bytes:
     stream = io.BytesIO()
     figure.savefig(stream, format="png", metadata={"Software": ""})  # type: ignore[attr-defined]
     return stream.getvalue()
+
+
+if __name__ == "__main__":
+    FIRST.parent.mkdir(exist_ok=True)
+    FIRST.write_bytes(first())
+    sys.stdout.write(f"{FIRST}\n")

@@ -21,7 +21,7 @@ from fieldbench.registry import Entry, Registry, Sources
 from fieldbench.report.floors import floors_of, has_floor
 from fieldbench.report.numbers import fixed, rounded, significant
 from fieldbench.report.page import render
-from fieldbench.report.page.contents import Cell, Column, Grid, Row, anchor, contents, main_table, numeric
+from fieldbench.report.page.contents import Grid, GridCell, GridColumn, GridRow, anchor, contents, main_table, numeric
 from fieldbench.report.page.drawings import drawings
 from fieldbench.report.statistics import half_width
 from fieldbench.report.stored import Panel, StoredRun
@@ -132,11 +132,11 @@ def _ranks(run: StoredRun) -> Grid | None:
     together = pd.concat(ranks) if ranks else pd.DataFrame()
     if len(together) < 2 or len(run.methods) < 2:
         return None
-    columns = [Column("method"), Column("mean rank", "number"), Column("± 95 % interval", "number")]
+    columns = [GridColumn("method"), GridColumn("mean rank", "number"), GridColumn("± 95 % interval", "number")]
     rows = []
     for method, values in sorted(together.items(), key=lambda item: float(item[1].mean())):
         numbers = float(values.mean()), half_width(float(values.std()), len(values))
-        rows.append(Row([Cell(str(method)), *(numeric(number, fixed(number, 2)) for number in numbers)]))
+        rows.append(GridRow([GridCell(str(method)), *(numeric(number, fixed(number, 2)) for number in numbers)]))
     return Grid(f"Mean rank over {len(together)} draws, 1 is best", columns, rows, "ranks")
 
 
@@ -149,18 +149,18 @@ def _listed(cells: pd.DataFrame) -> Grid:
     rows = []
     for row in cells.to_dict("records"):
         shown = [
-            Cell(row["method"], link=f"{_page_of('run', row['run'])}#{anchor(row)}"),
-            Cell(row["title"]),
+            GridCell(row["method"], link=f"{_page_of('run', row['run'])}#{anchor(row)}"),
+            GridCell(row["title"]),
             numeric(row["mean"], f"{row['metric']} {rounded(row['mean'], row['interval'])} {row['unit']}".strip()),
             numeric(row["interval"], significant(row["interval"], 2, "")),
             numeric(row["trials"], str(row["trials"])),
-            Cell(f"{row['place']} of {row['rivals']}"),
+            GridCell(f"{row['place']} of {row['rivals']}"),
             numeric(row["above"], "" if np.isnan(row["above"]) else f"{row['above']:+.0f} %"),
         ]
-        rows.append(Row(shown))
+        rows.append(GridRow(shown))
     kinds = {"method": "text", "setting": "text", "score": "number", "± 95 % interval": "number", "trials": "number"}
     kinds |= {"place": "text", "above floor": "number"}
-    return Grid("Scores by method and setting", [Column(*item) for item in kinds.items()], rows, "rows")
+    return Grid("Scores by method and setting", [GridColumn(*item) for item in kinds.items()], rows, "rows")
 
 
 def _plugin_page(kind: str, bare: str, cells: pd.DataFrame, runs: dict[str, StoredRun], registry: Registry) -> str:
@@ -175,18 +175,20 @@ def _plugin_page(kind: str, bare: str, cells: pd.DataFrame, runs: dict[str, Stor
             told = f"Best: {best}. Worst: {worst}."
     else:
         tables = [
-            (str(name), _page_of("run", str(name)), _of_dataset(runs[str(name)], part, f"cells-{slug(str(name))}"))
+            (str(name), _page_of("run", str(name)), _of_dataset(str(name), runs[str(name)], part))
             for name, part in cells.groupby("run", sort=False)
         ]
     return render("site-plugin.html", name=bare, parts=list(_described(kind, bare, registry)), told=told, tables=tables)
 
 
-def _of_dataset(run: StoredRun, cells: pd.DataFrame, id: str) -> Grid:
-    """The main table of a run's page for some of its datasets."""
+def _of_dataset(name: str, run: StoredRun, cells: pd.DataFrame) -> Grid:
+    """The main table of a run's page for some of its datasets, beside those of other runs."""
     specs = [str(spec) for spec in cells["dataset"].unique()]
     part = StoredRun(run.path, run.sources, {"dataset": specs})
-    table = make_table(part.frame, run.metadata, spread="interval", floors=run.floors)
-    return replace(main_table(part, table), id=id)
+    table = make_table(part.frame, run.metadata, floors=run.floors)
+    grid = main_table(part, table)
+    rows = [replace(row, id="") for row in grid.rows]
+    return replace(grid, caption=f"{name}: {grid.caption}", rows=rows, id=f"cells-{slug(name)}")
 
 
 def _described(kind: str, bare: str, registry: Registry) -> Iterator[dict[str, Any]]:
@@ -202,8 +204,13 @@ def _described(kind: str, bare: str, registry: Registry) -> Iterator[dict[str, A
             extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
             default = "required" if field.is_required() else str(field.default)
             texts = (parameter, default, field.description or "", str(extra.get("source") or ""))
-            rows.append(Row([Cell(text) for text in texts]))
-        columns = [Column("parameter"), Column("default"), Column("meaning", "long"), Column("source", "long")]
+            rows.append(GridRow([GridCell(text) for text in texts]))
+        columns = [
+            GridColumn("parameter"),
+            GridColumn("default"),
+            GridColumn("meaning", "long"),
+            GridColumn("source", "long"),
+        ]
         terms = [(title.capitalize(), getattr(entry.cls, title, "")) for title in ("licence", "citation")]
         yield {
             "name": name,

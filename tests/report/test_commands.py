@@ -44,9 +44,31 @@ def test_plot_writes_every_kind_it_can_and_says_what_it_cannot(run: Path, capsys
     assert command("plot", run, "--only", "method=learner,fussy", "--only", "rate=0.4", "--format", "svg") == 0
     printed = capsys.readouterr()
     files = sorted(Path(line).name for line in printed.out.splitlines())
-    assert files == ["cost-sea-rate-40.svg", "epoch-sea-rate-40.svg", "strips-sea-rate-40.svg"]
+    assert files == ["cost-sea-rate-40.svg", "epoch-sea-rate-40.svg", "settings.svg", "strips-sea-rate-40.svg"]
     assert all((run / "figures" / name).read_text().startswith("<?xml") for name in files)
     assert "no rate: there is nothing to draw against the rate" in printed.err
+
+
+def test_plot_draws_what_it_can_of_one_method(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib", reason="figures come with the extra plots")
+    assert command("plot", run, "--only", "method=learner", "--format", "svg") == 0
+    printed = capsys.readouterr()
+    assert {Path(line).name.partition("-")[0] for line in printed.out.splitlines()} == {
+        *("settings.svg", "rate", "epoch", "cost", "strips")
+    }
+    assert "no ranks: ranks need three methods" in printed.err
+
+
+def test_plot_takes_width_style_colours_and_labels(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib", reason="figures come with the extra plots")
+    words = ["--kind", "settings", "--format", "svg", "--width", "column", "--style", "dark"]
+    assert command("plot", run, *words, "--colour", "flat=#123456", "--label", "flat=Level") == 0
+    drawn = Path(capsys.readouterr().out.strip()).read_text()
+    assert 'width="252pt"' in drawn  # 3.5 inches
+    assert "#14171c" in drawn  # the ground
+    assert "#123456" in drawn
+    assert "<!-- Level -->" in drawn
+    assert "<!-- flat -->" not in drawn
 
 
 @pytest.mark.parametrize(
@@ -61,6 +83,12 @@ def test_plot_writes_every_kind_it_can_and_says_what_it_cannot(run: Path, capsys
         (["table", "RUN", "--width", "12"], "greater than or equal to 40"),
         (["plot", "RUN", "--kind", "slice"], "did you mean 'slices'"),
         (["plot", "RUN", "--format", "jpg"], "unknown format 'jpg'"),
+        (["plot", "RUN", "--width", "page"], "unknown width 'page'; write column, text or inches, such as 5.5"),
+        (["plot", "RUN", "--width", "100"], "a figure cannot be 100 inches wide; choose 2.5 to 40"),
+        (["plot", "RUN", "--style", "drak"], "did you mean 'dark'"),
+        (["plot", "RUN", "--colour", "flat"], "write --colour tap=#d55e00"),
+        (["plot", "RUN", "--colour", "flt=red"], "a colour is for 'flt', which is not drawn; did you mean 'flat'"),
+        (["plot", "RUN", "--colour", "flat=blu"], "the colour of flat is 'blu'"),
         (["plot", "RUN", "--kind", "slices", "--at", "a"], "write --at 0,5,10"),
         (["report", "nowhere"], "nowhere is not a run"),
         (["watch", "nowhere"], "nowhere is not a run"),

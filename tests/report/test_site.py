@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pytest
@@ -15,7 +16,11 @@ from fieldbench.registry import Sources
 from fieldbench.report.page.contents import anchor
 from fieldbench.report.site import slug, write_site
 from fieldbench.results import Results
+from tests.report.chromium import DESK, PHONE, faults, scheme, show
 from tests.report.markup import Element, parse
+
+if TYPE_CHECKING:
+    from selenium.webdriver.chrome.webdriver import WebDriver
 
 
 def run(out: Path, methods: list[str], datasets: list[str]) -> Path:
@@ -95,6 +100,17 @@ def test_pages_show_scores_places_floors_and_what_made_them(site: Path, runs: li
 def test_records_can_be_downloaded_as_they_are(site: Path, runs: list[Path]) -> None:
     for name in ("trials.jsonl", "manifest.json", "floors.jsonl"):
         assert (site / "records" / "first" / name).read_bytes() == (runs[0] / name).read_bytes()
+
+
+@pytest.mark.usefixtures("scheme_of_the_system")
+@pytest.mark.parametrize("name", ["light", "dark"])
+@pytest.mark.parametrize("page", ["index", "run-first", "dataset-gaussian-field", "method-idw"])
+def test_axe_finds_nothing_wrong_and_nothing_overflows(browser: WebDriver, site: Path, page: str, name: str) -> None:
+    scheme(browser, name)
+    for width in (PHONE, DESK):
+        show(browser, f"file://{site / page}.html", width)
+        assert faults(browser) == []
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
 
 
 def test_two_runs_of_one_name_are_refused(runs: list[Path], tmp_path: Path) -> None:
