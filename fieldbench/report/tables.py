@@ -103,12 +103,12 @@ class Table:
     def _in_common(self) -> list[str]:
         """A line saying what the whole table has in common, as far as it is not the plainest case."""
         plain = {**ORDINARY, "seed": 0}
-        shown = {factor: value for factor, value in self.common.items() if str(value) != str(plain.get(factor))}
-        return (
-            [", ".join(f"{factor} {called(str(value), self.labels)}" for factor, value in shown.items())]
-            if shown
-            else []
-        )
+        shown = [
+            f"{called(factor, self.labels)} {called(str(value), self.labels)}"
+            for factor, value in self.common.items()
+            if str(value) != str(plain.get(factor))
+        ]
+        return [", ".join(shown)] if shown else []
 
     def cells(self) -> Iterator[dict[str, Any]]:
         """Every cell as a flat row: its factors, metric, mean (of seconds: median), spread and counts."""

@@ -130,7 +130,7 @@ def test_figures_hatch_what_is_below_the_floor(folder: Path, tmp_path: Path) -> 
     several = fieldbench.run(
         ["nearest"], FIELDS, rates=[0.3, 0.6], trials=2, out=tmp_path / "run", progress=False, jobs=1, device="cpu"
     )
-    for kind, axis in (("rate", 1), ("strips", 0)):  # the axis that scores stand on
+    for kind, axis in (("rate", 1), ("strips", 0)):  # scores go up, and to the right
         figure = next(iter(several.plot(kind).values()))
         (hatched,) = [item for item in figure.axes[0].collections if item.get_hatch()]
         highest = hatched.get_paths()[0].vertices[:, axis].max()
