@@ -107,3 +107,26 @@ def test_the_command_writes_it(runs: list[Path], tmp_path: Path, capsys: pytest.
     assert ended.value.code == 0
     assert "index.html" in capsys.readouterr().out
     assert (tmp_path / "public" / "index.html").is_file()
+
+
+def test_the_first_page_shows_every_mean_with_the_best_bold_ranks_and_floors(site: Path, runs: list[Path]) -> None:
+    tables = list(parse((site / "index.html").read_text()).every("table"))
+    rows = [[cell.text for cell in row.every("td")] for row in tables[0].every("tr")][1:]
+    bold = [[any(cell.every("strong")) for cell in row.every("td")] for row in tables[0].every("tr")][1:]
+    assert len(tables) == len(runs)
+    frame = Results(runs[0]).frame()
+    means = frame.groupby(["dataset", "method"], observed=True)["rmse"].mean()
+    shown = {row[0]: row[2:] for row in rows}
+    for column, dataset in enumerate(["gaussian-field[shape=6x6]", "ssf-synthetic[shape=4x4x4]"]):
+        for method in ("nearest", "idw", "linear"):
+            assert float(shown[method][column]) == pytest.approx(means[dataset, method], rel=0.01)
+        best = [row[0] for row, strong in zip(rows, bold, strict=True) if strong[2 + column]]
+        assert best == [means[dataset].idxmin()]
+    ranks = frame.assign(rank=frame.groupby(["dataset", "trial"], observed=True)["rmse"].rank()).groupby("method")[
+        "rank"
+    ]
+    order = ranks.mean().sort_values()
+    assert [row[0] for row in rows] == [*order.index, "floor"]
+    assert [float(row[1].split(" ± ")[0]) for row in rows[:-1]] == pytest.approx([*order], abs=0.05)
+    assert rows[-1][1:] == ["", rows[-1][2], ""]
+    assert float(rows[-1][2]) < means["gaussian-field[shape=6x6]"].min()
