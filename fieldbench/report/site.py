@@ -278,6 +278,7 @@ def _matrix(run: StoredRun, cells: pd.DataFrame) -> dict[str, Any]:
         ],
         "floors": floors if any(cell.text for cell in floors) else [],
         "draws": draws if ranks else 0,
+        "notes": [about_masks(fields)] if (fields := list(run.metadata.fixed)) else [],
     }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 import pytest
@@ -15,6 +16,10 @@ from fieldbench.report.page.contents import anchor
 from fieldbench.report.site import slug, write_site
 from fieldbench.results import Results
 from tests.report.markup import Element, parse
+from tests.report.test_page import browser, faults, scheme, show  # noqa: F401
+
+if TYPE_CHECKING:
+    from selenium.webdriver import Chrome as WebDriver
 
 
 def run(out: Path, methods: list[str], datasets: list[str]) -> Path:
@@ -130,3 +135,18 @@ def test_the_first_page_shows_every_mean_with_the_best_bold_ranks_and_floors(sit
     assert [float(row[1].split(" ± ")[0]) for row in rows[:-1]] == pytest.approx([*order], abs=0.05)
     assert rows[-1][1:] == ["", rows[-1][2], ""]
     assert float(rows[-1][2]) < means["gaussian-field[shape=6x6]"].min()
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_axe_finds_nothing_wrong_with_the_first_page(
+    site: Path,
+    browser: WebDriver,  # noqa: F811
+    name: str,
+    width: int,
+) -> None:
+    scheme(browser, name)
+    show(browser, f"file://{site / 'index.html'}", width)
+    assert faults(browser) == []
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    scheme(browser, "light")
