@@ -35,7 +35,7 @@ ORDER: dict[str, list[str]] = {
         "regression.md",
     ],
     "The paper": ["reproduction.md"],
-    "How it is built": ["architecture.md", "security.md", "decisions/index.md", "decisions/*"],
+    "How it is built": ["architecture.md", "engine.md", "security.md", "decisions/index.md", "decisions/*"],
     "Reference": ["reference/commands.md", "reference/python.md", "reference/plugins.md", "reference/built-in.md"],
 }
 
