@@ -8,12 +8,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TypeAlias
 
 from fieldbench.records import FAILURES, OK, Cell
-
-#: What a running mean is taken over: method, selection, dataset.
-Series: TypeAlias = tuple[str, str, str]
 
 
 @dataclass
@@ -21,15 +17,24 @@ class Average:
     """A running mean."""
 
     total: float = 0.0
+    squares: float = 0.0
     count: int = 0
 
     def add(self, value: float) -> None:
         self.total += value
+        self.squares += value * value
         self.count += 1
 
     @property
     def mean(self) -> float:
-        return self.total / self.count if self.count else float("nan")
+        return self.total / self.count if self.count else math.nan
+
+    @property
+    def uncertainty(self) -> float:
+        """Twice the standard error of the mean; NaN for less than two values."""
+        if self.count < 2:
+            return math.nan
+        return 2 * math.sqrt(max(0.0, self.squares / self.count - self.mean**2) / (self.count - 1))
 
 
 class Progress:
@@ -60,9 +65,8 @@ class Progress:
         self.statuses: Counter[str] = Counter()
         self._headline, self._slots, self._clock = headline, max(1, slots), clock
         self._left: dict[Cell, int] = dict(trials)
-        self._series: list[Series] = list(dict.fromkeys(map(_series_of, self._left)))
         self._seconds: dict[Cell, Average] = {}
-        self._scores: dict[Series, Average] = {}
+        self._scores: dict[Cell, Average] = {}
         self._started = self._last = clock()
         self._worked = 0.0
 
@@ -85,7 +89,9 @@ class Progress:
             self._seconds.setdefault(cell, Average())
         score = metrics.get(self._headline.get(cell.dataset, ""))
         if status == OK and score is not None and not math.isnan(score):
-            self._scores.setdefault(_series_of(cell), Average()).add(score)
+            average = self._scores.pop(cell, None) or Average()
+            average.add(score)
+            self._scores[cell] = average  # the newest last
 
     def add(self, cell: Cell, status: str, metrics: Mapping[str, float], seconds: float | None) -> None:
         """Count a trial that has just ended.
@@ -102,9 +108,24 @@ class Progress:
     def left(self) -> int:
         return max(0, self.total - self.done)
 
-    def means(self) -> dict[Series, Average]:
-        """Running means of the headline metric, in the plan's order."""
-        return {series: self._scores[series] for series in self._series if series in self._scores}
+    def means(self, most: int | None = None) -> dict[Cell, Average]:
+        """Running means of the headline metric, one a cell, in the plan's order.
+
+        Args:
+            most: only so many, those that have changed last; all where None.
+        """
+        newest = set(list(self._scores)[-most:] if most else self._scores)
+        return {cell: self._scores[cell] for cell in self._left if cell in newest}
+
+    @property
+    def scored(self) -> int:
+        """How many cells have a running mean."""
+        return len(self._scores)
+
+    def varying(self) -> list[str]:
+        """The factors of a setting in which the plan's cells differ, besides the dataset."""
+        factors = ("sampler", "noise", "rate", "select")
+        return [name for name in factors if len({getattr(cell, name) for cell in self._left}) > 1]
 
     def headline(self, dataset: str) -> str:
         """The metric whose running mean is kept for a dataset."""
@@ -147,10 +168,6 @@ class Progress:
             if sum(average.count for average in alike):
                 return sum(average.total for average in alike) / sum(average.count for average in alike)
         return 0.0 if alike else None
-
-
-def _series_of(cell: Cell) -> Series:
-    return cell.method, cell.select, cell.dataset
 
 
 def in_words(seconds: float | None) -> str:

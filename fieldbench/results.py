@@ -70,7 +70,9 @@ class Results:
         rows: str | Sequence[str] | None = None,
         columns: str | Sequence[str] = "rate",
         metric: str | Sequence[str] | None = None,
-        spread: str = "std",
+        spread: str | None = None,
+        beside: Sequence[str | Path] = (),
+        order: Mapping[str, Sequence[object]] | None = None,
         only: Mapping[str, Sequence[object]] | None = None,
         labels: Mapping[str, str] | None = None,
     ) -> Table:
@@ -80,7 +82,9 @@ class Results:
             rows: factor or factors; methods where None.
             columns: factor or factors.
             metric: name; the datasets' own where None.
-            spread: what follows the mean: ``std``, ``stderr``, ``interval`` or ``none``.
+            spread: what follows the mean: ``interval`` (the default), ``std``, ``stderr`` or ``none``.
+            beside: other runs, whose trials stand in the same table.
+            order: levels that come first, in this order: ``{"method": ["tap", "tnn"]}``.
             only: levels of factors: ``{"method": ["tap", "tnn"], "rate": [0.1]}``.
             labels: what to call what, by spec, metric or factor: ``{"tap": "Ours"}``.
 
@@ -91,7 +95,7 @@ class Results:
 
         rows = [rows] if isinstance(rows, str) else rows
         columns = [columns] if isinstance(columns, str) else columns
-        run = self._stored(only, labels)
+        run = self._stored(only, labels, tuple(map(Path, beside)))
         table = make_table(
             run.frame,
             run.metadata,
@@ -101,6 +105,7 @@ class Results:
             spread=spread,
             floors=run.floors,
             labels=run.labels,
+            order=_texts(order),
         )
         here, asked = len(run.everything), run.metadata.size
         return replace(table, unfinished=f"unfinished: {here} of {asked} trials are here" if here < asked else "")
@@ -111,6 +116,7 @@ class Results:
         metric: str | None = None,
         average: str | Sequence[str] = (),
         baseline: str | None = None,
+        beside: Sequence[str | Path] = (),
         only: Mapping[str, Sequence[object]] | None = None,
         labels: Mapping[str, str] | None = None,
     ) -> Comparison:
@@ -120,14 +126,14 @@ class Results:
             metric: what is compared; by default the headline metric of each dataset.
             average: factors over which each trial's scores are averaged first.
             baseline: the one method that each other is tested against; every pair is tested where None.
-            only, labels: as in :meth:`table`.
+            beside, only, labels: as in :meth:`table`.
 
         Raises:
             RequestError: for an unknown factor, metric, baseline or label, or fewer than two methods.
         """
         from fieldbench.report.comparison import compare
 
-        run = self._stored(only, labels)
+        run = self._stored(only, labels, tuple(map(Path, beside)))
         average = [average] if isinstance(average, str) else average
         return compare(run.frame, run.metadata, metric=metric, average=average, baseline=baseline, labels=run.labels)
 
@@ -184,13 +190,13 @@ class Results:
         return write_page(stored, Path(path) if path else stored.path / "report.html", recompute=recompute)
 
     def _stored(
-        self, only: Mapping[str, Sequence[object]] | None = None, labels: Mapping[str, str] | None = None
+        self,
+        only: Mapping[str, Sequence[object]] | None = None,
+        labels: Mapping[str, str] | None = None,
+        beside: tuple[Path, ...] = (),
     ) -> StoredRun:
-        chosen = {
-            factor: [str(level) for level in ([levels] if isinstance(levels, str) else levels)]
-            for factor, levels in (only or {}).items()
-        }
-        return self._whole.chosen(chosen, labels or {})
+        run = replace(self._whole, beside=beside) if beside else self._whole
+        return run.chosen(_texts(only), labels or {})
 
     def __repr__(self) -> str:
         return (
@@ -204,3 +210,11 @@ class Results:
 
         table = "no trials" if self._whole.everything.empty else self.table().to("html")
         return f"{table}\n<p><small>{escape(str(self.path))}</small></p>"
+
+
+def _texts(levels: Mapping[str, Sequence[object]] | None) -> dict[str, list[str]]:
+    """Levels by factor as texts; one alone is a list of one."""
+    return {
+        factor: [str(level) for level in ([listed] if isinstance(listed, str) else listed)]
+        for factor, listed in (levels or {}).items()
+    }

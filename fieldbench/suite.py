@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
@@ -156,6 +156,25 @@ class Suite(BaseModel):
                 known = {bare for row in self.rows for bare in self._names(row)}
                 raise RequestError(f"{self.title}: no row has the method {name!r}{nearest(name, known)}")
         return self.model_copy(update={"rows": chosen})
+
+    def labelled(self, labels: Mapping[str, str]) -> Suite:
+        """With other labels of rows and columns, by the labels they have or the specs of their methods.
+
+        Raises:
+            RequestError: if a label is for no row and no column.
+        """
+        known = {name for row in self.rows for name in (row.label, row.method) if isinstance(name, str)}
+        known |= {column.label for column in self.columns}
+        for name in labels:
+            if name not in known:
+                raise RequestError(f"a label is for {name!r}, which this suite does not have{nearest(name, known)}")
+
+        def renamed(part: Row | Column, *names: str) -> Row | Column:
+            found = [labels[name] for name in names if name in labels]
+            return part.model_copy(update={"label": found[0]}) if found else part
+
+        rows = [renamed(row, row.label, str(row.method)) for row in self.rows]
+        return self.model_copy(update={"rows": rows, "columns": [renamed(item, item.label) for item in self.columns]})
 
     def plan(self, registry: Registry) -> Plan:
         """The trials of this table.

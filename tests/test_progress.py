@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
 
 from fieldbench.plan import Plan, Request
@@ -50,9 +51,21 @@ def test_counts_and_means(asked: dict[Cell, int], trials: dict[tuple[str, float]
     progress.add(next(trials["thin-plate", 0.2]).cell, "failed", {}, None)
     progress.add(next(trials["thin-plate", 0.2]).cell, "not-applicable", {}, None)
     assert (progress.done, progress.failed, progress.left, progress.total) == (6, 1, 34, 40)
-    ((place, average),) = progress.means().items()
-    assert place == ("nearest", "final", "radiomap1")
+    ((cell, average),) = progress.means().items()
+    assert (cell.method, cell.dataset, cell.rate) == ("nearest", "radiomap1", 0.1)
     assert (average.mean, average.count) == (pytest.approx(0.3), 3), "the trial without a score is left out"
+    assert average.uncertainty == pytest.approx(2 * np.std([0.1, 0.2, 0.6], ddof=1) / math.sqrt(3))
+
+
+def test_a_running_mean_never_pools_rates(
+    asked: dict[Cell, int], trials: dict[tuple[str, float], Iterator[Trial]]
+) -> None:
+    progress = Progress(asked, {"radiomap1": "slnre"})
+    for rate, score in ((0.1, 1.0), (0.2, 5.0), (0.1, 3.0)):
+        progress.add(next(trials["nearest", rate]).cell, "ok", {"slnre": score}, 1.0)
+    assert [(cell.rate, average.mean) for cell, average in progress.means().items()] == [(0.1, 2.0), (0.2, 5.0)]
+    assert [cell.rate for cell in progress.means(most=1)] == [0.1], "the one that changed last"
+    assert progress.varying() == ["rate"]
 
 
 def test_no_time_is_given_before_every_method_was_measured(

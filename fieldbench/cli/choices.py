@@ -8,7 +8,7 @@ from fieldbench.errors import RequestError
 from fieldbench.spec import split
 
 
-def levels(only: Sequence[str]) -> dict[str, list[str]]:
+def levels(only: Sequence[str], option: str = "--only") -> dict[str, list[str]]:
     """What ``--only FACTOR=LEVEL,...`` asks for, by factor.
 
     >>> levels(["method=tap,tnn", "rate=0.1"])
@@ -21,6 +21,8 @@ def levels(only: Sequence[str]) -> dict[str, list[str]]:
     for text in only:
         factor, equals, listed = text.partition("=")
         if not equals or not factor.strip() or not listed.strip():
-            raise RequestError(f"--only {text!r} is not understood; write --only rate=0.1 or --only method=tap,tnn")
+            raise RequestError(
+                f"{option} {text!r} is not understood; write {option} rate=0.1 or {option} method=tap,tnn"
+            )
         chosen.setdefault(factor.strip(), []).extend(split(listed))
     return chosen

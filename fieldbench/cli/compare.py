@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from fieldbench.cli.options import Label, LabelFile, Only, RunFolder, TableFormat, Width
+from fieldbench.cli.options import Label, LabelFile, Only, RunFolders, TableFormat, Width
 
 
 def compare(
-    run: RunFolder,
+    runs: RunFolders,
     metric: Annotated[
         str | None,
         typer.Option(help="What is compared: a metric or seconds.", show_default="that of the dataset"),
@@ -48,6 +48,7 @@ def compare(
     **Examples**
 
         fieldbench compare runs/tap-tnn-radiomap1-1a2b3c4d
+        fieldbench compare RUN1 RUN2
         fieldbench compare RUN --average rate --only method=tap,tnn
         fieldbench compare RUN --baseline tap --label tap=Ours --format latex
         fieldbench compare RUN --metric seconds --format csv
@@ -59,7 +60,7 @@ def compare(
     from fieldbench.report.stored import StoredRun
     from fieldbench.spec import split
 
-    stored = StoredRun(run, only=levels(only), labels=read_labels(labels, label))
+    stored = StoredRun(runs[0], beside=tuple(runs[1:]), only=levels(only), labels=read_labels(labels, label))
     averaged = split(average) if average else ()
     made = compare(
         stored.frame, stored.metadata, metric=metric, average=averaged, baseline=baseline, labels=stored.labels

@@ -351,12 +351,13 @@ def _comparison(made: Completed, unit: str, by_area: bool, by_distance: bool) ->
 
     from tabulate import tabulate
 
-    head = ["method", f"{made.metric} {f'({unit})' if unit else ''}".strip(), "spread", "folds", "seconds", ""]
+    head = ["method", f"{made.metric} {f'({unit})' if unit else ''}".strip(), "std", "ratio", "folds", "seconds", ""]
     rows = [
         [
             item.method,
             f"{item.expected:.4g}",
             f"{statistics.stdev(item.errors):.2g}" if len(item.errors) > 1 and math.isfinite(item.expected) else "-",
+            f"{item.ratio:.2f}",
             len(item.errors),
             f"{item.seconds:.1f}",
             item.note,
@@ -368,7 +369,7 @@ def _comparison(made: Completed, unit: str, by_area: bool, by_distance: bool) ->
     if not rows:
         return "\n".join(["No error was estimated.", *rest])
     title = f"Error at {made.withheld} withheld entries a fold{', weighted by area' if by_area else ''}"
-    table = tabulate(rows, head, tablefmt="simple", disable_numparse=True, colalign=("left", *["right"] * 4, "left"))
+    table = tabulate(rows, head, tablefmt="simple", disable_numparse=True, colalign=("left", *["right"] * 5, "left"))
     lines = [title, *(line.rstrip() for line in table.splitlines())]
     distances = ["", *_distances(made)] if by_distance else []
     return "\n".join([*lines, *(["", *rest] if rest else []), *distances])

@@ -10,15 +10,16 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from fieldbench.progress import in_words
-from fieldbench.records import FAILURES
+from fieldbench.records import FAILURES, percent
+from fieldbench.report.numbers import rounded
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
     from rich.live import Live
 
     from fieldbench.execution import Stop
-    from fieldbench.progress import Average, Progress
-    from fieldbench.records import Record
+    from fieldbench.progress import Progress
+    from fieldbench.records import Cell, Record
     from fieldbench.session import Listener
 
 
@@ -104,16 +105,17 @@ class LiveDisplay:
         bar = ProgressBar(total, progress.done, width=24, complete_style="cyan", finished_style="cyan")
         head.add_row(bar, state)
         means = Table.grid(padding=(0, 2))
-        for name in ("method", "dataset", "metric", "mean", "trials"):
-            means.add_column(justify="right" if name in ("mean", "trials") else "left")
-        for name, dataset, average in _means(progress):
-            score, trials = (
-                f"{average.mean:.4g}",
-                Text(f"{average.count} trial{'' if average.count == 1 else 's'}", style="dim"),
-            )
-            metric = Text(progress.headline(dataset), style="dim")
-            means.add_row(Text(name, style="cyan"), Text(dataset), metric, score, trials)
-        return Group(head, Padding(means, (0, 0, 0, 2)))
+        for name in ("method", "setting", "metric", "mean", "trials"):
+            number = name in ("mean", "trials")
+            means.add_column(justify="right" if number else "left", no_wrap=number)
+        room = max(1, self._console.size.height - 4)
+        for cell, setting, mean, count in _means(progress, room):
+            trials = Text(f"{count} trial{'' if count == 1 else 's'}", style="dim")
+            metric = Text(progress.headline(cell.dataset), style="dim")
+            means.add_row(Text(cell.method, style="cyan"), Text(setting), metric, mean, trials)
+        more = progress.scored - room
+        below = [Text(f"  and {more} more means, which changed before these", style="dim")] if more > 0 else []
+        return Group(head, Padding(means, (0, 0, 0, 2)), *below)
 
 
 #: Running means that a plain line still shows; with more nobody would find one in it, and the table is near.
@@ -155,8 +157,8 @@ class Lines:
         if progress.left:
             line += f", to go: {in_words(progress.seconds_left())}"
         means = [
-            f"{name} on {dataset}: {progress.headline(dataset)} {average.mean:.4g}"
-            for name, dataset, average in _means(progress)
+            f"{cell.method} on {setting}: {progress.headline(cell.dataset)} {mean}"
+            for cell, setting, mean, _ in _means(progress)
         ]
         _say("; ".join([line, *means] if len(means) <= _FEW else [line]))
 
@@ -191,12 +193,12 @@ def _in_foreground(terminal: int) -> bool:
         return False
 
 
-def _means(progress: Progress) -> Iterator[tuple[str, str, Average]]:
-    """Running means: the method, with its selection where several are compared, the dataset and the mean."""
-    means = progress.means()
-    several = len({select for _, select, _ in means}) > 1
-    for (method, select, dataset), average in means.items():
-        yield f"{method}, {select}" if several else method, dataset, average
+def _means(progress: Progress, most: int | None = None) -> Iterator[tuple[Cell, str, str, int]]:
+    """Running means: the cell, its setting as far as settings differ, the mean, and over how many trials."""
+    varying = progress.varying()
+    for cell, average in progress.means(most).items():
+        levels = [percent(cell.rate) if name == "rate" else getattr(cell, name) for name in varying]
+        yield cell, ", ".join([cell.dataset, *levels]), rounded(average.mean, average.uncertainty), average.count
 
 
 def _say(line: str) -> None:

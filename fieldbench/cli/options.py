@@ -15,6 +15,11 @@ how = partial(typer.Option, rich_help_panel="How to run it")
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.", show_default=False)]
 
+RunFolders = Annotated[
+    list[Path],
+    typer.Argument(metavar="RUN...", help="The folders of one run, or of several taken together.", show_default=False),
+]
+
 OutFolder = Annotated[
     Path | None,
     typer.Option(

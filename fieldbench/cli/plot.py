@@ -71,7 +71,7 @@ def plot(
     """
     from fieldbench.cli.choices import levels
     from fieldbench.errors import RequestError, nearest
-    from fieldbench.report.figures import FORMATS, KINDS, View, draw, save, width_of_page
+    from fieldbench.report.figures import FORMATS, KINDS, NothingToDraw, View, draw, save, width_of_page
     from fieldbench.report.labels import read_labels
     from fieldbench.report.stored import StoredRun
     from fieldbench.spec import split
@@ -102,7 +102,7 @@ def plot(
     for name in kinds:
         try:
             figures = draw(stored, name, view)
-        except RequestError as error:
+        except NothingToDraw as error:
             if not every:
                 raise
             typer.echo(f"no {name}: {error}", err=True)

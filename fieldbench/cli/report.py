@@ -31,8 +31,8 @@ def report(
 ) -> None:
     """Write a run as one HTML file that opens offline: to look at, to mail, to print.
 
-    It holds the summary sentence, tables that sort and filter, the comparison, figures, a browser of
-    slices, failures, where the numbers come from, and the command that repeats them.
+    It holds the summary sentence, a table that sorts, filters and hides rows, figures, slices of all methods
+    side by side, the comparison, failures, where the numbers come from, and the command that repeats them.
 
     **Examples**
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fieldbench.cli.options import Device, DryRun, Jobs, OutFolder, RetryFailed
+from fieldbench.cli.options import Device, DryRun, Jobs, Label, LabelFile, OutFolder, RetryFailed, TableFormat
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 
 
@@ -28,11 +28,13 @@ def reproduce(
     ] = None,
     jobs: Jobs = None,
     device: Device = "auto",
-    format: Annotated[str, typer.Option(help="text, markdown, csv, latex or html.")] = "text",
+    labels: LabelFile = None,
+    label: Label = [],  # noqa: B006 - typer reads the default and never changes it
+    format: TableFormat = "text",
     out: OutFolder = None,
     dry_run: DryRun = False,
     retry_failed: RetryFailed = False,
-    plugin: PluginFiles = [],  # noqa: B006 - typer reads the default and never changes it
+    plugin: PluginFiles = [],  # noqa: B006
     no_plugin: Blocked = [],  # noqa: B006
 ) -> int:
     """Compute a table of the FieldFormer paper and print our numbers beside the published ones.
@@ -46,7 +48,7 @@ def reproduce(
         fieldbench reproduce --list
         fieldbench reproduce table1
         fieldbench reproduce table1 --trials 2 --methods tap
-        fieldbench reproduce table4 --format latex > table4.tex
+        fieldbench reproduce table4 --label 'TAP+TV=Ours' --format latex > table4.tex
         fieldbench reproduce my-suite.toml
     """
     from fieldbench import suite as suites
@@ -54,6 +56,7 @@ def reproduce(
     from fieldbench.errors import RequestError, nearest
     from fieldbench.execution import Options
     from fieldbench.report.formats import FORMATS
+    from fieldbench.report.labels import read_labels
     from fieldbench.session import Session
 
     if list_:
@@ -66,7 +69,7 @@ def reproduce(
         raise RequestError("name a table; `fieldbench reproduce --list` lists them")
     if format not in FORMATS:
         raise RequestError(f"unknown format {format!r}{nearest(format, FORMATS)}")
-    suite = read_suite(name, methods, trials)
+    suite = read_suite(name, methods, trials).labelled(read_labels(labels, label))
     session = Session(suite, sources=sources(plugin, no_plugin), options=Options(device=device, jobs=jobs), out=out)
     if dry_run:
         preview(session, session.progress(retry_failed=retry_failed))

@@ -286,7 +286,7 @@ def _show_table(session: Session, suite: Suite | None, format: str) -> None:
         return
     lower_is_better = session.metadata.lower_is_better(suite.metric)
     cells = reproduction.compare(suite, session.plan, read_rows(session.path), lower_is_better=lower_is_better)
-    print(reproduction.written(suite, cells, format))
+    show(partial(reproduction.written, suite, cells), format)
 
 
 def preview(session: Session, progress: Progress) -> None:

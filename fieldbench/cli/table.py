@@ -6,16 +6,16 @@ from typing import Annotated
 
 import typer
 
-from fieldbench.cli.options import Label, LabelFile, Only, RunFolder, TableFormat, Width
+from fieldbench.cli.options import Label, LabelFile, Only, RunFolders, TableFormat, Width
 
 
 def table(
-    run: RunFolder,
+    runs: RunFolders,
     rows: Annotated[
         str | None,
         typer.Option(
             metavar="FACTOR",
-            help="What the rows are: method, dataset, rate, noise, sampler, select, seed, device, machine, or a "
+            help="What the rows are: method, dataset, rate, noise, sampler, select, seed, device, machine, run, or a "
             "parameter such as epochs or tap.epochs; several joined by commas.",
             show_default="method",
         ),
@@ -30,14 +30,29 @@ def table(
             show_default="that of the dataset",
         ),
     ] = None,
-    spread: Annotated[str, typer.Option(help="Behind the mean: std, stderr, interval (95 %), or none.")] = "std",
+    spread: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SPREAD",
+            help="Behind the mean: interval (half width of the 95 % interval), std, stderr or none.",
+            show_default="interval; of seconds std",
+        ),
+    ] = None,
     only: Only = [],  # noqa: B006 - typer reads the default and never changes it
+    order: Annotated[
+        list[str],
+        typer.Option(
+            metavar="FACTOR=LEVEL,...",
+            help="What comes first, in this order: method=tap,tnn. May be repeated.",
+            show_default="as the run has it",
+        ),
+    ] = [],  # noqa: B006
     labels: LabelFile = None,
     label: Label = [],  # noqa: B006
     format: TableFormat = "text",
     width: Width = None,
 ) -> None:
-    """Print the table of a run: mean and spread of every cell, the best bold, the second best underlined.
+    """Print the table of one run or several: mean and spread of every cell, the best bold, the second best underlined.
 
     A cell with failed or missing trials says how many count. Rows chosen by looking at the truth (oracle)
     are marked and not ranked. Seconds are shown by their median, and marked where they do not compare.
@@ -46,7 +61,8 @@ def table(
     **Examples**
 
         fieldbench table runs/tap-tnn-radiomap1-1a2b3c4d
-        fieldbench table RUN --rows noise --columns method --spread interval
+        fieldbench table RUN1 RUN2 --order method=tap,tnn
+        fieldbench table RUN --rows noise --columns method --spread std
         fieldbench table RUN --columns epochs --metric seconds
         fieldbench table RUN --metric crps,coverage90,width90
         fieldbench table RUN --only method=tap,tnn --label tap=Ours --format latex > table.tex
@@ -58,11 +74,13 @@ def table(
     from fieldbench.spec import split
 
     chosen = None if metric is None else split(metric)
-    made = Results(run).table(
+    made = Results(runs[0]).table(
         rows=None if rows is None else split(rows),
         columns=split(columns),
         metric=chosen,
         spread=spread,
+        beside=runs[1:],
+        order=levels(order, "--order"),
         only=levels(only),
         labels=read_labels(labels, label),
     )

@@ -16,7 +16,7 @@ def watch(
 ) -> None:
     """Show the page of a run while it runs, in a browser on this machine.
 
-    Tables and comparison follow every trial, figures a little later. Nothing is written, nobody else on
+    Tables, comparison and the time to go follow every trial, figures a little later. Nothing is written, nobody else on
     the network can see it, and Ctrl-C ends it; the run does not notice.
 
     **Examples**

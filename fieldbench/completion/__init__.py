@@ -82,11 +82,11 @@ class Completed:
         return math.nan if self.promise is None else self.promise.expected
 
     def frame(self) -> pd.DataFrame:
-        """The comparison as a table: method, expected error, errors of the folds, times and note; best first."""
+        """The comparison as a table: method, ratio, expected error, errors of the folds, times and note; best first."""
         import pandas as pd
 
         rows = [asdict(item) for item in self.comparison]
-        return pd.DataFrame(rows, columns=["method", "expected", "errors", "seconds", "wall", "note"])
+        return pd.DataFrame(rows, columns=["method", "ratio", "expected", "errors", "seconds", "wall", "note"])
 
 
 def complete(

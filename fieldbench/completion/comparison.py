@@ -39,6 +39,8 @@ _WINDOW = 2_000
 _FOR_WINDOW, _HOPELESS = 0.04, 3.0
 #: Share of the observed entries of a window that is withheld.
 _SHARE = 0.1
+#: The largest logarithm of a ratio of errors.
+_FARTHEST = 300.0
 #: A candidate may still turn out to be the best if its error is at most this many times the best one's.
 _CLOSE = 2.0
 
@@ -53,7 +55,9 @@ class Candidate:
     Attributes:
         method: its spec.
         errors: its error in each fold that it completed, in the metric.
-        expected: the error to compare by, as if it had completed all folds: where some are missing, scaled by the
+        ratio: what candidates are compared by: the geometric mean over folds of its error over the best one's.
+            Folds differ in how hard they are, and one bad fold of eight would decide a comparison of means.
+        expected: its error at the gaps, as if it had completed all folds: where some are missing, scaled by the
             ratio of the leading candidate's error in all folds and in the same folds.
         seconds: processor time of one fit, on average.
         wall: wall-clock time of one fit, on average.
@@ -63,6 +67,7 @@ class Candidate:
 
     method: str
     errors: tuple[float, ...] = ()
+    ratio: float = math.nan
     expected: float = math.nan
     seconds: float = math.nan
     wall: float = math.nan
@@ -72,9 +77,18 @@ class Candidate:
 
 def rank(candidate: Candidate) -> tuple[bool, float, float]:
     """Best first, the quicker of two equal ones; last those that were not compared."""
-    if math.isnan(candidate.expected):
+    if math.isnan(candidate.ratio):
         return True, 0.0, 0.0
-    return False, candidate.expected, candidate.seconds
+    return False, candidate.ratio, candidate.seconds
+
+
+def _ratio(errors: Sequence[float], others: Sequence[float]) -> float:
+    """The geometric mean of errors over others, in the folds that both have; always a number above 0."""
+    numbers = np.finfo(float)
+    pairs = np.nan_to_num(list(zip(errors, others, strict=False)), nan=np.inf)
+    pairs = np.clip(pairs, numbers.tiny, numbers.max)
+    logarithms = (np.log(pairs[:, 0]) - np.log(pairs[:, 1])).mean()
+    return float(np.exp(np.clip(logarithms, -_FARTHEST, _FARTHEST)))
 
 
 class CandidateComparison:
@@ -205,7 +219,7 @@ class CandidateComparison:
             return False
         best = min(complete, key=rank)
         number = len(best.errors)
-        close = [made for made in complete if made.expected <= _CLOSE * best.expected and len(made.errors) == number]
+        close = [made for made in complete if made.ratio <= _CLOSE and len(made.errors) == number] or [best]
         if sum(made.seconds for made in close) > self._left:
             close = [best]
         if number >= _FOLDS or best.seconds > self._left:
@@ -272,10 +286,17 @@ class CandidateComparison:
 
     def _candidates(self, methods: Sequence[str]) -> list[Candidate]:
         promised = {method: self.promise(method).expected for method in methods if method in self.squares}
-        leader = min(promised, key=lambda method: (-len(self.squares[method]), promised[method]), default="")
+        leader = min(
+            promised,
+            key=lambda method: (-len(self.squares[method]), np.nan_to_num(promised[method], nan=np.inf)),
+            default="",
+        )
+        ratios = {method: _ratio(errors, self._errors[leader]) for method, errors in self._errors.items()}
+        best = min(ratios.values(), default=math.nan)
         made = []
         for method in methods:
             errors = tuple(self._errors.get(method, ()))
+            ratio = ratios.get(method, math.nan) / best
             expected = promised.get(method, math.nan)
             if errors and len(errors) < min(self._folds, len(self.squares[leader])):
                 all_folds, same = (
@@ -286,5 +307,5 @@ class CandidateComparison:
                     expected *= all_folds / same
             seconds, wall = np.mean(self._times.get(method, [(math.nan, math.nan)]), axis=0).tolist()
             late = self._notes[method] != "" and self._notes[method] == self._lacking(method)
-            made.append(Candidate(method, errors, expected, seconds, wall, self._notes[method], late))
+            made.append(Candidate(method, errors, ratio, expected, seconds, wall, self._notes[method], late))
         return made

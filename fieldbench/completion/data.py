@@ -36,7 +36,8 @@ class CompletedData:
         deviation: standard deviation of each entry, of the same kind (of a table a column), or None if the method
             has none.
         filled: True where a gap was filled, of the same kind (of a table a column).
-        comparison: the candidates, best first: method, expected error, errors of the folds, seconds, note.
+        comparison: the candidates, best first: method, its errors over the best one's (``ratio``), expected error,
+            errors of the folds, seconds, note.
         by_distance: the chosen method's errors by distance to the nearest observation, in grid steps, and how many
             gaps are so far from one; nothing for scattered rows.
         method: the method that made the values.

@@ -15,6 +15,8 @@ class TableCell:
     Attributes:
         value, spread: mean (of seconds: median) and spread over ``count`` trials; NaN where there are none (one,
             for the spread).
+        half_width: of the 95 % interval; NaN for less than two trials.
+        decimals: digits behind the point that are shown; -1 asks for powers of ten.
         count: trials that ended well and have this metric.
         left_out: more such trials, whose seconds do not count.
         planned: trials that the cell should have.
@@ -26,6 +28,8 @@ class TableCell:
 
     value: float = math.nan
     spread: float = math.nan
+    half_width: float = math.nan
+    decimals: int = 3
     count: int = 0
     planned: int = 0
     failed: int = 0
@@ -40,6 +44,11 @@ class TableCell:
     def complete(self) -> bool:
         """Whether every planned trial is in the average, or left out of it on purpose."""
         return self.count + self.left_out >= self.planned
+
+    @property
+    def uncertainty(self) -> float:
+        """The spread, or where none is shown the half width of the interval."""
+        return self.half_width if math.isnan(self.spread) else self.spread
 
     @property
     def missing(self) -> int:
@@ -92,8 +101,8 @@ class Block:
         metric, unit: what the cells hold.
         rows, columns: heads.
         cells: the cell of each (row, column) index.
+        spread: what stands behind the average in its cells.
         floor: by column the floor of its draws; empty where not every column has one.
-        decimals: digits behind the point that fit all its cells; -1 asks for powers of ten.
     """
 
     levels: dict[str, object]
@@ -104,7 +113,7 @@ class Block:
     rows: tuple[Head, ...]
     columns: tuple[Head, ...]
     cells: dict[tuple[int, int], TableCell]
-    decimals: int
+    spread: str
     floor: dict[int, TableCell] = field(default_factory=dict)
 
     def above(self, row: int, column: int) -> float:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.records import OK
-from fieldbench.report.factors import must_be_measured, ordered
+from fieldbench.report.factors import must_be_measured, once, ordered
 from fieldbench.report.formats import Text, csv_text, style_of
 from fieldbench.report.labels import called, labelled
 from fieldbench.report.metadata import RunMetadata
 from fieldbench.report.numbers import decimals, fixed, p_text, with_unit
-from fieldbench.report.settings import SETTING, records_of, settings_of, title_of
+from fieldbench.report.settings import SETTING, about_masks, records_of, settings_of, title_of
 from fieldbench.report.statistics import CONFIDENCE, detectable, interval
 from fieldbench.report.times import SECONDS, caution
 
@@ -72,8 +72,8 @@ class Pair:
 
     @property
     def significant(self) -> bool:
-        """Whether the corrected p-value is below 5 %."""
-        return self.corrected < 1 - CONFIDENCE
+        """Whether the corrected p-value is below 5 %, and the corrected interval above zero."""
+        return self.corrected < 1 - CONFIDENCE and self.low > 0
 
     def sentence(self, unit: str = "", direction: str = "") -> str:
         """What a reader can quote: ``A beats B on 9 of 10 trials, by 0.12 m/s [0.08, 0.16]``.
@@ -90,8 +90,7 @@ class Pair:
         amount = f"{self.difference:.{digits}f}{' ' + unit if unit else ''}"
         interval = "" if math.isnan(self.low) else f" [{self.low:.{digits}f}, {self.high:.{digits}f}]"
         measure = f" {direction}" if direction else ""
-        told_apart = self.significant and self.low > 0
-        verb, doubt = ("beats", "") if told_apart else ("is ahead of", ", which may be chance")
+        verb, doubt = ("beats", "") if self.significant else ("is ahead of", ", which may be chance")
         doubt += f" (a test needs {FEWEST} trials)" if self.count < FEWEST else ""
         on = f"{self.wins} of {self.count} {plural}{_ties(self.ties)}"
         return f"{self.better} {verb} {self.worse} on {on}, by {amount}{measure}{interval}{doubt}"
@@ -265,7 +264,9 @@ class Comparison:
         if names:
             tested = sum(pair.test != "none" for group in self.groups for pair in group.pairs)
             corrected = f", Holm's correction over all {tested} tests" if tested > 1 else ""
-            notes.append(f"p: {' or '.join(names)}, two-sided{corrected}")
+            notes.append(
+                f"p: {' or '.join(names)}, two-sided{corrected}; bold: p below 5 % and the interval above zero"
+            )
         if any(0 < pair.count < FEWEST for group in self.groups for pair in group.pairs):
             notes.append(f"p -: fewer than {FEWEST} trials carry no test; run {FEWEST} or more (--trials)")
         if together:
@@ -319,6 +320,7 @@ def compare(
     Raises:
         RequestError: for an unknown metric, factor or baseline, or a frame with fewer than two methods.
     """
+    frame = once(frame)
     allowed = ("sampler", "noise", "rate")
     for factor in average:
         if factor not in allowed:
@@ -353,8 +355,9 @@ def compare(
         one_field = called(dataset, labels) if dataset in metadata.fixed else ""
         groups.append(replace(group, caution=warning, one_field=one_field))
         directions.append(not lower)
-        drafts.append((paired.scores, lower, _compared(group, paired, None if baseline is None else names[baseline])))
-    together = sum(_common(scores, *pair) > 1 for scores, _, compared in drafts for pair in compared)
+        vectors = {str(name): values.to_numpy() for name, values in paired.scores.items()}
+        drafts.append((vectors, lower, _compared(group, paired, None if baseline is None else names[baseline])))
+    together = sum(_in_common(scores, compared) for scores, _, compared in drafts)
     pairs = [[_pair(*pair, scores, lower, max(1, together)) for pair in compared] for scores, lower, compared in drafts]
     corrected = iter(holm([pair.p for listed in pairs for pair in listed]))
     groups = [
@@ -436,16 +439,18 @@ def _compared(group: SettingComparison, paired: _Paired, baseline: str | None) -
     return [pair for pair in itertools.combinations(ordered, 2) if baseline is None or baseline in pair]
 
 
-def _common(scores: pd.DataFrame, first: str, second: str) -> int:
-    return int(scores[[first, second]].notna().all(axis=1).sum())
+def _in_common(scores: Mapping[str, Vector], compared: Sequence[tuple[str, str]]) -> int:
+    """How many pairs have two or more trials in common, and so an interval."""
+    scored = {name: np.isfinite(vector) for name, vector in scores.items()}
+    return sum(int((scored[first] & scored[second]).sum()) > 1 for first, second in compared)
 
 
-def _pair(first: str, second: str, scores: pd.DataFrame, lower: bool, together: int) -> Pair:
+def _pair(first: str, second: str, scores: Mapping[str, Vector], lower: bool, together: int) -> Pair:
     """Compare two methods on the trials that both have, one of ``together`` such pairs."""
-    both = scores[[first, second]].dropna()
-    left, right = both[first].to_numpy(), both[second].to_numpy()
+    left, right = scores[first], scores[second]
     advantage = right - left if lower else left - right
-    missing = int(scores[[first, second]].notna().any(axis=1).sum()) - len(both)
+    advantage = advantage[np.isfinite(advantage)]
+    missing = int((np.isfinite(left) | np.isfinite(right)).sum()) - len(advantage)
     count = len(advantage)
     if count == 0:
         nothing = math.nan
@@ -518,15 +523,3 @@ def pair_cells(pair: Pair) -> list[str]:
 
 def _ties(count: int) -> str:
     return f" ({count} tie{'s' * (count > 1)})" if count else ""
-
-
-def about_masks(datasets: Iterable[str]) -> str:
-    """What to say of trials on one field.
-
-    Args:
-        datasets: names of the datasets whose field is the same in every trial.
-    """
-    return (
-        f"the trials on {', '.join(datasets)} share one field and differ in their masks: what they tell holds for "
-        "other masks of that field, not for other fields"
-    )

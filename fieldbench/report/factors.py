@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+import numpy as np
 import pandas as pd
 
 from fieldbench.errors import RequestError, nearest
-from fieldbench.records import percent
-from fieldbench.report.metadata import RunMetadata
+from fieldbench.records import NOT_APPLICABLE, OK, percent
+from fieldbench.report.metadata import MEASURES, RunMetadata
 from fieldbench.spec import format_part, parse
 
 #: The level of a parameter where a spec has no such parameter.
 ABSENT = "-"
 
 #: The factors that every record has.
-FACTORS = ("method", "dataset", "sampler", "noise", "select", "rate", "seed", "device", "machine")
+FACTORS = ("method", "dataset", "sampler", "noise", "select", "rate", "seed", "device", "machine", "run")
 
 #: Factors that hold specs, whose parameters are factors too.
 SPECS = ("method", "dataset", "sampler", "noise", "select")
@@ -96,9 +97,12 @@ def ordered(values: Sequence[object], factor: str, metadata: RunMetadata) -> lis
         factor: whose levels they are.
         metadata: of the run.
     """
-    distinct = list(dict.fromkeys(values))
-    if factor not in SPECS:
-        return sorted(distinct, key=_size)
+    distinct, first = list(dict.fromkeys(values)), list(metadata.first.get(factor, ()))
+    usual = _spec_order(distinct, metadata) if factor in SPECS else sorted(distinct, key=_size)
+    return sorted(usual, key=lambda value: first.index(value) if value in first else len(first))
+
+
+def _spec_order(specs: Sequence[object], metadata: RunMetadata) -> list[object]:
     names = [_name(text) for text in metadata.order]
 
     def reading_order(value: object) -> tuple[int, str]:
@@ -107,7 +111,51 @@ def ordered(values: Sequence[object], factor: str, metadata: RunMetadata) -> lis
             return metadata.order.index(text), text
         return names.index(_name(text)) if _name(text) in names else len(names), text
 
-    return sorted(distinct, key=reading_order)
+    return sorted(specs, key=reading_order)
+
+
+def levels_meant(frame: pd.DataFrame, factor: str, wanted: Sequence[str]) -> list[list[object]]:
+    """For each text the levels of a factor that it stands for, as ``--only method=tap`` names them.
+
+    Args:
+        frame: one row a record.
+        factor: whose levels.
+        wanted: the texts.
+
+    Raises:
+        RequestError: if there is no such factor, or a text stands for no level.
+    """
+    if factor not in frame:
+        raise RequestError(f"unknown factor {factor!r}{nearest(factor, [*FACTORS, 'trial'])}")
+    levels = list(frame[factor].unique())
+    found = [[level for level in levels if _is_meant(level, text, factor)] for text in wanted]
+    if [] in found:
+        absent = wanted[found.index([])]
+        raise RequestError(f"there is no record of {factor} {absent}{nearest(absent, map(str, levels))}")
+    return found
+
+
+def once(frame: pd.DataFrame, factors: Sequence[str] = ()) -> pd.DataFrame:
+    """The frame with each trial once, where it is of several runs and the ``factors`` do not tell these apart.
+
+    Raises:
+        RequestError: if two runs have different scores of one trial.
+    """
+    if "run" in factors or "run" not in frame or frame["run"].nunique() < 2:
+        return frame
+    good_first = frame.sort_values("status", key=lambda status: ~status.isin([OK, NOT_APPLICABLE]), kind="stable")
+    scores = [name for name in measures(frame) if name not in MEASURES]
+    trials = good_first[good_first["status"] == OK].groupby("key", sort=False)[scores]
+    low, high = trials.min(), trials.max()
+    told = (high - low > 1e-6 * np.maximum(high.abs(), low.abs())).any(axis=1)  # machines differ in last digits
+    if told.any():
+        one = frame[frame["key"] == told.index[told][0]]
+        runs, what = " and ".join(one["run"].unique()), f"{one['method'].iloc[0]} on {one['dataset'].iloc[0]}"
+        raise RequestError(
+            f"{runs} have different scores of the same trials, as of {what}; choose one with --only run=NAME, or "
+            "tell them apart in a table with --rows method,run"
+        )
+    return good_first.drop_duplicates("key").sort_index()
 
 
 def label(value: object, factor: str) -> str:
@@ -163,3 +211,22 @@ def _size(value: object) -> tuple[bool, float, str]:
 
 def _name(text: str) -> str:
     return "+".join(part.name for part in parse(text))
+
+
+def _is_meant(level: object, text: str, factor: str) -> bool:
+    """Whether a level is the one asked for: the same text, an equal number, or a spec of these very parts.
+
+    Parameters that are not named may be any: ``tap`` is ``tap[epochs=500]``, too. A combination is another
+    method: ``tap`` is not ``tap+tv``, but ``tap+tv`` is ``tap[epochs=500]+tv[weight=0.1]``.
+    """
+    if str(level) == text:
+        return True
+    if factor in SPECS:
+        there, asked = parse(str(level)), parse(text)
+        return [part.name for part in there] == [part.name for part in asked] and all(
+            part.parameters.items() <= known.parameters.items() for part, known in zip(asked, there, strict=True)
+        )
+    try:
+        return float(str(level)) == float(text)
+    except ValueError:
+        return False

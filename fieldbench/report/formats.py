@@ -28,12 +28,18 @@ _MARKUP = re.compile(r"\x1b\[\d+m|\\[a-zA-Z]+(?:\{\})?|[{}$\\]")
 LATEX_WIDTH = 90
 
 
+class _Wrapper(textwrap.TextWrapper):
+    """Breaks specs, too."""
+
+    wordsep_simple_re = re.compile(r"( +|(?<=[,[+])(?=[a-z]))")
+
+
 class Text:
     """Aligned columns of plain text. Each other format says how it differs."""
 
     plus_minus, dash = " ± ", "-"
     kind, below_title, line_break = "simple", "\n", "\n"
-    gap = 2
+    gap, padding = 2, 2
 
     def __init__(self, width: int | None = None) -> None:
         """
@@ -69,9 +75,10 @@ class Text:
         """
         if self.width is not None:
             title = self._filled(title)
-            share = self.width // (3 * labels)
-            rows = [[*(textwrap.fill(cell, share) for cell in row[:labels]), *row[labels:]] for row in rows]
-            heads = [textwrap.fill(head, share) for head in heads]
+            heads = [self._filled(head, self.width // 3) for head in heads]
+            spare = self.width - sum(self._sizes([heads, *rows])[labels:])
+            share = max(spare // labels, self.width // (3 * labels)) - self.gap
+            rows = [[*(self._filled(cell, share) for cell in row[:labels]), *row[labels:]] for row in rows]
         grids = []
         for part in self.parts([heads, *rows], labels):
             aligned = ["left" if column < labels else "right" for column in range(len(part[0]))]
@@ -86,7 +93,7 @@ class Text:
             lines: the head and the rows.
             labels: how many columns at the left hold words.
         """
-        sizes = [max(map(self._size, column)) + self.gap for column in zip(*lines, strict=True)]
+        sizes = self._sizes(lines)
         groups: list[list[int]] = [[]]
         for column in range(labels, len(sizes)):
             used = sum(sizes[:labels]) + sum(sizes[place] for place in groups[-1])
@@ -95,9 +102,11 @@ class Text:
             groups[-1].append(column)
         return [[[*line[:labels], *(line[column] for column in group)] for line in lines] for group in groups]
 
-    def _size(self, cell: str) -> int:
-        """Characters that a cell takes of a line."""
-        return max(map(len, _MARKUP.sub("", cell).splitlines()), default=0)
+    def _sizes(self, lines: Rows) -> list[int]:
+        """Characters that each column takes of a line, with the gap behind it."""
+        padding = [self.padding, *[0] * (len(lines) - 1)]  # tabulate gives the head more room
+        columns = zip(*lines, strict=True)
+        return [max(map(sum, zip(map(_size, column), padding, strict=True))) + self.gap for column in columns]
 
     def paragraph(self, text: str) -> str:
         """Words on lines that fit."""
@@ -107,11 +116,10 @@ class Text:
         """All tables with the notes below them."""
         return "\n\n".join([*tables, self.line_break.join(map(self._filled, notes))])
 
-    def _filled(self, text: str) -> str:
-        """Text broken at blanks, so that no terminal breaks it in the middle of a number."""
-        if self.width is None:
-            return text
-        return textwrap.fill(text, self.width, break_long_words=False, break_on_hyphens=False)
+    def _filled(self, text: str, width: int | None = None) -> str:
+        """Text broken at blanks and within specs, so that no terminal breaks it in the middle of a number."""
+        width = width or self.width
+        return text if width is None else "\n".join(_Wrapper(max(1, width), break_on_hyphens=False).wrap(text))
 
 
 class Terminal(Text):
@@ -172,6 +180,7 @@ class Latex(Text):
     """Tables in the manner of booktabs, ready to be ``\\input`` (needs ``\\usepackage{booktabs}``)."""
 
     plus_minus, dash = " $\\pm$ ", "--"
+    padding = 0
 
     _ESCAPES: ClassVar[dict[str, str]] = {
         "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
@@ -181,7 +190,8 @@ class Latex(Text):
     }  # fmt: skip
 
     def text(self, text: str) -> str:
-        return "".join(self._ESCAPES.get(letter, letter) for letter in text)
+        escaped = "".join(self._ESCAPES.get(letter, letter) for letter in text)
+        return re.sub(r"(?<![\w-])-(?=\d)", "$-$", escaped)  # a minus, and no hyphen
 
     def best(self, text: str) -> str:
         return rf"\textbf{{{text}}}"
@@ -219,7 +229,7 @@ class Latex(Text):
 def _no_wider_than_a_line(tabular: str) -> str:
     """TeX measures the table, and makes it smaller where it is wider than a line: no overfull box."""
     fitted = r"\ifdim\wd0>\linewidth\resizebox{\linewidth}{!}{\usebox0}\else\usebox0\fi"
-    return f"\\sbox0{{%\n{tabular}}}%\n\\mbox{{{fitted}}}"
+    return f"\\sbox0{{%\n{tabular}}}%\n\\noindent\\mbox{{{fitted}}}"
 
 
 #: Every format but CSV, which has one line a cell.
@@ -245,6 +255,11 @@ def style_of(format: str, *, styled: bool = False, width: int | None = None) -> 
     return style if width is None or format not in ("text", "latex") else type(style)(width)
 
 
+def _size(cell: str) -> int:
+    """Characters that a cell takes of a line."""
+    return max(map(len, _MARKUP.sub("", cell).splitlines()), default=0)
+
+
 def block_table(block: Block, style: Text) -> str:
     """One block of a table."""
     heads = [style.text(text) for text in (block.corner, *map(str, block.columns))]
@@ -253,32 +268,26 @@ def block_table(block: Block, style: Text) -> str:
         [style.text(str(row)), *(_cell_above(block, i, j, style) for j in places)] for i, row in enumerate(block.rows)
     ]
     if block.floor:
-        rows.append(["floor", *(cell_text(block.floor[j], block.decimals, style) for j in places)])
+        rows.append(["floor", *(cell_text(block.floor[j], style) for j in places)])
     return style.table(style.text(block.title), heads, rows)
 
 
 def _cell_above(block: Block, row: int, column: int, style: Text) -> str:
     """One cell, and how far it is above the floor."""
-    shown, above = cell_text(block.cells[row, column], block.decimals, style), block.above(row, column)
+    shown, above = cell_text(block.cells[row, column], style), block.above(row, column)
     return shown if math.isnan(above) else f"{shown} {style.text(f'{round(above) + 0:+d} %')}"
 
 
-def cell_text(cell: TableCell, decimals: int, style: Text) -> str:
-    """One cell: average and spread with their marks, or why there is no number.
-
-    Args:
-        cell: what is shown.
-        decimals: of the average and the spread.
-        style: of the format.
-    """
+def cell_text(cell: TableCell, style: Text) -> str:
+    """One cell: average and spread with their marks, or why there is no number."""
     if cell.count == 0:
         if cell.failed:
             return style.text("failed")
         return style.text("n/a") if cell.not_applicable else style.dash
-    shown = style.number(cell.value, decimals)
+    shown = style.number(cell.value, cell.decimals)
     shown = {1: style.best, 2: style.second}.get(cell.rank, str)(shown)
     if not math.isnan(cell.spread):
-        shown += style.plus_minus + style.number(cell.spread, decimals)
+        shown += style.plus_minus + style.number(cell.spread, cell.decimals)
     mark = f" {style.text(cell.mark)}" if cell.mark else ""
     return shown + mark if cell.complete else f"{shown}{mark} ({cell.count}/{cell.planned})"
 

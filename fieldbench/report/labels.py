@@ -95,7 +95,9 @@ def must_be_there(labels: Mapping[str, str], frame: pd.DataFrame, metadata: RunM
     """
     if not labels:
         return
-    levels = {factor: [label(level, factor) for level in frame[factor].unique()] for factor in FACTORS}
+    levels = {
+        factor: [label(level, factor) for level in frame[factor].unique()] for factor in FACTORS if factor in frame
+    }
     specs = [text for factor in SPECS for text in levels[factor]]
     parts = [part for text in specs for part in _PART.findall(text)]
     known = {

@@ -7,7 +7,7 @@ later and elsewhere, without them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from fieldbench.registry import Registry
 from fieldbench.spec import Part, format_value, parse
 from fieldbench.store.files import MANIFEST
 from fieldbench.store.manifest import Manifest
+from fieldbench.store.merge import joined_metadata
 
 #: Columns of a record that are not metrics but can be tabled like one, each with its unit.
 MEASURES: dict[str, str] = {"seconds": "s", "peak_memory": "bytes"}
@@ -34,6 +35,7 @@ class RunMetadata:
         trials: repetitions of each seed that were asked for in each cell; empty where unknown.
         size: trials that were asked for in all; 0 where unknown.
         order: specs in the order in which they were asked for.
+        first: levels of factors that the reader wants before all others, in this order.
         headline: the metric that tables of a dataset show, by dataset.
         units: unit of a dataset's field, by dataset.
         higher_is_better: names of the metrics where more is better.
@@ -50,6 +52,7 @@ class RunMetadata:
     trials: Mapping[int, int] = field(default_factory=dict)
     size: int = 0
     order: tuple[str, ...] = ()
+    first: Mapping[str, Sequence[object]] = field(default_factory=dict)
     headline: Mapping[str, str] = field(default_factory=dict)
     units: Mapping[str, str] = field(default_factory=dict)
     higher_is_better: tuple[str, ...] = ()
@@ -64,26 +67,28 @@ class RunMetadata:
 
     def as_dict(self) -> dict[str, Any]:
         """A form for the manifest, readable as JSON: all but the counts, which are those of the plans beside it."""
-        return {key: value for key, value in asdict(self).items() if key not in ("trials", "size")}
+        return {key: value for key, value in asdict(self).items() if key not in ("trials", "size", "first")}
 
     @classmethod
-    def of_run(cls, manifest: Manifest) -> RunMetadata:
+    def of_run(cls, *manifests: Manifest) -> RunMetadata:
         """The metadata of a stored run: what :meth:`as_dict` gave its manifest, and what was asked for in all.
 
-        What is missing or unknown is left out.
+        What is missing or unknown is left out; so is the size of several runs, which may share trials.
 
         Raises:
             RequestError: if the manifest has other things in place of metadata.
         """
         try:
-            known = _METADATA.validate_python(manifest.metadata)
+            known = _METADATA.validate_python(joined_metadata(manifest.metadata for manifest in manifests))
         except ValidationError as error:
             raise RequestError(f"the metadata in {MANIFEST} are damaged: {first_complaint(error)}") from None
         trials: Counter[int] = Counter()
-        for planned in manifest.cells:
+        cells = [planned for manifest in manifests for planned in manifest.cells]
+        for planned in cells:
             for seed, spans in planned.trials.items():
                 trials[seed] = max(trials[seed], sum(count for _, count in spans))
-        return replace(known, trials=trials, size=sum(planned.count() for planned in manifest.cells))
+        size = sum(planned.count() for planned in cells) if len(manifests) == 1 else 0
+        return replace(known, trials=trials, size=size)
 
     def unit(self, metric: str, dataset: str) -> str:
         """The unit of a metric (or of seconds and memory) on a dataset, or an empty text."""

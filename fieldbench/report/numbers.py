@@ -14,6 +14,23 @@ def decimals(size: float, figures: int) -> int:
     return max(0, figures - 1 - math.floor(math.log10(abs(size))))
 
 
+def places_of(value: float, uncertainty: float, otherwise: int) -> int:
+    """Digits behind the point of a number: two figures of its uncertainty, but at most six of the number.
+
+    >>> places_of(0.5678, 0.0123, 3), places_of(5.0, 1e-9, 3), places_of(5.0, float("nan"), 3)
+    (3, 5, 3)
+
+    Args:
+        value: the number.
+        uncertainty: what stands behind its ±; NaN or 0 where that is not known.
+        otherwise: digits of a number without uncertainty; negative for powers of ten.
+    """
+    if otherwise < 0 or not (math.isfinite(uncertainty) and uncertainty > 0):
+        return otherwise
+    most = decimals(value, figures=6) if value and math.isfinite(value) else 6
+    return min(decimals(uncertainty, figures=2), most)
+
+
 def fixed(value: float, places: int) -> str:
     """A number with ``decimals`` digits behind the point, or in powers of ten for a negative number of them.
 
@@ -37,6 +54,16 @@ def significant(value: float, figures: int = 4, absent: str = "-") -> str:
         absent: shown for NaN.
     """
     return absent if math.isnan(value) else f"{value:.{figures}g}"
+
+
+def rounded(value: float, uncertainty: float) -> str:
+    """A number with two figures of its uncertainty, or four of its own where that is not known.
+
+    >>> rounded(0.123456, 0.0123), rounded(0.123456, float("nan")), rounded(1.5e-9, 1e-10)
+    ('0.123', '0.1235', '1.5e-09')
+    """
+    written_out = math.isfinite(uncertainty) and uncertainty > 0 and 1e-5 <= abs(value) < 1e7
+    return fixed(value, places_of(value, uncertainty, 3)) if written_out else significant(value)
 
 
 def p_text(p: float) -> str:

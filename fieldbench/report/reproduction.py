@@ -13,8 +13,10 @@ import numpy as np
 from fieldbench import records
 from fieldbench.plan import Plan
 from fieldbench.records import OK
-from fieldbench.report.formats import STYLES, csv_text
-from fieldbench.report.numbers import decimals, fixed, is_number
+from fieldbench.report.formats import csv_text, style_of
+from fieldbench.report.numbers import decimals, fixed, is_number, places_of
+from fieldbench.report.statistics import half_width
+from fieldbench.report.tables import SPREADS
 from fieldbench.suite import Suite
 
 
@@ -49,6 +51,11 @@ class SuiteCell:
     def ratio(self) -> float | None:
         """Ours over the published number; None where that is 0."""
         return None if self.mean is None or not self.published else self.mean / self.published
+
+    @property
+    def half_width(self) -> float:
+        """Of the mean's 95 % interval; NaN where there is no deviation."""
+        return half_width(self.std, self.done) if self.done > 1 else math.nan
 
     @property
     def joint_uncertainty(self) -> float | None:
@@ -168,7 +175,9 @@ def _by_oracle(rows: list[Mapping[str, Any]], metric: str, lower_is_better: bool
 FURTHER_OFF = "≠"
 
 
-def written(suite: Suite, cells: list[SuiteCell], format: str) -> str:
+def written(
+    suite: Suite, cells: list[SuiteCell], format: str, *, styled: bool = False, width: int | None = None
+) -> str:
     """The table in one of :data:`fieldbench.report.formats.FORMATS`.
 
     Each row has lines of its own for ours, by oracle stopping, the published and the ratio.
@@ -179,29 +188,30 @@ def written(suite: Suite, cells: list[SuiteCell], format: str) -> str:
         suite: with the published numbers.
         cells: ours, row by row.
         format: one of those formats.
+        styled, width: as of :func:`fieldbench.report.formats.style_of`.
     """
     if format == "csv":
         return csv_text(_flat(suite, cells))
     head = [f"{suite.title} ({suite.metric})", "", *(column.label for column in suite.columns)]
-    width = len(suite.columns)
+    across = len(suite.columns)
     body: list[list[str]] = []
     for position, row in enumerate(suite.rows):
         if row.heading and (position == 0 or suite.rows[position - 1].heading != row.heading):
-            body.append([row.heading, *[""] * (width + 1)])
-        line = cells[position * width : (position + 1) * width]
+            body.append([row.heading, *[""] * (across + 1)])
+        line = cells[position * across : (position + 1) * across]
         body.append([row.label, _whose(suite), *map(_ours, line)])
         if any(cell.oracle is not None for cell in line):
             body.append(["", "oracle*", *(_number(cell.oracle) for cell in line)])
         if row.published:
             body.append(["", "published", *(_number(cell.published) for cell in line)])
             body.append(["", "ratio", *map(_ratio, line)])
-    style = STYLES[format]
+    style = style_of(format, styled=styled, width=width)
     head, *body = [[style.text(text) for text in line] for line in (head, *body)]
     return style.whole([style.table("", head, body, labels=2)], [style.text(line) for line in _closing(suite, cells)])
 
 
 def _closing(suite: Suite, cells: list[SuiteCell]) -> list[str]:
-    lines = [f"ours: mean ± standard deviation of {suite.trials} trials, (k/n) where only k of n are there."]
+    lines = [f"ours: mean ± {SPREADS['interval']} over {suite.trials} trials, (k/n) where only k of n are there."]
     if suite.uses_truth or any(cell.oracle is not None for cell in cells):
         lines.append(
             "oracle*: the best estimate reported during training, chosen against the truth; no user can do that."
@@ -235,9 +245,10 @@ def _whose(suite: Suite) -> str:
 def _ours(cell: SuiteCell) -> str:
     if cell.mean is None:
         return f"({cell.done}/{cell.planned})"
-    spread = "" if math.isnan(cell.std) else f" ± {_number(cell.std, beside=cell.mean)}"
+    places = places_of(cell.mean, cell.half_width, _places(cell.mean))
+    spread = "" if math.isnan(cell.half_width) else f" ± {fixed(cell.half_width, places)}"
     count = "" if cell.done == cell.planned else f" ({cell.done}/{cell.planned})"
-    return f"{_number(cell.mean)}{spread}{count}"
+    return f"{fixed(cell.mean, places)}{spread}{count}"
 
 
 def _ratio(cell: SuiteCell) -> str:
@@ -258,12 +269,14 @@ def _number(value: float | None, beside: float | None = None) -> str:
         value: the number.
         beside: the mean that it is the spread of; both end at the same digit.
     """
-    if value is None:
-        return ""
-    size = max(abs(number) for number in (value, beside or 0))
+    return "" if value is None else fixed(value, _places(value, beside or 0.0))
+
+
+def _places(value: float, beside: float = 0.0) -> int:
+    size = max(abs(value), abs(beside))
     if not math.isfinite(value) or 0 < size < 1e-5 or abs(value) >= 1e7:
-        return fixed(value, -1)
-    return fixed(value, 2 if abs(value) >= 10 else 3 if size >= 0.01 or size == 0 else decimals(size, figures=3))
+        return -1
+    return 2 if abs(value) >= 10 else 3 if size >= 0.01 or size == 0 else decimals(size, figures=3)
 
 
 def _flat(suite: Suite, cells: list[SuiteCell]) -> Iterator[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -63,3 +63,15 @@ def named(factor: str, level: object, labels: Mapping[str, str]) -> str:
     """
     shown = called(label(level, factor), labels)
     return shown if factor == "dataset" else f"{called(factor, labels)} {shown}"
+
+
+def about_masks(datasets: Iterable[str]) -> str:
+    """What to say of trials on one field.
+
+    Args:
+        datasets: names of the datasets whose field is the same in every trial.
+    """
+    return (
+        f"the trials on {', '.join(datasets)} share one field and differ in their masks: what they tell holds for "
+        "other masks of that field, not for other fields"
+    )

@@ -18,11 +18,12 @@ import pandas as pd
 from fieldbench.errors import RequestError
 from fieldbench.records import CELL, OK
 from fieldbench.registry import Entry, Registry, Sources
+from fieldbench.report.comparison import about_masks
 from fieldbench.report.factors import label
 from fieldbench.report.floors import floors_of, has_floor
-from fieldbench.report.numbers import decimals, fixed, significant, with_unit
+from fieldbench.report.numbers import decimals, fixed, rounded, significant, with_unit
 from fieldbench.report.page import render
-from fieldbench.report.page.contents import Cell, Column, Grid, Row, anchor, contents, main_table, numeric
+from fieldbench.report.page.contents import Grid, GridCell, GridColumn, GridRow, anchor, contents, main_table, numeric
 from fieldbench.report.page.drawings import drawings
 from fieldbench.report.settings import ORDINARY
 from fieldbench.report.statistics import half_width
@@ -101,7 +102,8 @@ def _cells(name: str, run: StoredRun) -> pd.DataFrame:
                 "above": 100 * (trials.mean() / floor - 1) if floor > 0 else np.nan,
             })  # fmt: skip
         ranked.sort(key=lambda row: run.metadata.rank(row["metric"], row["mean"]))
-        rows += [{**row, "place": place, "rivals": len(ranked)} for place, row in enumerate(ranked, 1)]
+        means = [row["mean"] for row in ranked]  # equal means share a place
+        rows += [{**row, "place": 1 + means.index(row["mean"]), "rivals": len(ranked)} for row in ranked]
     names = {"dataset name": "dataset", "method name": "method"}
     found = pd.DataFrame(rows, columns=None if rows else ["run", *CELL, "place"])
     return found.assign(**{new: found[old].map(_bare) for new, old in names.items()})
@@ -124,9 +126,9 @@ def _run_page(name: str, run: StoredRun) -> str:
 def _ranks(run: StoredRun) -> Grid | None:
     """Mean ranks as a table, or None where there are none."""
     ranks, draws = _mean_ranks(run)
-    columns = [Column("method"), Column("mean rank", "number"), Column("95 % interval ±", "number")]
+    columns = [GridColumn("method"), GridColumn("mean rank", "number"), GridColumn("± 95 % interval", "number")]
     rows = [
-        Row([Cell(method), *(numeric(number, fixed(number, 2)) for number in numbers)])
+        GridRow([GridCell(method), *(numeric(number, fixed(number, 2)) for number in numbers)])
         for method, numbers in ranks.items()
     ]
     return Grid(f"Mean rank over {draws} draws, 1 is best", columns, rows, "ranks") if rows else None
@@ -162,18 +164,18 @@ def _listed(cells: pd.DataFrame) -> Grid:
     rows = []
     for row in cells.to_dict("records"):
         shown = [
-            Cell(row["method"], link=f"{_page_of('run', row['run'])}#{anchor(row)}"),
-            Cell(row["title"]),
-            numeric(row["mean"], f"{row['metric']} {row['mean']:.4g} {row['unit']}".strip()),
+            GridCell(row["method"], link=f"{_page_of('run', row['run'])}#{anchor(row)}"),
+            GridCell(row["title"]),
+            numeric(row["mean"], f"{row['metric']} {rounded(row['mean'], row['interval'])} {row['unit']}".strip()),
             numeric(row["interval"], significant(row["interval"], 2, "")),
             numeric(row["trials"], str(row["trials"])),
-            Cell(f"{row['place']} of {row['rivals']}"),
+            GridCell(f"{row['place']} of {row['rivals']}"),
             numeric(row["above"], "" if np.isnan(row["above"]) else f"{row['above']:+.0f} %"),
         ]
-        rows.append(Row(shown))
-    kinds = {"method": "text", "setting": "text", "score": "number", "± 95 %": "number", "trials": "number"}
+        rows.append(GridRow(shown))
+    kinds = {"method": "text", "setting": "text", "score": "number", "± 95 % interval": "number", "trials": "number"}
     kinds |= {"place": "text", "above floor": "number"}
-    return Grid("Scores by method and setting", [Column(*item) for item in kinds.items()], rows, "rows")
+    return Grid("Scores by method and setting", [GridColumn(*item) for item in kinds.items()], rows, "rows")
 
 
 def _plugin_page(kind: str, bare: str, cells: pd.DataFrame, runs: dict[str, StoredRun], registry: Registry) -> str:
@@ -188,18 +190,20 @@ def _plugin_page(kind: str, bare: str, cells: pd.DataFrame, runs: dict[str, Stor
             told = f"Best: {best}. Worst: {worst}."
     else:
         tables = [
-            (str(name), _page_of("run", str(name)), _of_dataset(runs[str(name)], part, f"cells-{slug(str(name))}"))
+            (str(name), _page_of("run", str(name)), _of_dataset(str(name), runs[str(name)], part))
             for name, part in cells.groupby("run", sort=False)
         ]
     return render("site-plugin.html", name=bare, parts=list(_described(kind, bare, registry)), told=told, tables=tables)
 
 
-def _of_dataset(run: StoredRun, cells: pd.DataFrame, id: str) -> Grid:
-    """The main table of a run's page for some of its datasets."""
+def _of_dataset(name: str, run: StoredRun, cells: pd.DataFrame) -> Grid:
+    """The main table of a run's page for some of its datasets, beside those of other runs."""
     specs = [str(spec) for spec in cells["dataset"].unique()]
     part = StoredRun(run.path, run.sources, {"dataset": specs})
-    table = make_table(part.frame, run.metadata, spread="interval", floors=run.floors)
-    return replace(main_table(part, table), id=id)
+    table = make_table(part.frame, run.metadata, floors=run.floors)
+    grid = main_table(part, table)
+    rows = [replace(row, id="") for row in grid.rows]
+    return replace(grid, caption=f"{name}: {grid.caption}", rows=rows, id=f"cells-{slug(name)}")
 
 
 def _described(kind: str, bare: str, registry: Registry) -> Iterator[dict[str, Any]]:
@@ -215,8 +219,13 @@ def _described(kind: str, bare: str, registry: Registry) -> Iterator[dict[str, A
             extra = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
             default = "required" if field.is_required() else str(field.default)
             texts = (parameter, default, field.description or "", str(extra.get("source") or ""))
-            rows.append(Row([Cell(text) for text in texts]))
-        columns = [Column("parameter"), Column("default"), Column("meaning", "long"), Column("source", "long")]
+            rows.append(GridRow([GridCell(text) for text in texts]))
+        columns = [
+            GridColumn("parameter"),
+            GridColumn("default"),
+            GridColumn("meaning", "long"),
+            GridColumn("source", "long"),
+        ]
         terms = [(title.capitalize(), getattr(entry.cls, title, "")) for title in ("licence", "citation")]
         yield {
             "name": name,
@@ -250,7 +259,7 @@ def _matrix(run: StoredRun, cells: pd.DataFrame) -> dict[str, Any]:
     """
     ranks, draws = _mean_ranks(run)
     methods = sorted(run.methods, key=lambda method: (ranks[method][0] if ranks else 0, run.methods.index(method)))
-    rows: dict[str, list[Cell]] = {method: [] for method in methods}
+    rows: dict[str, list[GridCell]] = {method: [] for method in methods}
     heads, floors = [], []
     for setting in run.settings:
         part = cells[np.logical_and.reduce([cells[name] == level for name, level in setting.levels.items()])]
@@ -262,12 +271,12 @@ def _matrix(run: StoredRun, cells: pd.DataFrame) -> dict[str, Any]:
         for method, shown in rows.items():
             row = found.get(method)
             if row is None:
-                shown.append(Cell("-"))
+                shown.append(GridCell("-"))
                 continue
             counted = "" if row["trials"] == most else f" ({row['trials']}/{most})"
             best = ranked and found[ranked[0]]["mean"] == row["mean"] and not counted
             shown.append(numeric(row["mean"], f"{fixed(row['mean'], places)}{counted}", rank=int(best)))
-        floors.append(Cell("" if np.isnan(floor) else fixed(floor, places)))
+        floors.append(GridCell("" if np.isnan(floor) else fixed(floor, places)))
         heads.append(_head(setting))
     return {
         "heads": heads,

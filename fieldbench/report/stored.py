@@ -11,19 +11,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fieldbench.errors import RequestError, nearest
+from fieldbench.errors import RequestError
 from fieldbench.execution.again import reconstruction
 from fieldbench.reconstructions import Reconstruction
 from fieldbench.records import OK, trial_of
 from fieldbench.registry import Registry, Sources
-from fieldbench.report.factors import SPECS, ordered
-from fieldbench.report.floors import floors_of, has_floor, read_floor_frame
+from fieldbench.report.factors import SPECS, levels_meant, ordered
+from fieldbench.report.floors import DRAW, floors_of, has_floor, read_floor_frame
 from fieldbench.report.frame import read_frame
 from fieldbench.report.labels import must_be_there
 from fieldbench.report.metadata import RunMetadata
 from fieldbench.report.numbers import with_unit
 from fieldbench.report.settings import SETTING, records_of, settings_of, title_of
-from fieldbench.spec import parse
 from fieldbench.store.manifest import Manifest, existing_run, read_manifest
 from fieldbench.store.run import read_rows
 
@@ -66,6 +65,7 @@ class StoredRun:
         only: keep the records with these levels of a factor: ``{"rate": ["0.1"], "method": ["tap"]}``. A name
             stands for it with any parameters, but not for its combinations, such as ``tap+tv``.
         labels: what tables, figures and pages call what, by spec, metric or factor.
+        beside: other runs whose records are in the frame and the metadata, too.
 
     Raises:
         RequestError: if there is no run at ``path``, it has no record of a level, nothing is left of it, or a label is
@@ -76,9 +76,11 @@ class StoredRun:
     sources: Sources = field(default_factory=Sources.from_environment)
     only: Mapping[str, Sequence[str]] = field(default_factory=dict)
     labels: Mapping[str, str] = field(default_factory=dict)
+    beside: tuple[Path, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", existing_run(self.path))
+        object.__setattr__(self, "beside", tuple(map(existing_run, self.beside)))
 
     @cached_property
     def manifest(self) -> Manifest:
@@ -86,7 +88,7 @@ class StoredRun:
 
     @cached_property
     def metadata(self) -> RunMetadata:
-        return RunMetadata.of_run(self.manifest)
+        return RunMetadata.of_run(self.manifest, *map(read_manifest, self.beside))
 
     @cached_property
     def registry(self) -> Registry:
@@ -105,8 +107,12 @@ class StoredRun:
 
     @cached_property
     def everything(self) -> pd.DataFrame:
-        """All records, as :func:`fieldbench.report.frame.read_frame` gives them."""
-        return read_frame(self.path)
+        """All records, as :func:`fieldbench.report.frame.read_frame` gives them, with the name of their ``run``."""
+        folders = (self.path, *self.beside)
+        frames = [read_frame(folder).assign(run=folder.resolve().name) for folder in folders]
+        if len(frames) == 1:
+            return frames[0]
+        return pd.concat(frames, ignore_index=True).astype(dict.fromkeys(SPECS, "category"))
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -114,13 +120,7 @@ class StoredRun:
         frame = whole = self.everything
         must_be_there(self.labels, whole, self.metadata)
         for factor, wanted in self.only.items():
-            if factor not in whole:
-                raise RequestError(f"unknown factor {factor!r}{nearest(factor, ('method', 'trial', *SETTING))}")
-            levels = list(whole[factor].unique())
-            found = [[level for level in levels if _is_meant(level, text, factor)] for text in wanted]
-            if [] in found:
-                absent = wanted[found.index([])]
-                raise RequestError(f"{self.path} has no record of {factor} {absent}{nearest(absent, map(str, levels))}")
+            found = levels_meant(whole, factor, wanted)
             frame = frame[frame[factor].isin([level for meant in found for level in meant])]
         if self.only and frame.empty:
             chosen = ", ".join(f"{factor} {' or '.join(wanted)}" for factor, wanted in self.only.items())
@@ -130,7 +130,8 @@ class StoredRun:
     @cached_property
     def floors(self) -> pd.DataFrame:
         """The floors of its draws, as :func:`fieldbench.report.floors.read_floor_frame` gives them."""
-        return read_floor_frame(self.path)
+        floors = pd.concat([read_floor_frame(folder) for folder in (self.path, *self.beside)], ignore_index=True)
+        return floors.drop_duplicates(DRAW)
 
     def rows(self) -> Iterator[dict[str, Any]]:
         """The chosen records with their diagnostics."""
@@ -203,22 +204,3 @@ class StoredRun:
         metric = self.headline(levels["dataset"])
         title, unit = title_of(levels, self.frame, self.labels), self.metadata.unit(metric, levels["dataset"])
         return Panel(levels, title, metric, self.labels.get(metric, metric.upper()), unit)
-
-
-def _is_meant(level: object, text: str, factor: str) -> bool:
-    """Whether a level is the one asked for: the same text, an equal number, or a spec of these very parts.
-
-    Parameters that are not named may be any: ``tap`` is ``tap[epochs=500]``, too. A combination is another
-    method: ``tap`` is not ``tap+tv``, but ``tap+tv`` is ``tap[epochs=500]+tv[weight=0.1]``.
-    """
-    if str(level) == text:
-        return True
-    if factor in SPECS:
-        there, asked = parse(str(level)), parse(text)
-        return [part.name for part in there] == [part.name for part in asked] and all(
-            part.parameters.items() <= known.parameters.items() for part, known in zip(asked, there, strict=True)
-        )
-    try:
-        return float(str(level)) == float(text)
-    except ValueError:
-        return False

@@ -6,7 +6,8 @@ import math
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Literal, TypeAlias, get_args
+from itertools import chain
+from typing import Any, TypeVar
 
 import pandas as pd
 
@@ -17,8 +18,10 @@ from fieldbench.report.factors import (
     FACTORS,
     is_of_methods,
     label,
+    levels_meant,
     measures,
     must_be_measured,
+    once,
     ordered,
     with_parameters,
 )
@@ -26,19 +29,23 @@ from fieldbench.report.floors import DRAW, MEANING, floors_of, has_floor
 from fieldbench.report.formats import block_table, csv_text, style_of
 from fieldbench.report.labels import called, labelled
 from fieldbench.report.metadata import MEASURES, RunMetadata
-from fieldbench.report.numbers import decimals, with_unit
-from fieldbench.report.settings import ORDINARY, named
+from fieldbench.report.numbers import decimals, fixed, places_of, with_unit
+from fieldbench.report.settings import ORDINARY, about_masks, named
 from fieldbench.report.statistics import half_width
 from fieldbench.report.times import MEANINGS, SECONDS, counted, left_out, timings
 
-Spread: TypeAlias = Literal["std", "stderr", "interval", "none"]
+Place = TypeVar("Place", tuple[int, int], int)
 
+#: What stands behind an average, the first by default; seconds, which have no mean, by default have the second.
 SPREADS: dict[str, str] = {
+    "interval": "half width of the 95 % confidence interval",
     "std": "standard deviation",
     "stderr": "standard error",
-    "interval": "half width of the 95 % confidence interval",
     "none": "",
 }
+
+#: Those of them that seconds can have, which are shown by their median.
+SPREADS_OF_SECONDS = ("std", "none")
 
 #: Columns that say what a score is; a block has one of each.
 MEASURED = ("metric", "unit")
@@ -58,20 +65,20 @@ class Table:
     Attributes:
         blocks: its parts, one below the other.
         row_factors, column_factors: what rows and columns differ in.
-        spread: which spread the cells hold.
         common: factors that are the same in the whole table.
         unfinished: what an unfinished run has and should have, in words; else an empty text.
         budgets: what the tuned methods were allowed, in words.
+        one_field: datasets whose field is the same in all of their several trials.
         labels: what to call what.
     """
 
     blocks: tuple[Block, ...]
     row_factors: tuple[str, ...]
     column_factors: tuple[str, ...]
-    spread: Spread
     common: dict[str, object] = field(default_factory=dict)
     unfinished: str = ""
     budgets: tuple[str, ...] = ()
+    one_field: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def to(self, format: str, *, styled: bool = False, width: int | None = None) -> str:
@@ -115,7 +122,7 @@ class Table:
                     "metric": block.metric,
                     "unit": block.unit,
                     block.average: cell.value,
-                    **({self.spread: cell.spread} if self.spread != "none" else {}),
+                    **({block.spread: cell.spread} if block.spread != "none" else {}),
                     "count": cell.count,
                     "planned": cell.planned,
                     "failed": cell.failed,
@@ -137,8 +144,13 @@ class Table:
         planned = sorted({cell.planned for cell in cells if cell.planned} or {0})
         trials = " or ".join(map(str, planned))
         averages = " or ".join(dict.fromkeys(block.average for block in self.blocks))
-        shown = f"{averages} ± {SPREADS[self.spread]}" if self.spread != "none" and planned[-1] > 1 else averages
-        notes = [f"{shown} over {trials} trial{'' if trials == '1' else 's'}"]
+        shown = {
+            f"{block.average} ± {SPREADS[block.spread]}"
+            if block.spread != "none" and planned[-1] > 1
+            else block.average
+            for block in self.blocks
+        }
+        notes = [f"{' or '.join(sorted(shown))} over {trials} trial{'' if trials == '1' else 's'}"]
         if self.unfinished:
             notes.append(self.unfinished)
         named = [factor for factor in self.column_factors if factor not in FACTORS]
@@ -157,6 +169,8 @@ class Table:
             notes.append("n/a: the method does not work on such a field")
         if any(block.floor for block in self.blocks):
             notes.append(MEANING)
+        if self.one_field and planned[-1] > 1:
+            notes.append(about_masks(self.one_field))
         notes += self._of_seconds(cells)
         heads = [head for block in self.blocks for head in (*block.rows, *block.columns)]
         if any(head.oracle for head in heads):
@@ -196,9 +210,10 @@ def make_table(
     rows: Sequence[str] | None = None,
     columns: Sequence[str] = ("rate",),
     metric: str | Sequence[str] | None = None,
-    spread: str = "std",
+    spread: str | None = None,
     floors: pd.DataFrame | None = None,
     labels: Mapping[str, str] | None = None,
+    order: Mapping[str, Sequence[str]] | None = None,
 ) -> Table:
     """Tabulate records.
 
@@ -208,29 +223,34 @@ def make_table(
         rows, columns: factors; rows are methods by default, with their selection where that varies.
         metric: a metric, ``seconds`` or ``peak_memory``, or several of them, each of which has blocks of its own; by
             default the headline metric of each dataset.
-        spread: ``std``, ``stderr``, ``interval`` (95 %, Student's t) or ``none``; for seconds, which are shown by
-            their median, the first or the last.
+        spread: ``interval`` (the half width of a 95 % interval by Student's t, the default), ``std``, ``stderr`` or
+            ``none``; of seconds, which are shown by their median, ``std`` (the default) or ``none``.
         floors: of the draws, as :func:`fieldbench.report.floors.read_floor_frame` gives them.
         labels: what to call what.
+        order: levels of factors, which come first in this order; the others follow.
 
     Returns:
         A table of one block for each combination of the other factors that vary, and for each metric and unit.
 
     Raises:
-        RequestError: for an unknown factor, metric or spread, or a frame without any record.
+        RequestError: for an unknown factor, level, metric or spread, or a frame without any record.
     """
     if metric is not None and not isinstance(metric, str):
+        alike = partial(make_table, frame, metadata, rows=rows, columns=columns, labels=labels, order=order)
         tables = [
-            make_table(frame, metadata, rows=rows, columns=columns, metric=one, spread=spread, labels=labels)
+            alike(metric=one, spread=None if one == SECONDS and spread not in SPREADS_OF_SECONDS else spread)
             for one in dict.fromkeys(metric)
         ]
         return replace(tables[0], blocks=tuple(block for table in tables for block in table.blocks))
-    if spread not in get_args(Spread):
-        raise RequestError(f"unknown spread {spread!r}{nearest(spread, get_args(Spread))}")
-    if metric == SECONDS and spread not in ("std", "none"):
+    spread = spread or ("std" if metric == SECONDS else "interval")
+    if spread not in SPREADS:
+        raise RequestError(f"unknown spread {spread!r}{nearest(spread, SPREADS)}")
+    if metric == SECONDS and spread not in SPREADS_OF_SECONDS:
         raise RequestError(f"spread {spread!r} is of a mean, and seconds are shown as medians; use std or none")
     if frame.empty:
         raise RequestError("there are no records to tabulate; run some trials first")
+    frame = once(frame, (*(rows or ()), *columns))
+    one_field = tuple(text for text in map(str, frame["dataset"].unique()) if text in metadata.fixed)
     row_factors, column_factors = _arrangement(frame, rows, columns)
     used = (*row_factors, *column_factors)
     parameters = [factor for factor in used if factor not in FACTORS]
@@ -239,7 +259,9 @@ def make_table(
     frame = frame.assign(**{mark: frame["method"].isin(getattr(metadata, mark)) for mark in _MARKED})
     budgets = tuple(dict.fromkeys(metadata.tuned[text] for text in frame["method"].unique() if text in metadata.tuned))
     frame = with_parameters(frame, parameters, metadata)  # last, since the metadata are those of whole specs
-    others = [name for name in (*FACTORS, *MEASURED) if name not in used and name not in ("device", "machine")]
+    first = {factor: levels_meant(frame, factor, wanted) for factor, wanted in (order or {}).items()}
+    metadata = replace(metadata, first={factor: list(chain(*meant)) for factor, meant in first.items()})
+    others = [name for name in (*FACTORS, *MEASURED) if name not in used and name not in ("device", "machine", "run")]
     varying = [name for name in others if frame[name].nunique() > 1]
     if "dataset" in others and "dataset" not in varying:
         varying.insert(0, "dataset")
@@ -248,7 +270,7 @@ def make_table(
     common = {name: frame[name].iloc[0] for name in others if name not in (*varying, *MEASURED)}
 
     labels = labels or {}
-    arrangement = _Arrangement(row_factors, column_factors, shown, frozenset(comparable), spread, labels)  # type: ignore[arg-type]
+    arrangement = _Arrangement(row_factors, column_factors, shown, frozenset(comparable), spread, labels)
     blocks = []
     groups = frame.groupby(varying, sort=False, observed=True) if varying else [((), frame)]
     for levels, part in groups:
@@ -256,7 +278,8 @@ def make_table(
         blocks.append((fixed, _block(part, fixed, metadata, arrangement)))
     blocks.sort(key=lambda item: _position(item[0], frame, metadata))
     made = tuple(block for _, block in blocks)
-    return Table(made, row_factors, column_factors, spread, common, budgets=budgets, labels=labels)  # type: ignore[arg-type]
+    one_field = tuple(called(text, labels) for text in one_field)
+    return Table(made, row_factors, column_factors, common, budgets=budgets, one_field=one_field, labels=labels)
 
 
 @dataclass(frozen=True)
@@ -267,7 +290,7 @@ class _Arrangement:
     columns: tuple[str, ...]
     titles: tuple[str, ...]
     comparable: frozenset[str]
-    spread: Spread
+    spread: str
     labels: Mapping[str, str]
 
     def title(self, levels: Mapping[str, object], metric: str, unit: str) -> str:
@@ -339,6 +362,8 @@ def _block(
             else:  # a method without the parameter that columns differ in has no trials there, and none are missing
                 cells[i, j] = TableCell(planned=planned[seed] if set(by) <= set(FACTORS) else 0)
     floor = _floor(part, arrangement, columns)
+    otherwise = _decimals([cell.value for cell in (*cells.values(), *floor.values())])
+    cells, floor = _with_digits(cells, otherwise), _with_digits(floor, otherwise)
     cells = _ranked(cells, rows, columns, arrangement, partial(metadata.rank, metric))
     return Block(
         levels={key: value for key, value in fixed.items() if key not in MEASURED},
@@ -349,9 +374,17 @@ def _block(
         rows=rows,
         columns=columns,
         cells=cells,
-        decimals=_decimals([cell.value for cell in (*cells.values(), *floor.values())]),
+        spread=arrangement.spread,
         floor=floor,
     )
+
+
+def _with_digits(cells: Mapping[Place, TableCell], otherwise: int) -> dict[Place, TableCell]:
+    """Cells with as many digits as their uncertainty allows, or ``otherwise`` where they have none."""
+    return {
+        place: replace(cell, decimals=places_of(cell.value, cell.uncertainty, otherwise))
+        for place, cell in cells.items()
+    }
 
 
 def _floor(part: pd.DataFrame, arrangement: _Arrangement, columns: tuple[Head, ...]) -> dict[int, TableCell]:
@@ -363,15 +396,12 @@ def _floor(part: pd.DataFrame, arrangement: _Arrangement, columns: tuple[Head, .
     found = [groups[column.levels] for column in columns]
     if any(group.isna().any() for group in found):
         return {}
-    return {
-        place: TableCell(
-            value=float(group.mean()),
-            spread=_spread(float(group.std()), len(group), arrangement.spread),
-            count=len(group),
-            planned=len(group),
-        )
-        for place, group in enumerate(found)
-    }
+    cells = {}
+    for place, group in enumerate(found):
+        half, shown = _spread(float(group.std()), len(group), arrangement.spread)
+        count = len(group)
+        cells[place] = TableCell(float(group.mean()), shown, half, count=count, planned=count)
+    return cells
 
 
 def _summary(part: pd.DataFrame, by: list[str], metric: str) -> pd.DataFrame:
@@ -409,12 +439,13 @@ def _planned(part: pd.DataFrame, by: Sequence[str], metadata: RunMetadata) -> di
     }
 
 
-def _cell(values: Mapping[Hashable, Any], planned: int, spread: Spread) -> TableCell:
+def _cell(values: Mapping[Hashable, Any], planned: int, spread: str) -> TableCell:
     count = int(values["count"])
-    deviation = float(values["std"]) if count > 1 else math.nan
+    half, shown = _spread(float(values["std"]), count, spread)
     return TableCell(
         value=float(values["value"]) if count else math.nan,
-        spread=_spread(deviation, count, spread),
+        spread=shown,
+        half_width=half,
         count=count,
         planned=planned,
         failed=int(values["failed"]),
@@ -425,12 +456,13 @@ def _cell(values: Mapping[Hashable, Any], planned: int, spread: Spread) -> Table
     )
 
 
-def _spread(deviation: float, count: int, spread: Spread) -> float:
-    if spread == "none" or count < 2:
-        return math.nan
-    if spread == "std":
-        return deviation
-    return deviation / math.sqrt(count) if spread == "stderr" else half_width(deviation, count)
+def _spread(deviation: float, count: int, spread: str) -> tuple[float, float]:
+    """The half width of an average's interval, and the spread that is shown of it; NaN for less than two trials."""
+    if count < 2:
+        return math.nan, math.nan
+    half = half_width(deviation, count)
+    shown = {"std": deviation, "stderr": deviation / math.sqrt(count), "interval": half, "none": math.nan}
+    return half, shown[spread]
 
 
 def _heads(
@@ -483,11 +515,13 @@ def _ranked(
         fair = [key for key in line if cells[key].complete and not (math.isnan(cells[key].value) or cells[key].mark)]
         honest = [key for key in fair if not (rows[key[0]].oracle or columns[key[1]].oracle)]
         candidates = honest or fair
-        ranks = sorted({rank(cells[key].value) for key in candidates})
+        # Numbers that read alike share a place.
+        read = {key: rank(float(fixed(cells[key].value, cells[key].decimals))) for key in candidates}
+        ranks = sorted(set(read.values()))
         if len(candidates) < 2 or len({cells[key].machine for key in candidates}) > 1:
             continue
         for key in candidates:
-            position = ranks.index(rank(cells[key].value)) + 1
+            position = ranks.index(read[key]) + 1
             ranked[key] = replace(cells[key], rank=position if position <= 2 else 0)
     return ranked
 

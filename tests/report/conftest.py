@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -20,6 +21,10 @@ from fieldbench.report.metadata import collect
 from fieldbench.report.stored import StoredRun
 from fieldbench.store.run import RunStore
 from tests.here import examined, keeping, run
+from tests.report.chromium import scheme
+
+if TYPE_CHECKING:
+    from selenium.webdriver.chrome.webdriver import WebDriver
 
 NASTY = "</script><b>too sparse</b> & 'quoted'"
 
@@ -175,3 +180,30 @@ def two_seeds(write_run: Callable[..., StoredRun]) -> StoredRun:
                 reconstructions.Reconstruction(truth, observation, Estimate(values + 0.25)),
             )
     return stored
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[WebDriver]:
+    pytest.importorskip("selenium", reason="selenium is not installed")
+    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    driver = shutil.which("chromedriver")
+    if program is None or driver is None:
+        pytest.skip("no Chromium with its driver on this machine (Debian: chromium and chromium-driver)")
+    from selenium import webdriver
+    from selenium.webdriver.chrome.options import Options
+    from selenium.webdriver.chrome.service import Service
+
+    options = Options()
+    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    options.binary_location = program
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    started = webdriver.Chrome(options=options, service=Service(driver))
+    yield started
+    started.quit()
+
+
+@pytest.fixture
+def scheme_of_the_system(browser: WebDriver) -> Iterator[None]:
+    yield
+    scheme(browser, "light")

@@ -44,9 +44,31 @@ def test_plot_writes_every_kind_it_can_and_says_what_it_cannot(run: Path, capsys
     assert command("plot", run, "--only", "method=learner,fussy", "--only", "rate=0.4", "--format", "svg") == 0
     printed = capsys.readouterr()
     files = sorted(Path(line).name for line in printed.out.splitlines())
-    assert files == ["cost-sea-rate-40.svg", "epoch-sea-rate-40.svg", "strips-sea-rate-40.svg"]
+    assert files == ["cost-sea-rate-40.svg", "epoch-sea-rate-40.svg", "settings.svg", "strips-sea-rate-40.svg"]
     assert all((run / "figures" / name).read_text().startswith("<?xml") for name in files)
     assert "no rate: there is nothing to draw against the rate" in printed.err
+
+
+def test_plot_draws_what_it_can_of_one_method(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib", reason="figures come with the extra plots")
+    assert command("plot", run, "--only", "method=learner", "--format", "svg") == 0
+    printed = capsys.readouterr()
+    assert {Path(line).name.partition("-")[0] for line in printed.out.splitlines()} == {
+        *("settings.svg", "rate", "epoch", "cost", "strips")
+    }
+    assert "no ranks: ranks need three methods" in printed.err
+
+
+def test_plot_takes_width_style_colours_and_labels(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib", reason="figures come with the extra plots")
+    words = ["--kind", "settings", "--format", "svg", "--width", "column", "--style", "dark"]
+    assert command("plot", run, *words, "--colour", "flat=#123456", "--label", "flat=Level") == 0
+    drawn = Path(capsys.readouterr().out.strip()).read_text()
+    assert 'width="252pt"' in drawn  # 3.5 inches
+    assert "#14171c" in drawn  # the ground
+    assert "#123456" in drawn
+    assert "<!-- Level -->" in drawn
+    assert "<!-- flat -->" not in drawn
 
 
 @pytest.mark.parametrize(
@@ -58,6 +80,12 @@ def test_plot_writes_every_kind_it_can_and_says_what_it_cannot(run: Path, capsys
         (["compare", "RUN", "--metric", "status"], "unknown metric 'status'"),
         (["plot", "RUN", "--kind", "slice"], "did you mean 'slices'"),
         (["plot", "RUN", "--format", "jpg"], "unknown format 'jpg'"),
+        (["plot", "RUN", "--width", "page"], "unknown width 'page'; write column, text or inches, such as 5.5"),
+        (["plot", "RUN", "--width", "100"], "a figure cannot be 100 inches wide; choose 2.5 to 40"),
+        (["plot", "RUN", "--style", "drak"], "did you mean 'dark'"),
+        (["plot", "RUN", "--colour", "flat"], "write --colour tap=#d55e00"),
+        (["plot", "RUN", "--colour", "flt=red"], "a colour is for 'flt', which is not drawn; did you mean 'flat'"),
+        (["plot", "RUN", "--colour", "flat=blu"], "the colour of flat is 'blu'"),
         (["plot", "RUN", "--kind", "slices", "--at", "a"], "write --at 0,5,10"),
         (["report", "nowhere"], "nowhere is not a run"),
         (["watch", "nowhere"], "nowhere is not a run"),
@@ -100,3 +128,62 @@ def test_watch_names_its_address_and_ends_quietly(
     monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", one_request_then_ctrl_c)
     assert command("watch", run) == 0
     assert capsys.readouterr().out.startswith(opened[0])
+
+
+def test_a_table_of_several_folders_in_the_users_order(
+    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = tmp_path / "other-run"
+    shutil.copytree(run, other)
+    for folder, left_out in ((run, '"learner"'), (other, '"flat"')):
+        lines = (folder / "trials.jsonl").read_text().splitlines(keepends=True)
+        (folder / "trials.jsonl").write_text("".join(line for line in lines if left_out not in line))
+    words = ["table", run, other, "--only", "rate=0.4", "--only", "method=learner,half,flat", "--format", "csv"]
+    assert command(*words, "--order", "method=half") == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["method"], row["count"], row["planned"]) for row in rows] == [
+        ("half", "4", "4"), ("learner", "4", "4"), ("flat", "4", "4"),
+    ]  # fmt: skip
+    assert command(*words, "--rows", "run,method") == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    counts = {(row["run"], row["method"]): row["count"] for row in rows if row["count"] != "0"}
+    assert counts == {
+        ("sea-run", "half"): "4", ("sea-run", "flat"): "4", ("other-run", "half"): "4", ("other-run", "learner"): "4",
+    }  # fmt: skip
+
+
+def test_methods_of_two_folders_are_compared(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other-run"
+    shutil.copytree(run, other)
+    for folder, kept in ((run, "learner"), (other, "flat")):
+        lines = (folder / "trials.jsonl").read_text().splitlines(keepends=True)
+        (folder / "trials.jsonl").write_text("".join(line for line in lines if f'"method":"{kept}"' in line))
+    assert command("compare", run, other, "--only", "rate=0.4", "--format", "csv") == 0
+    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert {row["better"], row["worse"]} == {"learner", "flat"}
+    assert row["count"] == "4"
+
+
+@pytest.mark.parametrize("name", ["table", "compare"])
+def test_both_tables_come_in_every_format_and_fit_the_terminal(
+    name: str, run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    starts = {"text": ("sea", "learner", "half", "flat"), "markdown": ("sea", "learner", "half", "flat"),
+              "latex": ("% needs",), "html": ("<div",), "csv": ("sampler", "dataset")}  # fmt: skip
+    for format, expected in starts.items():
+        assert command(name, run, "--format", format) == 0
+        assert capsys.readouterr().out.startswith(expected), format
+    monkeypatch.setenv("COLUMNS", "60")
+    assert command(name, run) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 60
+    assert command(name, run, "--width", "100") == 0
+    assert 60 < max(map(len, capsys.readouterr().out.splitlines())) <= 100
+
+
+def test_a_baseline_that_is_not_there_is_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("compare", run, "--baseline", "lerner") == 2
+    assert capsys.readouterr().err == "fieldbench: the baseline 'lerner' is not in this run; did you mean 'learner'?\n"
+    assert command("compare", run, "--baseline", "learner", "--format", "csv") == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert len(rows) == 2 + 3  # of the other methods that have scores
+    assert all("learner" in (row["better"], row["worse"]) for row in rows)

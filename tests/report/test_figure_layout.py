@@ -14,12 +14,14 @@ import pytest
 import fieldbench
 from fieldbench import Estimate, reconstructions
 from fieldbench.errors import RequestError
-from fieldbench.report.figures import KINDS, WIDTHS, View, draw
+from fieldbench.registry import Registry
+from fieldbench.report.figures import KINDS, WIDTHS, View, draw, width_of_page
 from fieldbench.report.stored import StoredRun
 
 pytest.importorskip("matplotlib", reason="figures come with the extra plots")
 
 from matplotlib.backends.backend_agg import RendererAgg
+from matplotlib.collections import PolyCollection
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 
@@ -183,3 +185,150 @@ def test_all_text_is_inside_apart_and_readable(many: Callable[[int], StoredRun],
         if kind != "param":
             text = shown(figure)
             assert [method for method in METHODS[count] if method not in text] == []
+
+
+def test_an_attention_map_fits(stored: StoredRun) -> None:
+    chosen = StoredRun(stored.path, stored.sources, {"rate": ["0.4"]})
+    for width in WIDTHS.values():
+        (figure,) = draw(chosen, "attention", View(width)).values()
+        assert faults(figure) == []
+
+
+def test_a_colour_belongs_to_a_name_whatever_else_is_drawn(many: Callable[[int], StoredRun]) -> None:
+    from fieldbench.report.figures.colours import looks
+
+    every = [*METHODS[25], *METHODS[7], "yours", "ours[a=1]"]
+    alone = {method: looks([method])[method].colour for method in every}
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        some = [every[index] for index in rng.permutation(len(every))[: rng.integers(2, len(every))]]
+        assert {method: look.colour for method, look in looks(some).items()} == {name: alone[name] for name in some}
+    stored = many(7)
+    part = StoredRun(stored.path, only={"method": ["tap[epochs=200]", "mine"]})
+    lines = [
+        {line.get_label(): line.get_color() for line in figure.axes[0].lines}
+        for run in (stored, part)
+        for figure in draw(run, "rate").values()
+    ]
+    for method in ("tap[epochs=200]", "mine"):
+        assert lines[0][method] == lines[1][method] == alone[method]
+
+
+def test_the_colours_of_families() -> None:
+    """Hues in degrees of HSV: what shares a family is close, baselines have none."""
+    from matplotlib.colors import rgb_to_hsv
+
+    from fieldbench.report.figures.colours import FAMILIES, looks
+
+    known = [method for _, members in FAMILIES for method in members]
+    assert len(set(known)) == len(known)
+    assert set(known) <= set(Registry().entries("method"))
+    colours = looks([*known, "tap[epochs=200]", "rbf+tuned", "idw[power=2.0]"])
+    hsv = {method: rgb_to_hsv(to_rgb(look.colour)) for method, look in colours.items()}
+    for method in ("nearest", "linear", "idw", "idw[power=2.0]"):
+        assert hsv[method][1] < 0.02, method
+    for one, other in (("tap", "tnn"), ("tap", "tap[epochs=200]"), ("thin-plate", "rbf"), ("rbf", "rbf+tuned")):
+        apart = abs(hsv[one][0] - hsv[other][0])
+        assert min(apart, 1 - apart) < 0.08, (one, other)
+    assert len({look.colour for look in colours.values()}) == len(colours)
+
+
+def test_two_of_one_colour_have_different_markers() -> None:
+    from fieldbench.report.figures.colours import looks
+
+    names = [f"method-{number}" for number in range(300)]
+    found = looks(names)
+    assert len({(look.colour, look.marker) for look in found.values()}) == len(names)
+
+
+def test_a_chosen_colour_is_for_a_method_that_is_drawn(many: Callable[[int], StoredRun]) -> None:
+    stored = many(7)
+    (figure,) = draw(stored, "rate", View(colours={"nearest": "black", "idw": "#d55e00"})).values()
+    colours = {line.get_label(): line.get_color() for line in figure.axes[0].lines}
+    assert (colours["nearest"], colours["idw[power=1.0]"], colours["idw[power=2.0]"]) == ("#000000", *["#d55e00"] * 2)
+    for chosen, message in (
+        ({"tapp": "red"}, "a colour is for 'tapp', which is not drawn"),
+        ({"nearest": "blu"}, "the colour of nearest is 'blu'; write a name or #rrggbb, such as nearest=#0072b2"),
+    ):
+        with pytest.raises(RequestError, match=message):
+            draw(stored, "rate", View(colours=chosen))
+
+
+def test_widths_and_styles_that_there_are_not() -> None:
+    assert (width_of_page("column"), width_of_page("text"), width_of_page(5), width_of_page("5.5")) == (
+        3.5,
+        7.16,
+        5,
+        5.5,
+    )
+    with pytest.raises(RequestError, match="unknown width 'page'; write column, text or inches"):
+        width_of_page("page")
+
+
+def test_a_figure_that_no_page_holds_is_refused(many: Callable[[int], StoredRun]) -> None:
+    stored = many(1)
+    for width in (0.0, -1.0, 1e9, float("nan")):
+        with pytest.raises(RequestError, match=r"inches wide; choose 2\.5 to 40"):
+            draw(stored, "rate", View(width))
+    with pytest.raises(RequestError, match="unknown style 'drak'; did you mean 'dark'"):
+        draw(stored, "rate", View(style="drak"))
+
+
+@pytest.mark.parametrize("width", [2.5, 11.0])
+def test_the_narrowest_and_a_wide_figure_are_readable_too(many: Callable[[int], StoredRun], width: float) -> None:
+    stored = many(7)
+    for kind in ("settings", "rate", "cost", "strips", "ranks", "slices", "deviation", "param", "calibration", "epoch"):
+        figure = next(iter(draw(stored, kind, View(width, most=1)).values()))
+        assert faults(figure) == [], kind
+
+
+@pytest.mark.parametrize("count", METHODS)
+def test_bands_leave_the_lines_to_be_seen(many: Callable[[int], StoredRun], count: int) -> None:
+    """Where all bands lie over one another, no more than half of what is behind them is hidden, and no line is."""
+    (figure,) = draw(many(count), "rate").values()
+    for ax in figure.axes:
+        fills = [item for item in ax.collections if isinstance(item, PolyCollection)]
+        assert len(fills) == count
+        assert np.prod([1 - item.get_facecolor()[0][3] for item in fills]) > 0.5
+        assert max(item.get_zorder() for item in ax.collections) < min(line.get_zorder() for line in ax.lines)
+    assert "mean of 3 trials; band: 95 % interval of the mean" in figure.get_suptitle().replace("\n", " ")
+
+
+def test_unobserved_entries_have_a_colour_of_no_map() -> None:
+    """Distances in CIELAB, of which one that can just be seen is about 2."""
+    from fieldbench.report.figures.pictures import UNOBSERVED, deviation_colours, error_colours, scale_of
+
+    def lab(rgb: Any) -> np.ndarray:
+        rgb = np.asarray(rgb, float)
+        linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+        matrix = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+        xyz = linear @ matrix.T / [0.9505, 1, 1.089]
+        f = np.where(xyz > (6 / 29) ** 3, np.cbrt(xyz), xyz / (3 * (6 / 29) ** 2) + 4 / 29)
+        return np.stack([116 * f[..., 1] - 16, 500 * (f[..., 0] - f[..., 1]), 200 * (f[..., 1] - f[..., 2])], -1)
+
+    values = np.array([[-1.0, 2.0]])
+    axes = (fieldbench.Axis.regular("x", 1), fieldbench.Axis.regular("y", 2))
+    fields = [
+        fieldbench.Field(values, axes),
+        fieldbench.Field(values + 5, axes),
+        fieldbench.Field(values, axes, quantity="sound speed anomaly"),
+        fieldbench.Field(values + 1500, axes, quantity="sound speed"),
+        fieldbench.Field(values + 2, axes, quantity="power", log_floor=1e-9),
+    ]
+    for colours in (error_colours(), deviation_colours(), *(scale_of(field).colours for field in fields)):
+        used = lab(colours(np.linspace(0, 1, 512))[:, :3])
+        for part in ("facecolor", "edgecolor"):
+            assert np.linalg.norm(used - lab(to_rgb(UNOBSERVED[part])), axis=1).min() > 12, (colours.name, part)
+
+
+def test_pictures_of_slices_have_equal_gaps(many: Callable[[int], StoredRun]) -> None:
+    figure = next(iter(draw(many(7), "slices", View(most=1)).values()))
+    boxes = [ax.get_position() for ax in figure.axes if ax.images]
+    width, height = figure.get_size_inches()
+    lefts = np.unique(np.round([box.x0 * width for box in boxes], 6))
+    assert len(lefts) > 3
+    assert np.ptp(np.diff(lefts)) < 1e-5
+    right = max(box.x1 * width for box in boxes)
+    assert right < width
+    first = sorted({round(box.y0 * height, 6) for box in boxes if round(box.x0 * width, 6) == lefts[2]}, reverse=True)
+    assert first[0] - first[1] == pytest.approx((boxes[0].y1 - boxes[0].y0) * height + (lefts[1] - boxes[0].x1 * width))

@@ -192,6 +192,137 @@ def test_cost_joins_the_methods_that_none_beats_in_both() -> None:
     assert front(points) == brute == ["a", "d"]
 
 
+def costly(write_run: Callable[..., StoredRun], timed: str) -> StoredRun:
+    """Three methods: a quick one, a better one that takes longer, and one that takes longest and is no better."""
+    points = {"a": (1.0, 5.0), "b": (10.0, 2.0), "c": (20.0, 3.0)}
+    return write_run(
+        *(
+            {"method": method, "trial": trial, "metrics": {"rmse": score}, "seconds": seconds}
+            | {"machine": "m", "slots": 1, "timed": timed}
+            for method, (seconds, score) in points.items()
+            for trial in range(3)
+        )
+    )
+
+
+def test_the_front_of_cost_is_a_step(write_run: Callable[..., StoredRun]) -> None:
+    """What can be had in a time is the best score of any method that needs no more."""
+    (figure,) = draw(costly(write_run, "alone"), "cost").values()
+    (ax,) = figure.axes
+    (step,) = [line for line in ax.lines if line.get_label() == "best by that time"]
+    assert step.get_drawstyle() == "steps-post"
+    assert step.get_xydata().tolist() == [[1, 5], [10, 2], [ax.get_xlim()[1], 2]]
+
+
+def test_cost_has_no_front_where_seconds_do_not_compare(write_run: Callable[..., StoredRun]) -> None:
+    (figure,) = draw(costly(write_run, "shared"), "cost").values()
+    (ax,) = figure.axes
+    assert "best by that time" not in [line.get_label() for line in ax.lines]
+    assert "no front: these seconds do not compare: not all taken alone" in figure.get_suptitle().replace("\n", " ")
+    assert [10, 2] in [point for line in ax.lines for point in line.get_xydata().tolist()]  # methods are there
+
+
+def test_param_shows_the_error_at_each_value_by_rate(write_run: Callable[..., StoredRun]) -> None:
+    scores = {
+        (power, kind, rate, trial): power + 10 * rate + trial
+        for power in (4.0, 1.0, 2.0)
+        for kind in ("cubic", "linear")
+        for rate in (0.1, 0.2)
+        for trial in (0, 1)
+    }
+    rows = [
+        {"method": f"a[power={power},kind={kind}]", "rate": rate, "trial": trial, "metrics": {"rmse": score}}
+        for (power, kind, rate, trial), score in scores.items()
+    ]
+    figures = draw(write_run(*rows, {"method": "b", "metrics": {"rmse": 1.0}}), "param")
+    assert list(figures) == ["param-a-power-sea", "param-a-kind-sea"]
+    first, second = figures["param-a-power-sea"].axes
+    assert (first.get_title("left"), second.get_title("left")) == ("kind cubic", "kind linear")
+    lines = {line.get_label(): line.get_xydata().tolist() for line in first.lines}
+    expected = {
+        f"{rate:.0%}".replace("%", " %"): [[power, power + 10 * rate + 0.5] for power in (1, 2, 4)]
+        for rate in (0.1, 0.2)
+    }
+    assert {name: np.round(points, 9).tolist() for name, points in lines.items()} == expected
+    of_kind = figures["param-a-kind-sea"].axes[0]
+    assert [label.get_text() for label in of_kind.get_xticklabels()] == ["cubic", "linear"]
+
+
+def test_param_asks_for_several_values(stored: StoredRun) -> None:
+    with pytest.raises(RequestError, match="no method of this run has several values of a parameter"):
+        draw(stored, "param")
+
+
+def test_settings_show_every_mean_with_its_interval(stored: StoredRun) -> None:
+    (figure,) = draw(stored, "settings").values()
+    assert [ax.get_title("left") for ax in figure.axes] == ["rate 20 %", "rate 40 %"]
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert sorted(names) == ["flat", "fussy", "half", "learner"]
+    for ax, rate in zip(figure.axes, (0.2, 0.4), strict=True):
+        places = dict(zip(names, ax.get_yticks(), strict=True))
+        means = {line.get_ydata()[0]: line.get_xdata()[0] for line in ax.lines}
+        bars = {bar.get_segments()[0][0, 1]: bar.get_segments()[0][:, 0] for bar in ax.collections}
+        for method, place in places.items():
+            found = scores(stored, method, rate)
+            if method == "fussy" and rate == 0.2:
+                assert place not in means
+                continue
+            assert means[place] == pytest.approx(found.mean())
+            low, high = stats.t.interval(0.95, 3, found.mean(), stats.sem(found))
+            assert bars[place] == pytest.approx([max(low, 0), high])
+
+
+def test_deviation_sets_stated_beside_actual_errors() -> None:
+    from fieldbench.report.figures.deviation import Stated, reliability
+
+    deviation = np.repeat([1.0, 3.0], 50)
+    error = 2 * deviation
+    error[7] = 100.0
+    hidden = np.arange(100) != 7  # what was observed does not count
+    stated, actual = reliability(Stated(error, deviation, hidden))
+    assert len(stated) == 10
+    np.testing.assert_allclose(actual, 2 * stated)
+
+
+def test_deviation_shows_methods_that_state_one(tmp_path: Path) -> None:
+    import fieldbench
+
+    run = fieldbench.run(
+        ["nearest", "kriging"],
+        "ssf-synthetic[shape=8x8x4]",
+        rates=[0.3],
+        trials=1,
+        out=tmp_path / "run",
+        save_fields=True,
+    )
+    (figure,) = run.plot("deviation", at=[1]).values()
+    maps = [ax for ax in figure.axes if ax.images]
+    assert [ax.get_xlabel() for ax in maps] == ["error", "deviation"]
+    assert maps[0].get_title("left") == "kriging"
+    stored = StoredRun(run.path)
+    fields = stored.reconstruction(next(row for row in stored.rows() if row["method"] == "kriging"))
+    error = np.abs(fields.estimate - fields.truth.values)
+    np.testing.assert_allclose(maps[0].images[0].get_array(), error[:, :, 1].T, atol=1e-6)
+    np.testing.assert_allclose(maps[1].images[0].get_array(), fields.deviation[:, :, 1].T, atol=1e-6)
+    with pytest.raises(RequestError, match="no method of this run states a deviation; add"):
+        run.plot("deviation", only={"method": ["nearest"]})
+
+
+def test_methods_are_called_by_their_specs_or_labels(write_run: Callable[..., StoredRun]) -> None:
+    rows = [{"method": "tap[epochs=200]", "rate": rate, "metrics": {"rmse": rate}} for rate in (0.1, 0.2)]
+    plain = write_run(*rows)
+    labelled = plain.chosen({}, {"tap": "Ours", "rmse": "error", "sea": "The sea"})
+    for run, name, title, measure in (
+        (plain, "tap[epochs=200]", "sea", "RMSE"),
+        (labelled, "Ours[epochs=200]", "The sea", "error"),
+    ):
+        (figure,) = draw(run, "rate").values()
+        (ax,) = figure.axes
+        assert [line.get_label() for line in ax.lines] == [name]
+        assert ax.get_ylabel() == measure
+        assert figure.get_suptitle().startswith(f"{title}\n")
+
+
 def test_interval_is_scipy_s() -> None:
     values = [1.0, 2.0, 4.0, 8.0]
     assert interval(values) == pytest.approx(stats.t.interval(0.95, 3, np.mean(values), stats.sem(values)))

@@ -53,7 +53,7 @@ def test_the_last_row_of_a_table_is_the_floor(folder: Path) -> None:
     expected = np.mean([floor.metrics["rmse"] for floor in read_floors(folder).values()])
     lines = text.splitlines()
     place = next(number for number, line in enumerate(lines) if line.startswith("floor "))
-    assert lines[place].split()[1] == f"{expected:.3f}"
+    assert lines[place].split()[1] == f"{expected:.2f}"
     assert lines[place + 1] == ""
     assert "floor: nobody can do better on average" in text
     for cell in results.table().cells():

@@ -9,7 +9,7 @@ import re
 import shutil
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,12 +24,11 @@ from fieldbench.report.page import page, write_page
 from fieldbench.report.page.browser import make_album
 from fieldbench.report.page.drawings import Drawing
 from fieldbench.report.stored import StoredRun
+from tests.report.chromium import DESK, PHONE, faults, scheme, show, until
 from tests.report.markup import Element, parse
 
 if TYPE_CHECKING:
     from selenium.webdriver.chrome.webdriver import WebDriver
-
-PHONE, DESK = 400, 1400
 
 HOSTILE = "</script><script>document.title = 'taken'</script><img src=x onerror=document.title='taken'>"
 
@@ -144,6 +143,19 @@ def test_what_a_reader_looks_for_first_stands_first(root: Element) -> None:
     assert not [item for item in root.every("details") if "open" in item.attributes]
 
 
+def test_labels_take_the_place_of_names(run_folder: Path) -> None:
+    labels = {"learner": "Ours & more", "sea": "Ocean", "rmse": "Error", "rate": "observed"}
+    root = parse(page(StoredRun(run_folder, labels=labels), [], make_album(StoredRun(run_folder, labels=labels))))
+    table = root.one(id="cells")
+    assert [head.text for head in table.every("th")][:3] == ["method", "observed", "Error (m/s)"]
+    assert {row[0].text for row in table.rows()} == {"Ours & more", "flat", "half", "fussy"}
+    album = json.loads(root.one("script", type="application/json", id="album").text)
+    assert [method["name"] for method in album["entries"][0]["methods"]] == ["Ours & more", "flat", "half"]
+    assert "Ocean" in table.one("caption").text
+    told = [item for item in root.every("section") if item.attributes["aria-labelledby"] != "provenance"]
+    assert "learner" not in "".join(item.text for item in told)
+
+
 def test_the_album_holds_the_fields_to_half_a_level(root: Element, run_folder: Path) -> None:
     album = json.loads(root.one("script", type="application/json", id="album").text)
     assert [(entry["setting"], entry["draw"]) for entry in album["entries"]] == [
@@ -194,46 +206,10 @@ def test_without_matplotlib_the_tables_are_there_and_the_extra_is_named(
 # In a real browser.
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[WebDriver]:
-    pytest.importorskip("selenium", reason="selenium is not installed")
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-    driver = shutil.which("chromedriver")
-    if program is None or driver is None:
-        pytest.skip("no Chromium with its driver on this machine (Debian: chromium and chromium-driver)")
-    from selenium import webdriver
-    from selenium.webdriver.chrome.options import Options
-    from selenium.webdriver.chrome.service import Service
-
-    options = Options()
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
-        options.add_argument(argument)
-    options.binary_location = program
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    started = webdriver.Chrome(options=options, service=Service(driver))
-    yield started
-    started.quit()
-
-
 @pytest.fixture
 def opened(browser: WebDriver, path: Path) -> WebDriver:
     show(browser, f"file://{path}", DESK)
     return browser
-
-
-def show(browser: WebDriver, address: str, width: int) -> None:
-    metrics = {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width == PHONE}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
-    browser.get(address)
-    _until(
-        browser, "return !document.getElementById('browser') || 'shown' in document.getElementById('browser').dataset"
-    )
-
-
-def _until(browser: WebDriver, condition: str) -> None:
-    from selenium.webdriver.support.ui import WebDriverWait
-
-    WebDriverWait(browser, 20, 0.05).until(lambda driver: driver.execute_script(condition))
 
 
 def column(browser: WebDriver, table: str, index: int) -> list[str]:
@@ -328,10 +304,14 @@ def part(browser: WebDriver, name: str) -> Any:
 
 
 def pixels(browser: WebDriver, name: str) -> np.ndarray:
-    """Red, green, blue and opacity of a slice, shape (height, width, 4)."""
+    """Red, green, blue and opacity of the cells of a slice, shape (height, width, 4)."""
     script = """const canvas = document.querySelector(`[data-part="${arguments[0]}"]`);
-        const {width, height} = canvas;
-        return [width, height, ...canvas.getContext('2d').getImageData(0, 0, width, height).data]"""
+        const {width, height, dataset} = canvas, small = document.createElement('canvas');
+        Object.assign(small, {width: width / dataset.cell, height: height / dataset.cell});
+        const context = small.getContext('2d');
+        context.imageSmoothingEnabled = false;
+        context.drawImage(canvas, 0, 0, small.width, small.height);
+        return [small.width, small.height, ...context.getImageData(0, 0, small.width, small.height).data]"""
     width, height, *values = browser.execute_script(script, name)
     return np.array(values).reshape(height, width, 4)
 
@@ -349,7 +329,7 @@ def test_the_slice_browser_draws_what_is_chosen(opened: WebDriver, run_folder: P
     choose(opened, setting="sea, rate 40 %")
     part(opened, "slice").send_keys(Keys.HOME)
     part(opened, "slice").send_keys(Keys.ARROW_RIGHT)
-    _until(opened, "return document.getElementById('browser').dataset.shown === 'sea, rate 40 %|trial 0|2|1'")
+    until(opened, "return document.getElementById('browser').dataset.shown === 'sea, rate 40 %|trial 0|2|1'")
     observed = pixels(opened, "observed")[..., 3] > 0  # unobserved entries stay transparent
     stored = StoredRun(run_folder)
     row = next(row for row in stored.rows() if row["method"] == "fussy" and row["rate"] == 0.4 and row["trial"] == 0)
@@ -369,13 +349,13 @@ def test_methods_can_be_left_out_of_the_slices(opened: WebDriver) -> None:
     menu = opened.find_element("css selector", "#browser details")
     menu.find_element("css selector", "summary").click()
     next(label for label in menu.find_elements("css selector", "label") if label.text == "flat").click()
-    _until(opened, "return !document.querySelector('[data-part=\"error of flat\"]')")
+    until(opened, "return !document.querySelector('[data-part=\"error of flat\"]')")
     assert pixels(opened, "error of half").any()
 
 
 def test_slices_have_axes_and_depth_grows_downwards(opened: WebDriver, run_folder: Path) -> None:
     choose(opened, setting="sea, rate 40 %", axis="y")
-    _until(opened, "return document.getElementById('browser').dataset.shown === 'sea, rate 40 %|trial 0|1|3'")
+    until(opened, "return document.getElementById('browser').dataset.shown === 'sea, rate 40 %|trial 0|1|3'")
     texts = """return [...document.querySelectorAll(arguments[0])]
         .map(item => [...item.querySelectorAll('span')].map(span => span.textContent))"""
     (up, across), (below, *_) = (opened.execute_script(texts, name) for name in ("#browser .axis", "#browser .ticks"))
@@ -393,7 +373,7 @@ def test_the_value_under_the_pointer_is_shown_for_every_method(opened: WebDriver
     from selenium.webdriver.common.keys import Keys
 
     choose(opened, setting="sea, rate 40 %", axis="depth")
-    _until(opened, "return document.getElementById('browser').dataset.shown === 'sea, rate 40 %|trial 0|2|2'")
+    until(opened, "return document.getElementById('browser').dataset.shown === 'sea, rate 40 %|trial 0|2|2'")
     stored = StoredRun(run_folder)
     rows = {row["method"]: row for row in stored.rows() if row["rate"] == 0.4 and row["trial"] == 0}
     names = "return [...document.querySelectorAll('#browser .name')].map(item => item.textContent)"
@@ -484,28 +464,6 @@ def test_everything_can_be_reached_and_seen_by_keyboard(opened: WebDriver) -> No
     assert opened.find_element("css selector", "#cells th:nth-child(3)").get_attribute("aria-sort") == "ascending"
 
 
-def scheme(browser: WebDriver, name: str) -> None:
-    """Has the system ask for light or dark."""
-    features = [{"name": "prefers-color-scheme", "value": name}]
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "", "features": features})
-
-
-@pytest.fixture
-def scheme_of_the_system(browser: WebDriver) -> Iterator[None]:
-    yield
-    scheme(browser, "light")
-
-
-def faults(browser: WebDriver) -> list[str]:
-    """What axe finds wrong with the page as it stands, each with the first element that has it."""
-    axe = pytest.importorskip("axe_core_python", reason="axe-core-python is not installed")
-    source = (Path(axe.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
-    browser.execute_script(source)
-    found = browser.execute_async_script("axe.run().then(arguments[arguments.length - 1])")
-    assert len(found["passes"]) > 20
-    return [f"{item['id']}: {item['nodes'][0]['html'][:150]}" for item in found["violations"]]
-
-
 @pytest.mark.usefixtures("scheme_of_the_system")
 @pytest.mark.parametrize("width", [PHONE, DESK])
 @pytest.mark.parametrize("name", ["light", "dark"])
@@ -535,31 +493,29 @@ def test_the_page_is_dark_as_the_system_is_until_the_reader_chooses(browser: Web
     browser.execute_script("localStorage.clear()")
 
 
-@pytest.mark.parametrize("width", [PHONE, DESK])
 def test_twenty_methods_and_forty_settings_leave_the_first_figure_within_two_screens(
-    browser: WebDriver, write_run: Callable[..., StoredRun], tmp_path: Path, width: int
+    browser: WebDriver, write_run: Callable[..., StoredRun], tmp_path: Path
 ) -> None:
     run = write_run(
         *(
             {
                 "method": f"idw[power={power}]",
                 "rate": rate / 100,
-                "metrics": {"rmse": power * trial + 1.0},
-                "trial": trial,
+                "metrics": {"rmse": power},
             }
             for power in range(1, 21)
             for rate in range(1, 41)
-            for trial in (0, 1)
         )
     )
     picture = "data:image/svg+xml,<svg xmlns='http://www.w3.org/2000/svg' width='300' height='200'/>"
     path = tmp_path / "page.html"
     path.write_text(page(run, [Drawing("Error", "sea", picture)]))
-    show(browser, f"file://{path}", width)
-    assert len(column(browser, "cells", 0)) == 800
-    top = browser.execute_script("return document.querySelector('figure').getBoundingClientRect().top + scrollY")
-    assert top < 2 * browser.execute_script("return innerHeight")
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    for width in (PHONE, DESK):
+        show(browser, f"file://{path}", width)
+        assert len(column(browser, "cells", 0)) == 800
+        top = browser.execute_script("return document.querySelector('figure').getBoundingClientRect().top + scrollY")
+        assert top < 2 * browser.execute_script("return innerHeight")
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
 
 
 def test_names_of_strangers_do_nothing(browser: WebDriver, write_run: Callable[..., StoredRun], tmp_path: Path) -> None:
@@ -652,6 +608,8 @@ def test_a_live_page_takes_news_in_and_keeps_what_the_reader_chose(
         threading.Thread(target=server.serve_forever, daemon=True).start()
         show(browser, f"http://127.0.0.1:{server.server_port}/", DESK)
         assert "20 of 32 trials are done" in browser.find_element("id", "main").text
+        assert browser.find_element("id", "progress").get_attribute("value") == "20"
+        assert browser.find_element("id", "to-go").text == "nothing is running; the same command goes on"
         # Each in one step, since the page may take news in between an element's being found and used.
         browser.execute_script(
             "const field = document.querySelector('#cells [data-filter=method]');"
@@ -659,9 +617,10 @@ def test_a_live_page_takes_news_in_and_keeps_what_the_reader_chose(
         )
         browser.execute_script("document.querySelector('#cells th:nth-child(3) button').click()")
         (growing / "trials.jsonl").write_bytes(b"".join(lines))
-        _until(browser, "return document.getElementById('main').textContent.includes('32 of 32 trials are done')")
+        until(browser, "return document.getElementById('main').textContent.includes('32 of 32 trials are done')")
         assert column(browser, "cells", 0) == ["flat", "flat"]
         assert browser.find_element("css selector", "#cells th:nth-child(3)").get_attribute("aria-sort") == "ascending"
-        _until(browser, "return document.images.length > 0")  # the figures follow
+        until(browser, "return document.getElementById('to-go').textContent === 'complete'")
+        until(browser, "return document.images.length > 0")  # the figures follow
         server.shutdown()
-    _until(browser, "return document.body.textContent.includes('The server has stopped')")
+    until(browser, "return document.body.textContent.includes('The server has stopped')")

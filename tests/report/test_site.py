@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+import numpy as np
 import pytest
 
 import fieldbench
 from fieldbench.cli.main import main
 from fieldbench.errors import RequestError
 from fieldbench.registry import Sources
+from fieldbench.report.comparison import about_masks
 from fieldbench.report.page.contents import anchor
 from fieldbench.report.site import slug, write_site
 from fieldbench.results import Results
+from tests.report.chromium import DESK, PHONE, faults, scheme, show
 from tests.report.markup import Element, parse
-from tests.report.test_page import browser, faults, scheme, show  # noqa: F401
 
 if TYPE_CHECKING:
-    from selenium.webdriver import Chrome as WebDriver
+    from selenium.webdriver.chrome.webdriver import WebDriver
 
 
 def run(out: Path, methods: list[str], datasets: list[str]) -> Path:
@@ -86,7 +89,8 @@ def test_pages_show_scores_places_floors_and_what_made_them(site: Path, runs: li
     page = (site / "method-idw.html").read_text()
     idw = next(cell for cell in cells if cell["method"] == "idw")
     place = 1 + sum(cell["mean"] < idw["mean"] for cell in cells)
-    assert f"{idw['mean']:.4g}" in page
+    figures = 1 - math.floor(math.log10(idw["interval"]))  # two of the half width
+    assert f"rmse {idw['mean']:.{figures}f}" in page
     assert f"{place} of 3" in page
     assert f"{idw['above_floor']:+.0f} %" in page
     assert "Shepard" in page or "nverse distance" in page
@@ -98,6 +102,17 @@ def test_pages_show_scores_places_floors_and_what_made_them(site: Path, runs: li
 def test_records_can_be_downloaded_as_they_are(site: Path, runs: list[Path]) -> None:
     for name in ("trials.jsonl", "manifest.json", "floors.jsonl"):
         assert (site / "records" / "first" / name).read_bytes() == (runs[0] / name).read_bytes()
+
+
+@pytest.mark.usefixtures("scheme_of_the_system")
+@pytest.mark.parametrize("name", ["light", "dark"])
+@pytest.mark.parametrize("page", ["index", "run-first", "dataset-gaussian-field", "method-idw"])
+def test_axe_finds_nothing_wrong_and_nothing_overflows(browser: WebDriver, site: Path, page: str, name: str) -> None:
+    scheme(browser, name)
+    for width in (PHONE, DESK):
+        show(browser, f"file://{site / page}.html", width)
+        assert faults(browser) == []
+        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
 
 
 def test_two_runs_of_one_name_are_refused(runs: list[Path], tmp_path: Path) -> None:
@@ -137,16 +152,18 @@ def test_the_first_page_shows_every_mean_with_the_best_bold_ranks_and_floors(sit
     assert float(rows[-1][2]) < means["gaussian-field[shape=6x6]"].min()
 
 
-@pytest.mark.parametrize("width", [1400, 400])
+@pytest.mark.usefixtures("scheme_of_the_system")
+@pytest.mark.parametrize("width", [DESK, PHONE])
 @pytest.mark.parametrize("name", ["light", "dark"])
-def test_axe_finds_nothing_wrong_with_the_first_page(
-    site: Path,
-    browser: WebDriver,  # noqa: F811
-    name: str,
-    width: int,
-) -> None:
+def test_axe_finds_nothing_wrong_with_the_first_page(site: Path, browser: WebDriver, name: str, width: int) -> None:
     scheme(browser, name)
     show(browser, f"file://{site / 'index.html'}", width)
     assert faults(browser) == []
     assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-    scheme(browser, "light")
+
+
+def test_the_first_page_says_what_trials_of_one_field_speak_about(tmp_path: Path) -> None:
+    np.save(tmp_path / "field.npy", np.add.outer(np.arange(6.0), np.arange(6.0)))
+    out = run(tmp_path / "run", ["nearest"], [f"file[path={tmp_path / 'field.npy'}]"])
+    page = write_site([out], tmp_path / "site", Sources()).read_text()
+    assert about_masks([f"file[path={tmp_path / 'field.npy'}]"])[:20] in page

@@ -8,6 +8,7 @@ import math
 import re
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import pytest
 from scipy import stats
 
 from fieldbench.errors import RequestError
+from fieldbench.report.comparison import compare
+from fieldbench.report.formats import STYLES, Text, cell_text
 from fieldbench.report.metadata import RunMetadata
 from fieldbench.report.tables import Table, make_table
 from tests.report.markup import parse
@@ -78,9 +81,84 @@ def test_mean_and_spread(three: pd.DataFrame, spread: str, expected: float) -> N
     assert cell["count"] == cell["planned"] == 4
 
 
+def test_the_command_the_page_and_the_site_show_one_spread_by_one_name(three: pd.DataFrame) -> None:
+    table = make_table(three, RunMetadata())
+    assert only(table, method="tap")["interval"] == pytest.approx(1.5911 * np.std(TAP, ddof=1), rel=1e-3)  # t(3) / 2
+    assert table.notes[0] == "mean ± half width of the 95 % confidence interval over 4 trials"
+    assert make_table(three, RunMetadata(), metric="seconds").notes[0].startswith("median ± standard deviation over 4")
+
+
+def test_digits_follow_the_uncertainty() -> None:
+    made = frame(
+        *trials([0.512345, 0.512355, 0.512365], method="sharp"),
+        *trials([0.2, 0.5, 0.9], method="vague"),
+        *trials([0.1, 90.0, 250.0], method="wild"),
+        *trials([0.123456], method="once"),
+        *trials([0.25, 0.25], method="constant"),
+    )
+    text = str(make_table(made, RunMetadata()))
+    shown = {line.split()[0]: " ".join(line.split()[1:]) for line in text.splitlines()[3:8]}
+    assert shown == {
+        "sharp": "0.512355 ± 0.000025",  # two figures of 2.48 standard deviations of three values
+        "vague": "0.53 ± 0.87",
+        "wild": "113 ± 314",
+        "once": "0.123 (1/3)",
+        "constant": "0.250 ± 0.000 (2/3)",
+    }
+
+
+def test_numbers_that_read_alike_share_a_place() -> None:
+    made = frame(*trials([0.1, 0.9], method="a"), *trials([0.101, 0.9], method="b"), *trials([5.0, 5.5], method="c"))
+    assert places(make_table(made, RunMetadata())) == {"a": 1, "b": 1, "c": 2}
+
+
+def test_trials_on_one_field_are_said_to_tell_of_masks(three: pd.DataFrame) -> None:
+    metadata = RunMetadata(fixed=("ssf",))
+    said = "the trials on South China Sea share one field and differ in their masks"
+    labels = {"ssf": "South China Sea"}
+    assert any(note.startswith(said) for note in make_table(three, metadata, labels=labels).notes)
+    once = three[three["trial"] == 0]
+    assert not any(
+        "masks" in note for note in [*make_table(three, RunMetadata()).notes, *make_table(once, metadata).notes]
+    )
+
+
+def test_the_user_says_what_comes_first(three: pd.DataFrame) -> None:
+    (block,) = make_table(
+        three, RunMetadata(order=("nearest", "tap", "tnn")), order={"method": ["tnn", "nearest"]}
+    ).blocks
+    assert [row.text for row in block.rows] == ["tnn", "nearest", "tap"]
+    made = frame(*({"rate": rate, "rmse": rate} for rate in (0.1, 0.2, 0.4)))
+    (block,) = make_table(made, RunMetadata(), order={"rate": ["0.4"]}).blocks
+    assert [column.text for column in block.columns] == ["40 %", "10 %", "20 %"]
+    with pytest.raises(RequestError, match="no record of method tap2; did you mean 'tap'"):
+        make_table(three, RunMetadata(), order={"method": ["tap2"]})
+
+
+def runs(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
+    return pd.concat([first.assign(run="one"), second.assign(run="two")], ignore_index=True).astype(
+        dict.fromkeys(TEXTS, "category")
+    )
+
+
+def test_a_trial_of_two_runs_counts_once_and_the_good_one(three: pd.DataFrame) -> None:
+    failed = three.assign(status="failed", rmse=math.nan).astype({"status": "category"})
+    for both in (runs(three, failed), runs(failed, three), runs(three, three)):
+        cell = only(make_table(both, RunMetadata()), method="tap")
+        assert (cell["count"], cell["planned"], cell["mean"]) == (4, 4, pytest.approx(np.mean(TAP)))
+
+
+def test_two_versions_of_a_method_are_not_mixed(three: pd.DataFrame) -> None:
+    both = runs(three, three.assign(rmse=three["rmse"] + 1))
+    with pytest.raises(RequestError, match="one and two have different scores of the same trials, as of tap on ssf"):
+        make_table(both, RunMetadata())
+    table = make_table(both, RunMetadata(), rows=["method", "run"])
+    assert only(table, method="tap", run="two")["mean"] == pytest.approx(np.mean(TAP) + 1)
+
+
 def test_one_trial_has_no_spread() -> None:
     table = make_table(frame(*trials([0.5])), RunMetadata())
-    assert math.isnan(only(table)["std"])
+    assert math.isnan(only(table)["interval"])
     assert "±" not in str(table)
 
 
@@ -346,8 +424,8 @@ def test_three_figures_of_the_smallest_mean(means: list[float], expected: list[s
 
 def test_text_in_a_terminal_is_bold_and_underlined(three: pd.DataFrame) -> None:
     text = make_table(three, RunMetadata()).to("text", styled=True)
-    assert "\x1b[1m0.550\x1b[22m" in text
-    assert "\x1b[4m0.838\x1b[24m" in text
+    assert "\x1b[1m0.55\x1b[22m" in text
+    assert "\x1b[4m0.84\x1b[24m" in text
     plain = re.sub(r"\x1b\[\d+m", "", text)
     assert plain == make_table(three, RunMetadata()).to("text"), "styles do not move columns"
 
@@ -365,15 +443,15 @@ def test_markdown_is_read_back_by_a_markdown_parser() -> None:
     page = MarkdownIt("commonmark").enable("table").render(make_table(made, RunMetadata()).to("markdown"))
     root = parse(page)
     assert len(root.rows()) == 3
-    assert "0.550" in [item.text for item in root.every("strong")]
+    assert "0.55" in [item.text for item in root.every("strong")]
     assert "tnn[a_b=1]" in [row[0].text for row in root.rows()]
 
 
 def test_html_is_read_back_by_an_html_parser(three: pd.DataFrame) -> None:
     root = parse(make_table(three, RunMetadata(units={"ssf": "<m/s>"})).to("html"))
     assert [item.text for item in root.every("th")][:2] == ["method", "10 %"]
-    assert [cell.text for cell in root.rows()[0]] == ["nearest", "2.050 ± 0.420"]
-    assert "0.550" in [item.text for item in root.every("strong")]
+    assert [cell.text for cell in root.rows()[0]] == ["nearest", "2.05 ± 0.67"]
+    assert "0.55" in [item.text for item in root.every("strong")]
     assert "<m/s>" in root.text
 
 
@@ -386,7 +464,7 @@ def test_latex_has_the_parts_of_booktabs(three: pd.DataFrame) -> None:
     text = latex(
         make_table(frame(*three.to_dict("records"), *oracle.to_dict("records")), RunMetadata(trained=("tnn",)))
     )
-    for part in (r"\toprule", r"\midrule", r"\bottomrule", r"\textbf{0.550}", r"\underline{0.838}", r"10 \%"):
+    for part in (r"\toprule", r"\midrule", r"\bottomrule", r"\textbf{0.55}", r"\underline{0.84}", r"10 \%"):
         assert part in text
     assert r"tap{[}a\_b=50{]}, oracle $\dagger$" in text
     assert r"$\ddagger$" in text
@@ -396,16 +474,71 @@ def test_latex_has_the_parts_of_booktabs(three: pd.DataFrame) -> None:
     assert text.isascii()
 
 
+def test_latex_writes_a_minus_and_keeps_hyphens() -> None:
+    style = STYLES["latex"]
+    assert style.text("thin-plate, 2026-11-29: [-0.5, 1e-07]") == "thin-plate, 2026-11-29: {[}$-$0.5, 1e-07{]}"
+
+
+def many(methods: int = 25, rates: int = 8) -> pd.DataFrame:
+    """Three trials of many methods with long names at many rates; one of them failed everywhere, one once."""
+    rng = np.random.default_rng(0)
+    names = [f"method-{number}[regularisation=0.00{number},iterations=1000]" for number in range(methods)]
+    return frame(
+        *(
+            {"method": name, "rate": round(0.05 * (rate + 1), 2), "trial": trial, "rmse": score, "status": status}
+            for number, name in enumerate(names)
+            for rate in range(rates)
+            for trial, score in enumerate(rng.lognormal(0, 2, 3))
+            for status in ["failed" if number == 0 or (number, rate, trial) == (1, 1, 1) else "ok"]
+        )
+    )
+
+
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no TeX is installed")
-def test_latex_compiles(three: pd.DataFrame, tmp_path: Path) -> None:
-    (tmp_path / "table.tex").write_text(latex(make_table(three, RunMetadata(trials={0: 5}, trained=("tnn",)))))
+@pytest.mark.parametrize("place", ["table", "table*"])
+@pytest.mark.parametrize("rows", [["method"], ["rate"]])
+def test_latex_has_no_overfull_box_in_two_columns(rows: list[str], place: str, tmp_path: Path) -> None:
+    frame, metadata = many(), RunMetadata(trained=("method-3",), fixed=("ssf",), units={"ssf": "m/s"})
+    columns = ["rate"] if rows == ["method"] else ["method"]
+    table = make_table(frame, metadata, rows=rows, columns=columns)
+    (tmp_path / "table.tex").write_text(table.to("latex"))
+    few = frame[frame["method"].isin(list(frame["method"].unique())[:6])]
+    (tmp_path / "pairs.tex").write_text(compare(few, metadata).to("latex"))
     (tmp_path / "paper.tex").write_text(
-        r"\documentclass{article}\usepackage{booktabs}\begin{document}"
-        r"\begin{table}\centering\input{table}\caption{A table}\end{table}\end{document}"
+        r"\documentclass[twocolumn]{article}\usepackage{booktabs,graphicx}\begin{document}Text."
+        rf"\begin{{{place}}}\centering\input{{table}}\caption{{A table}}\end{{{place}}}"
+        r"\clearpage\onecolumn\input{pairs}\end{document}"
     )
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout[-2000:]
+    assert not re.findall(r"Overfull \\hbox.*", done.stdout)
+
+
+NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e[+-]\d+)?")
+
+
+@pytest.mark.parametrize("width", [40, 80, 120])
+def test_no_line_is_wider_than_the_terminal_and_no_number_is_broken(width: int) -> None:
+    frame, metadata = many(), RunMetadata(units={"ssf": "m/s"}, fixed=("ssf",))
+    for made in (make_table(frame, metadata), make_table(frame, metadata, rows=["rate"], columns=["method"])):
+        text = made.to("text", width=width)
+        assert max(map(len, text.splitlines())) <= width
+        printed = Counter(NUMBER.findall(text))
+        missing = [
+            number
+            for cell in made.blocks[0].cells.values()
+            if cell.count
+            for number in NUMBER.findall(cell_text(cell, Text()))
+            if not printed[number]
+        ]
+        assert missing == []
+    few = frame[frame["method"].isin(list(frame["method"].unique())[:5])]
+    pairs = compare(few, metadata)
+    text = pairs.to("text", width=width)
+    assert max(map(len, text.splitlines())) <= width
+    interval = re.compile(r"\[-?\d[\d.]*,\s-?\d[\d.]*\]")
+    assert interval.findall(text.replace("\n", " ")) == interval.findall(str(pairs))
 
 
 def test_a_factor_named_twice_counts_once(three: pd.DataFrame) -> None:

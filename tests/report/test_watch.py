@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import http.client
+import json
+import os
 import shutil
 import socket
 import struct
 import threading
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
@@ -15,7 +18,8 @@ import pytest
 
 from fieldbench.errors import RequestError
 from fieldbench.report.page.drawings import Drawing
-from fieldbench.report.watch import LiveRun, serve
+from fieldbench.report.watch import LiveRun, progress_of, serve
+from fieldbench.store.lock import take_lock
 
 
 @pytest.fixture
@@ -77,6 +81,53 @@ def test_a_new_record_is_news(growing: Path) -> None:
     (growing / "trials.jsonl").write_bytes(b"".join(lines[:-1]) + b'{"key": "torn')
     assert live.version != before
     assert "31 of 32 trials are done" in live.news()
+
+
+def written_by(folder: Path, started: datetime, ended: datetime, session: int) -> Path:
+    """The folder as a session leaves it that began at one time and wrote its last records, one a second, at another.
+
+    Args:
+        folder: of a run of 32 trials.
+        started, ended: times.
+        session: how many of its records the session wrote; earlier ones are of another, the other trials are missing.
+    """
+    lines = [json.loads(line) for line in (folder / "trials.jsonl").read_text().splitlines()[:24]]
+    for number, line in enumerate(lines):
+        line["session"], line["seconds"] = ("now" if number >= 24 - session else "before"), 1.0
+    (folder / "trials.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["sessions"] = [{"id": "now", "started": started.strftime("%Y-%m-%dT%H:%M:%S%z"), "slots": {"cpu": 2}}]
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    os.utime(folder / "trials.jsonl", (ended.timestamp(), ended.timestamp()))
+    return folder
+
+
+def test_the_time_to_go_is_that_of_the_terminal(growing: Path) -> None:
+    """Ten trials of a second each took two slots 20 s, four times as long as the methods: each second costs 4 / 2."""
+    started = datetime(2026, 1, 1, 12, tzinfo=UTC)
+    ended = started + timedelta(seconds=20)
+    folder = written_by(growing, started, ended, session=10)
+    progress = progress_of(folder, now=lambda: ended.timestamp() + 0.25)
+    assert (progress.done, progress.total, progress.new) == (24, 32, 10)
+    failed = progress.statuses["failed"]
+    assert failed == 4  # they cost nothing, and the other trials of that cell have all ended
+    assert progress.seconds_left() == pytest.approx(8 * 4 / 2 - 0.25)
+
+
+def test_the_server_says_the_time_to_go_while_the_run_is_written(growing: Path) -> None:
+    now = datetime.now(UTC)
+    live = LiveRun(written_by(growing, now, now, session=0), draw=lambda run: [])
+    assert live.to_go == "nothing is running; the same command goes on"
+    lock = take_lock(growing)
+    assert live.to_go in ("to go: 3 s", "to go: 4 s")  # eight trials of a second in two slots, less what has passed
+    assert "to go: " in live.page()
+    lock.release()
+
+
+def test_the_time_to_go_comes_with_every_answer(growing: Path, server: ThreadingHTTPServer) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=30)
+    connection.request("GET", "/news?have=", headers={"Host": f"127.0.0.1:{server.server_port}"})
+    assert connection.getresponse().getheader("X-To-Go") == "complete"
 
 
 def test_a_run_without_a_record_says_so(growing: Path) -> None:

@@ -25,6 +25,11 @@ if TYPE_CHECKING:
 
 FORMATS = ("png", "pdf", "svg")
 
+
+class NothingToDraw(RequestError):
+    """A run has nothing that a kind of figure shows."""
+
+
 _UNDATED: dict[str, dict[str, None]] = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
 
 
@@ -101,8 +106,8 @@ def draw(run: StoredRun, kind: str, view: View | None = None) -> dict[str, Figur
         view: what of the run is shown.
 
     Raises:
-        RequestError: for an unknown kind or style, a width that no figure can have, a run that has nothing to show of
-            it, or a missing matplotlib.
+        RequestError: for an unknown kind or style, a width that no figure can have, or a missing matplotlib.
+        NothingToDraw: for a run that has nothing to show of it.
     """
     view = view or View()
     if kind not in KINDS:
@@ -168,7 +173,7 @@ def of_settings(
         nothing: what to say where no setting has anything.
 
     Raises:
-        RequestError: if no setting has.
+        NothingToDraw: if no setting has.
     """
     figures: dict[str, Figure] = {}
     for setting in run.settings:
@@ -177,7 +182,7 @@ def of_settings(
         if figure := drawn(setting):
             figures[file_name(kind, str(figure.get_label()), figures)] = figure
     if not figures:
-        raise RequestError(nothing)
+        raise NothingToDraw(nothing)
     return figures
 
 

@@ -9,11 +9,10 @@ from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from fieldbench.errors import RequestError
 from fieldbench.execution.again import attention
 from fieldbench.field import FloatArray, Observation
 from fieldbench.records import trial_of
-from fieldbench.report.figures import View, of_settings
+from fieldbench.report.figures import NothingToDraw, View, of_settings
 from fieldbench.report.figures.colours import Look, looks
 from fieldbench.report.figures.layout import grid, heading, panel_width, size_of, wrapped
 from fieldbench.report.stored import Panel, StoredRun
@@ -41,12 +40,12 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     """One figure a setting: the map of every method that has one, for one draw, trained anew.
 
     Raises:
-        RequestError: if no method of the run has an attention map.
+        NothingToDraw: if no method of the run has an attention map.
     """
     styles = looks(run.methods, run.labels, view.colours)
     able = {text: method for text in run.methods if isinstance(method := run.registry.method(text), Attentive)}
     if not able:
-        raise RequestError("no method of this run has an attention map")
+        raise NothingToDraw("no method of this run has an attention map")
 
     def drawn(setting: Panel) -> Figure | None:
         title, rows = run.draw(setting, view.trial)

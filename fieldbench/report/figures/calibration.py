@@ -31,7 +31,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     unsure.
 
     Raises:
-        RequestError: if no method says how sure it is.
+        NothingToDraw: if no method says how sure it is.
     """
     styles = looks(run.methods, run.labels, view.colours)
     nothing = "no method of this run says how sure it is; add +conformal to one"
@@ -75,9 +75,7 @@ def _coverage(ax: Axes, run: StoredRun, setting: Panel, styles: dict[str, Look])
     for method, look in styles.items():
         mine = part[part["method"] == method]
         found = {level: mine[name].dropna() for level, name in LEVELS.items() if name in mine}
-        found = {level: scores for level, scores in found.items() if len(scores)}
-        if found:
-            mean_band(ax, list(found), [scores.to_numpy() for scores in found.values()], look, len(styles))
+        mean_band(ax, found, look, len(styles))
     if not ax.lines:
         return False
     low = min(0.4, *(float(np.min(line.get_ydata())) for line in ax.lines))

@@ -23,7 +23,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     in so much time. Where they do not, the figure says why, and has no such line.
 
     Raises:
-        RequestError: if no trial has both a score and seconds.
+        NothingToDraw: if no trial has both a score and seconds.
     """
     styles = looks(run.methods, run.labels, view.colours)
     nothing = "no trial of this run has both a score and seconds"
@@ -40,7 +40,8 @@ def _figure(run: StoredRun, setting: Panel, styles: dict[str, Look], view: View)
     centres = _points(ax, part, timed, styles)
     floor = run.floor(setting)
     error_axis(ax, Shown([*timed["score"], floor]))
-    log_axis(ax, "x")
+    if (timed[SECONDS] > 0).all():  # a clock may be coarse
+        log_axis(ax, "x")
     floor_edge(ax, ax.get_xlim(), [floor, floor])
     doubt = caution(timed)
     if not doubt:

@@ -18,11 +18,12 @@ from fieldbench.report.figures.colours import Look, looks
 from fieldbench.report.figures.layout import heading, height_of, inch_axes, size_of, wrapped
 from fieldbench.report.figures.pictures import (
     aspect,
-    colour_bar,
+    colour_bars,
     cut_axis,
     deviation_colours,
     plane,
     plane_axes,
+    room_of_bars,
     scale_of,
     show,
 )
@@ -57,7 +58,8 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     Points on the diagonal are right; above it the method is too sure. Fields that were not kept are recomputed.
 
     Raises:
-        RequestError: if no method says how sure it is, or the view is not part of the field.
+        NothingToDraw: if no method says how sure it is.
+        RequestError: if the view is not part of the field.
     """
     styles = looks(run.methods, run.labels, view.colours)
 
@@ -106,7 +108,9 @@ def _figure(title: str, truth: Field, stated: Mapping[str, Stated], styles: dict
     tall = size * aspect(truth, axis)
     names = [wrapped(styles[method].name, block - 0.2, points) for method in stated]
     row = max(height_of(name, points) for name in names) + tall + 0.5 * scale()
-    down, foot = -(-len(stated) // pairs), 0.72 * scale()
+    label = with_unit("size of error, deviation", "dB" if scale_of(truth).decibel else truth.unit)
+    bar = min(3.0 * scale(), view.width - 0.5)
+    down, foot = -(-len(stated) // pairs), room_of_bars([label], bar)
     figure = Figure(figsize=(view.width, down * row + foot))
     heading(figure, title, _notes(truth, axis, index))
     largest = error_range([part[truth.valid] for item in stated.values() for part in (item.error, item.deviation)])
@@ -123,9 +127,7 @@ def _figure(title: str, truth: Field, stated: Mapping[str, Stated], styles: dict
             ax.set_title("" if place else name)
         ax = inch_axes(figure, left + 2 * (size + 0.07) + room, bottom, size, tall)
         _reliability(ax, *curves[method], styles[method], farthest)
-    unit = "dB" if scale_of(truth).decibel else truth.unit
-    bar = min(3.0 * scale(), view.width - 0.5)
-    colour_bar(figure, 0.15, bar, limits, with_unit("size of error, deviation", unit), "max")
+    colour_bars(figure, 0.15, bar, [(limits, label, "max")])
     return figure
 
 

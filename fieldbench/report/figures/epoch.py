@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from fieldbench.records import OK
 from fieldbench.report.figures import View, of_settings
 from fieldbench.report.figures.colours import Look, looks
-from fieldbench.report.figures.layout import grid, heading, legend, name_lines
+from fieldbench.report.figures.layout import grid, heading, name_lines
 from fieldbench.report.figures.style import FLOOR, Shown, error_axis, floor_edge, mean_band, not_finite, trials_of
 from fieldbench.report.numbers import is_number
 from fieldbench.report.stored import Panel, StoredRun
@@ -24,7 +24,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     level line at its final error.
 
     Raises:
-        RequestError: if no method reported estimates while it worked.
+        NothingToDraw: if no method reported estimates while it worked.
     """
     styles = looks(run.methods, run.labels, view.colours)
     curves = _curves(run)
@@ -63,17 +63,14 @@ def _figure(
     part = run.part(setting)
     ends, scores = _errors(axes[0], setting, part, curves, styles, run.floor(setting))
     for method, told in sparse.items():
-        mean_band(axes[1], *_samples(told, "support"), styles[method], len(sparse), marker=False)
+        mean_band(axes[1], _samples(told, "support"), styles[method], len(sparse), marker=False)
     if sparse:
         axes[1].set_ylabel("non-zero core entries (%)")
         axes[1].set_ylim(bottom=0)
     for ax in axes:
         ax.set_xlabel("epoch")
     heading(figure, setting.title, [trials_of(part), *not_finite(scores)])
-    if sparse:
-        legend(figure, axes[:1])
-    else:
-        name_lines(axes[0], ends, {look.name: look for look in styles.values()})
+    name_lines(axes, ends, styles.values())
     return figure
 
 
@@ -87,30 +84,28 @@ def _errors(
 ) -> tuple[dict[str, float], list[float]]:
     """Draw the curves and level lines; where each ends on the right, and all scores that they are made of."""
     level = part[~part["method"].isin(list(curves))].dropna(subset="score")
-    scores, shown, ends = list(level["score"]), Shown([floor]), {FLOOR: floor}
+    scores, shown = list(level["score"]), Shown()
     for method, listed in curves.items():
-        steps, samples = _samples(listed, setting.metric)
-        band = mean_band(ax, steps, samples, styles[method], len(curves), marker=False)
-        shown.add(band)
-        ends[styles[method].name] = next((value for value in reversed(band.values) if math.isfinite(value)), math.nan)
-        scores += [score for sample in samples for score in sample]
+        samples = _samples(listed, setting.metric)
+        shown.add(mean_band(ax, samples, styles[method], len(curves), marker=False))
+        scores += [score for sample in samples.values() for score in sample]
     for method, look in styles.items():
         mean = float(level.loc[level["method"] == method, "score"].mean())
+        shown.level(look.name, mean)
         if math.isfinite(mean):
             ax.axhline(mean, color=look.colour, linestyle=(0, (3, 2)), linewidth=1.0, label=look.name)
-            shown.values.append(mean)
-            ends[look.name] = mean
+    shown.level(FLOOR, floor)
     ax.set_ylabel(setting.measure)
     error_axis(ax, shown)
     floor_edge(ax, ax.get_xlim(), [floor, floor])
-    return {name: end for name, end in ends.items() if math.isfinite(end)}, scores
+    return shown.last, scores
 
 
-def _samples(curves: list[dict[str, Any]], name: str) -> tuple[list[int], list[list[float]]]:
-    """The steps that all trials reported, and at each the value of every trial."""
+def _samples(curves: list[dict[str, Any]], name: str) -> dict[float, list[float]]:
+    """By step, as far as all trials reported it, the value of every trial."""
     known = [dict(zip(curve["step"], curve[name], strict=True)) for curve in curves]
     steps = sorted(set.intersection(*map(set, known)))
-    return steps, [[math.nan if at[step] is None else float(at[step]) for at in known] for step in steps]
+    return {step: [math.nan if at[step] is None else float(at[step]) for at in known] for step in steps}
 
 
 def _sparsity(curve: dict[str, Any]) -> dict[str, Any]:

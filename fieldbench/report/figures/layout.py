@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import matplotlib
@@ -70,7 +70,7 @@ def _lines(text: str, width: float, points: float) -> list[str]:
                 lines.append(piece)
 
     # Between words, but not before a per cent sign; behind the marks of a spec; anywhere.
-    put(re.findall(r"(?:\S| %)+\s*", text), [r"[^,;\[+]*(?:[,;\[+]\s*|$)", r"."])
+    put(re.findall(r"(?:[^ ]| %)+ *", text), [r"[^,;\[+]*(?:[,;\[+]\s*|$)", r"."])
     return [line.strip() for line in lines if line.strip()] or [""]
 
 
@@ -157,22 +157,22 @@ def legend(figure: Figure, panels: Sequence[Axes]) -> None:
     grow(figure, sum(max(height_of(label, points) for label in labels[row::rows]) for row in range(rows)) + 0.08)
 
 
-def name_lines(axes: Axes, ends: Mapping[str, float], looks: Mapping[str, Look]) -> None:
-    """Write what each line of a figure's only axes is at its end on the right, or make a legend where names are long.
+def name_lines(panels: Sequence[Axes], ends: Mapping[str, float], looks: Iterable[Look]) -> None:
+    """Write what each line is at its end on the right, or make a legend where there are several panels or long names.
 
     To be called last: labels are moved apart where the finished axes are. The figure grows as far as they need.
 
     Args:
-        axes: drawn on.
+        panels: of the figure; lines are named in the first.
         ends: height of each line's end, by label.
-        looks: of the lines, by label; what has none is faint.
+        looks: of the lines; what has none is faint.
     """
-    figure = axes.get_figure()
-    assert isinstance(figure, Figure)
+    axes, figure = panels[0], cast("Figure", panels[0].get_figure())
     points = size_of("legend")
-    if max(width_of(name, points) for name in ends) > BESIDE * figure.get_figwidth():
-        legend(figure, [axes])
+    if len(panels) > 1 or max(width_of(name, points) for name in ends) > BESIDE * figure.get_figwidth():
+        legend(figure, panels)
         return
+    colours = {look.name: look.colour for look in looks}
     names = sorted(ends, key=ends.__getitem__)
     heights = np.full(len(names), points * LEADING * 1.02)
     grow(figure, max(0.0, (heights.sum() + 6) * POINT - 0.6 * figure.get_figheight()))
@@ -181,11 +181,11 @@ def name_lines(axes: Axes, ends: Mapping[str, float], looks: Mapping[str, Look])
             name,
             (1, ends[name]),
             xycoords=("axes fraction", "data"),
-            xytext=(14, 0),
+            xytext=(20, 0),
             textcoords="offset points",
             va="center",
             fontsize=points,
-            color=readable(looks[name].colour if name in looks else FAINT),
+            color=readable(colours.get(name, FAINT)),
             annotation_clip=False,
         )
         for name in names
@@ -193,19 +193,20 @@ def name_lines(axes: Axes, ends: Mapping[str, float], looks: Mapping[str, Look])
     figure.draw_without_rendering()  # places the axes
     per_point = figure.dpi * POINT
     wanted = np.array([axes.transData.transform((0, ends[name]))[1] for name in names]) / per_point
-    low, high = axes.bbox.y0 / per_point, axes.bbox.y1 / per_point
+    below = 0.3 * scale() / POINT  # beside the label of the horizontal axis
+    low, high = axes.bbox.y0 / per_point - below, axes.bbox.y1 / per_point
     placed = apart(np.clip(wanted, low, high), heights, low, high)
     for text, there, here in zip(texts, placed, wanted, strict=True):
-        text.set_position((14, there - here))
-        look = looks.get(text.get_text())
+        text.set_position((20, there - here))
+        name = text.get_text()
         axes.annotate(
             "",
-            (1, ends[text.get_text()]),
+            (1, ends[name]),
             xycoords=("axes fraction", "data"),
-            xytext=(12, there - here),
+            xytext=(18, there - here),
             textcoords="offset points",
             arrowprops={
-                "arrowstyle": "-", "color": look.colour if look else FAINT, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2
+                "arrowstyle": "-", "color": colours.get(name, FAINT), "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2
             },
             annotation_clip=False,
         )  # fmt: skip
@@ -237,22 +238,24 @@ def apart(wanted: Any, heights: Any, low: float, high: float) -> Any:
     return np.clip(best, bottom, max(bottom, high - heights[-1] / 2 - steps[-1])) + steps
 
 
-def thinned(places: Sequence[float], labels: Sequence[str], width: float, points: float) -> list[str]:
-    """Labels of ticks, empty where one would touch that before it.
+def value_ticks(axes: Axes, labels: Mapping[float, str]) -> None:
+    """Ticks at values along the horizontal axis, which ends at the last of them; a label that would touch goes.
 
     Args:
-        places: of the ticks, rising, as shares of the axis.
-        labels: one a tick.
-        width: of the axis, in inches.
-        points: of the font.
+        axes: one of the equal panels of a figure.
+        labels: by value.
     """
-    kept, end = [], -np.inf
-    for place, label in zip(places, labels, strict=True):
-        half = width_of(label, points) / 2
-        fits = place * width - half > end + 0.04
-        kept.append(label if fits else "")
-        end = place * width + half if fits else end
-    return kept
+    points, room, end = size_of("xtick.label"), panel_width(axes.get_figure()), -np.inf
+    values = sorted(labels)
+    span = values[-1] - values[0]
+    axes.set_xlim(values[0] - 0.03 * span, values[-1] + 0.015 * span)
+    kept = []
+    for value in values:
+        place, half = (value - values[0]) / span * room, width_of(labels[value], points) / 2
+        fits = place - half > end + 0.04
+        kept.append(labels[value] if fits else "")
+        end = place + half if fits else end
+    axes.set_xticks(values, kept)
 
 
 def column_of_names(axes: Axes, names: Sequence[str], room: float) -> list[float]:

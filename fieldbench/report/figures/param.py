@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 
 import matplotlib
@@ -12,18 +11,16 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
-from fieldbench.errors import RequestError
 from fieldbench.records import percent
-from fieldbench.report.figures import View, file_name
+from fieldbench.report.figures import NothingToDraw, View, file_name
 from fieldbench.report.figures.colours import DASHES, MARKERS, Look, luminance
 from fieldbench.report.figures.layout import (
     grid,
     heading,
-    legend,
     name_lines,
     panel_width,
     size_of,
-    thinned,
+    value_ticks,
     wrapped,
 )
 from fieldbench.report.figures.rate import rates_of
@@ -39,7 +36,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     95 % interval as a band; a panel for each noise, sampler, selection and setting of the method's other parameters.
 
     Raises:
-        RequestError: if no method was run at several values of a parameter.
+        NothingToDraw: if no method was run at several values of a parameter.
     """
     figures: dict[str, Figure] = {}
     for (method, parameter), rows in grids(run.methods, run.metadata).items():
@@ -57,7 +54,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
                 )
                 figures[file_name("param", f"{method} {parameter} {dataset}", figures)] = figure
     if not figures:
-        raise RequestError(
+        raise NothingToDraw(
             "no method of this run has several values of a parameter; run --methods 'idw[power=1],idw[power=2]'"
         )
     return figures
@@ -128,10 +125,7 @@ def _figure(
         ", ".join([f"{what}: {called(parameter, run.labels)}", *only]),
         [trials_of(whole), *not_finite(whole["score"].dropna())],
     )
-    if len(axes) > 1:
-        legend(figure, axes)
-    else:
-        name_lines(axes[0], ends, {look.name: look for look in styles.values()})
+    name_lines(axes, ends, styles.values())
     return figure
 
 
@@ -150,27 +144,16 @@ def _panel(
 ) -> dict[str, float]:
     """Draw one panel, and tell where each line ends on the right."""
     places = _places(list(methods.values()))
-    shown, ends = Shown(), {}
+    shown = Shown()
     for rate, part in parts.items():
-        scores = {
-            places[value]: part.loc[part["method"] == method, "score"].dropna().to_numpy()
-            for method, value in methods.items()
-        }
-        scored = {place: scores[place] for place in sorted(scores) if len(scores[place])}
-        if scored:
-            band = mean_band(ax, list(scored), list(scored.values()), styles[rate], len(parts))
-            shown.add(band)
-            ends[styles[rate].name] = next((value for value in reversed(band.values) if math.isfinite(value)), math.nan)
+        samples = {places[value]: part.loc[part["method"] == name, "score"].dropna() for name, value in methods.items()}
+        shown.add(mean_band(ax, samples, styles[rate], len(parts)))
     error_axis(ax, shown)
     if logarithmic(list(places.values())):
         log_axis(ax, "x")
     else:
-        ordered = sorted(places, key=places.__getitem__)
-        span = places[ordered[-1]] - places[ordered[0]]
-        shares = [(places[value] - places[ordered[0]]) / span for value in ordered]
-        room = panel_width(ax.get_figure())
-        ax.set_xticks([places[value] for value in ordered], thinned(shares, ordered, room, size_of("xtick.label")))
-    return {name: end for name, end in ends.items() if math.isfinite(end)}
+        value_ticks(ax, {place: value for value, place in places.items()})
+    return shown.last
 
 
 def _places(values: list[str]) -> dict[str, float]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -17,7 +18,7 @@ from numpy.typing import NDArray
 from fieldbench.errors import RequestError, nearest
 from fieldbench.estimate import Estimate
 from fieldbench.field import Axis, Field, FloatArray
-from fieldbench.report.figures.layout import inch_axes, size_of, wrapped
+from fieldbench.report.figures.layout import height_of, inch_axes, size_of, wrapped
 from fieldbench.report.figures.style import scale
 
 
@@ -127,24 +128,30 @@ def show(ax: Axes, picture: Any, across: Axis, up: Axis, limits: Coloured) -> No
     ax.tick_params(labelleft=False, labelbottom=False, length=1.5)
 
 
-def colour_bar(figure: Figure, left: float, width: float, limits: Coloured, label: str, extend: str) -> None:
-    """A colour scale at the foot of a figure.
+def colour_bars(figure: Figure, left: float, width: float, bars: Sequence[tuple[Coloured, str, str]]) -> None:
+    """Colour scales beside one another at the foot of a figure, in the room that :func:`room_of_bars` says.
 
     Args:
         figure: drawn on.
-        left, width: in inches.
-        limits: of the pictures.
-        label: below it.
-        extend: which ends have values beyond: ``neither``, ``max`` or ``both``.
+        left: of the first, in inches.
+        width: of each.
+        bars: the colours of each, its label, and which ends have values beyond: ``neither``, ``max`` or ``both``.
     """
-    colours, low, high = limits
-    ax = inch_axes(figure, left, 0.5 * scale(), width, 0.09 * scale())
-    bar = figure.colorbar(
-        ScalarMappable(Normalize(low, high), colours), cax=ax, orientation="horizontal", extend=extend
-    )
-    bar.set_label(wrapped(label, width + 0.2, size_of("axes.label")))
-    bar.locator = MaxNLocator(4 if width > 1.4 * scale() else 2)
-    bar.outline.set_linewidth(0.4)
+    top = room_of_bars([label for _, label, _ in bars], width)
+    for number, ((colours, low, high), label, extend) in enumerate(bars):
+        place = left + number * (width + 0.3)
+        ax = inch_axes(figure, place, top - 0.2 * scale(), width, 0.09 * scale())
+        values = ScalarMappable(Normalize(low, high), colours)
+        bar = figure.colorbar(values, cax=ax, orientation="horizontal", extend=extend)
+        bar.set_label(wrapped(label, width + 0.2, size_of("axes.label")))
+        bar.locator = MaxNLocator(4 if width > 1.4 * scale() else 2)
+        bar.outline.set_linewidth(0.4)
+
+
+def room_of_bars(labels: Sequence[str], width: float) -> float:
+    """Inches at the foot of a figure that colour scales of this width need for themselves, their ticks and labels."""
+    points = size_of("axes.label")
+    return 0.45 * scale() + max(height_of(wrapped(label, width + 0.2, points), points) for label in labels)
 
 
 def aspect(field: Field, axis: int) -> float:

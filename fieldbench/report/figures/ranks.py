@@ -10,9 +10,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fieldbench.errors import RequestError
 from fieldbench.report.comparison import Ranks, compare
-from fieldbench.report.figures import View
+from fieldbench.report.figures import NothingToDraw, View
 from fieldbench.report.figures.colours import Look, looks, readable
 from fieldbench.report.figures.layout import (
     LEADING,
@@ -35,14 +34,14 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     Nemenyi's test at 5 % does not tell apart.
 
     Raises:
-        RequestError: if fewer than three methods have a score in at least two settings in common.
+        NothingToDraw: if fewer than three methods have a score in at least two settings in common.
     """
+    too_few = "ranks need three methods and two settings in which all have a score"
+    if len(run.methods) < 3:
+        raise NothingToDraw(too_few)
     ranks = compare(run.frame, run.metadata).ranks()
-    if len(ranks.methods) < 3 or ranks.settings < 2:
-        raise RequestError(
-            f"ranks need three methods and two settings in which all have a score; this run has "
-            f"{len(ranks.methods)} and {ranks.settings}"
-        )
+    if ranks.settings < 2:
+        raise NothingToDraw(too_few)
     return {"ranks": _figure(ranks, looks(run.methods, run.labels, view.colours), view)}
 
 

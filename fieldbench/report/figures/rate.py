@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from itertools import groupby
 
@@ -11,17 +10,15 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fieldbench.errors import RequestError
-from fieldbench.report.figures import View, file_name
+from fieldbench.report.figures import NothingToDraw, View, file_name
 from fieldbench.report.figures.colours import Look, looks
 from fieldbench.report.figures.layout import (
     grid,
     heading,
-    legend,
     name_lines,
     panel_width,
     size_of,
-    thinned,
+    value_ticks,
     wrapped,
 )
 from fieldbench.report.figures.style import FLOOR, Shown, error_axis, floor_edge, mean_band, not_finite, trials_of
@@ -35,7 +32,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     interval (Student's t) as a band, over a hatched floor where the dataset has one.
 
     Raises:
-        RequestError: if no setting was run at more than one rate.
+        NothingToDraw: if no setting was run at more than one rate.
     """
     styles = looks(run.methods, run.labels, view.colours)
     figures: dict[str, Figure] = {}
@@ -45,7 +42,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
             figure = _figure(run, dataset, several, styles, view)
             figures[file_name("rate", dataset, figures)] = figure
     if not figures:
-        raise RequestError("there is nothing to draw against the rate: every setting has one rate only")
+        raise NothingToDraw("there is nothing to draw against the rate: every setting has one rate only")
     return figures
 
 
@@ -69,35 +66,24 @@ def _figure(
     whole = pd.concat([run.part(setting) for listed in several.values() for setting in listed])
     title = ", ".join(filter(None, [called(dataset, run.labels), *(several if len(several) == 1 else ())]))
     heading(figure, title, [trials_of(whole), *not_finite(whole["score"].dropna())])
-    if len(axes) > 1:
-        legend(figure, axes)
-    else:
-        name_lines(axes[0], ends, {look.name: look for look in styles.values()})
+    name_lines(axes, ends, styles.values())
     return figure
 
 
 def _panel(ax: Axes, run: StoredRun, settings: list[Panel], styles: dict[str, Look]) -> dict[str, float]:
     """Draw one panel, and tell where each line ends on the right."""
     parts = {100 * float(setting.levels["rate"]): run.part(setting) for setting in settings}
-    shown, ends = Shown(), {}
+    shown = Shown()
     for method, look in styles.items():
-        scores = {rate: part.loc[part["method"] == method, "score"].dropna().to_numpy() for rate, part in parts.items()}
-        scored = {rate: values for rate, values in scores.items() if len(values)}
-        if scored:
-            band = mean_band(ax, list(scored), list(scored.values()), look, len(styles))
-            shown.add(band)
-            ends[look.name] = next((value for value in reversed(band.values) if math.isfinite(value)), math.nan)
+        samples = {rate: part.loc[part["method"] == method, "score"].dropna() for rate, part in parts.items()}
+        shown.add(mean_band(ax, samples, look, len(styles)))
     floors = [run.floor(setting) for setting in settings]
     shown.values += floors
     error_axis(ax, shown)
     if np.isfinite(floors).all():
         floor_edge(ax, list(parts), floors)
-        ends[FLOOR] = floors[-1]
-    rates = list(parts)
-    room = panel_width(ax.get_figure())
-    places = [(rate - rates[0]) / (rates[-1] - rates[0]) for rate in rates]
-    ax.set_xticks(rates, thinned(places, [f"{rate:g}" for rate in rates], room, size_of("xtick.label")))
-    ax.set_xlim(rates[0] - 0.03 * (rates[-1] - rates[0]), rates[-1] + 0.015 * (rates[-1] - rates[0]))
+        shown.last[FLOOR] = floors[-1]
+    value_ticks(ax, {rate: f"{rate:g}" for rate in parts})
     ax.set_xlabel("sampling rate (%)")
     ax.set_ylabel(settings[0].measure)
-    return {name: end for name, end in ends.items() if math.isfinite(end)}
+    return shown.last

@@ -7,8 +7,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fieldbench.errors import RequestError
-from fieldbench.report.figures import View
+from fieldbench.report.figures import NothingToDraw, View
 from fieldbench.report.figures.colours import Look, looks
 from fieldbench.report.figures.layout import (
     column_of_names,
@@ -29,11 +28,11 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     """One figure: a panel for each setting, methods from the best mean rank down, and the floor where there is one.
 
     Raises:
-        RequestError: if no trial has a score.
+        NothingToDraw: if no trial has a score.
     """
     settings = [setting for setting in run.settings if run.part(setting)["score"].notna().any()]
     if not settings:
-        raise RequestError("no trial of this run has a score")
+        raise NothingToDraw("no trial of this run has a score")
     parts = {setting.title: run.part(setting) for setting in settings}
     styles = looks(run.methods, run.labels, view.colours)
     order = _order(run, settings)

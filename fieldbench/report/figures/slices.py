@@ -20,12 +20,13 @@ from fieldbench.report.figures.pictures import (
     Scale,
     aspect,
     axis_label,
-    colour_bar,
+    colour_bars,
     cut_axis,
     cut_positions,
     error_colours,
     plane,
     plane_axes,
+    room_of_bars,
     scale_of,
     show,
 )
@@ -54,7 +55,8 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     the width does not hold all methods, the others follow below. Fields that were not kept are recomputed.
 
     Raises:
-        RequestError: if no trial ended well, or the view is not part of the field.
+        NothingToDraw: if no trial ended well.
+        RequestError: if the view is not part of the field.
     """
     names = {method: look.name for method, look in looks(run.methods, run.labels).items()}
 
@@ -149,8 +151,10 @@ def _figure(title: str, shown: dict[str, Reconstruction], heads: dict[str, str],
     points = size_of("axes.title")
     names = [[wrapped(column.head, sheet.size, points) for column in band] for band in sheet.bands]
     tops = [max(height_of(name, points) for name in band) + 0.06 for band in names]
-    foot, scales = 0.42 * scale(), 0.72 * scale()
-    begin = sum(tops) + sum(sheet.pictures(band) + foot for band in sheet.bands) + scales
+    what = "error, deviation" if any("deviation" in column.rows for column in columns) else "error"
+    labels = [colours.label, with_unit(what, "dB" if colours.decibel else truth.unit)]
+    half, foot = (view.width - sheet.left - 0.45) / 2, 0.42 * scale()
+    begin = sum(tops) + sum(sheet.pictures(band) + foot for band in sheet.bands) + room_of_bars(labels, half)
     figure = Figure(figsize=(view.width, begin))
     heading(figure, title, ["hatched: not observed"])
     largest = error_range([column.rows["error"][truth.valid] for column in columns if "error" in column.rows])
@@ -159,11 +163,8 @@ def _figure(title: str, shown: dict[str, Reconstruction], heads: dict[str, str],
     for band, heads_here, top in zip(sheet.bands, names, tops, strict=True):
         _band(figure, sheet, band, heads_here, begin - top, limits)
         begin -= top + sheet.pictures(band) + foot
-    both = "error, deviation" if any("deviation" in column.rows for column in columns) else "error"
-    half = (view.width - sheet.left - 0.45) / 2
-    colour_bar(figure, sheet.left, half, limits["field"], colours.label, "neither")
-    unit = "dB" if colours.decibel else truth.unit
-    colour_bar(figure, sheet.left + half + 0.3, half, signed, with_unit(both, unit), "both")
+    bars = [(limits["field"], labels[0], "neither"), (signed, labels[1], "both")]
+    colour_bars(figure, sheet.left, half, bars)
     return figure
 
 

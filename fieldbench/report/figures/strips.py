@@ -17,7 +17,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     failed trials are counted behind the method's name.
 
     Raises:
-        RequestError: if no trial has a score.
+        NothingToDraw: if no trial has a score.
     """
     styles = looks(run.methods, run.labels, view.colours)
     nothing = "no trial of this run has a score"

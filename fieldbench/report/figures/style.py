@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -97,38 +97,6 @@ def ink() -> str:
     return str(matplotlib.rcParams["text.color"])
 
 
-def mean_band(
-    axes: Axes, positions: Sequence[float], samples: Sequence[ArrayLike], look: Look, among: int, marker: bool = True
-) -> Shown:
-    """A line through the means of samples, one a position, with their 95 % intervals (Student's t) as a band.
-
-    A sample with a value that is not finite has no mean to be shown and leaves a gap. Where no value is negative, as
-    with an error, the band ends at zero. Bands lie below all lines, and are the paler, the more there are.
-
-    Args:
-        axes: drawn on.
-        positions: of the samples along the horizontal axis.
-        samples: values of each sample, shape (n,).
-        look: colour and name of the line.
-        among: how many bands the axes have.
-        marker: whether each mean has one.
-    """
-    vectors = [np.asarray(sample, dtype=float) for sample in samples]
-    means = np.array([vector.mean() if np.isfinite(vector).all() else math.nan for vector in vectors])
-    lows, highs = np.array([interval(vector) for vector in vectors]).T
-    if not any((vector < 0).any() for vector in vectors):
-        lows = np.maximum(lows, 0)
-    form = look.marker if marker else ""
-    axes.plot(positions, means, color=look.colour, marker=form, linestyle=look.dash, label=look.name, zorder=3)
-    pale = min(0.16, 0.35 / among)
-    axes.fill_between(positions, lows, highs, facecolor=(look.colour, pale), linewidth=0, zorder=1)
-    edges = [np.column_stack([positions, ends]) for ends in (lows, highs)]
-    axes.add_collection(
-        LineCollection(edges, colors=[(look.colour, 3 * pale)], linewidths=0.4, zorder=2), autolim=False
-    )
-    return Shown([*means], [*lows, *highs])
-
-
 @dataclass
 class Shown:
     """What an axis of scores has to show.
@@ -136,14 +104,58 @@ class Shown:
     Attributes:
         values: all of them lie on it.
         ends: of intervals, which may reach beyond where one would squash everything else.
+        last: the value at the right end of each line, by its name.
     """
 
     values: list[float] = field(default_factory=list)
     ends: list[float] = field(default_factory=list)
+    last: dict[str, float] = field(default_factory=dict)
 
     def add(self, other: Shown) -> None:
         self.values += other.values
         self.ends += other.ends
+        self.last |= other.last
+
+    def level(self, name: str, value: float) -> None:
+        """Show a level line, if its value is finite."""
+        if math.isfinite(value):
+            self.values.append(value)
+            self.last[name] = value
+
+
+def mean_band(axes: Axes, samples: Mapping[float, ArrayLike], look: Look, among: int, *, marker: bool = True) -> Shown:
+    """A line through the means of samples, with their 95 % intervals (Student's t) as a band.
+
+    An empty sample is left out. One with a value that is not finite has no mean to be shown and leaves a gap. Where no
+    value is negative, as with an error, the band ends at zero. Bands lie below all lines, and are the paler, the more
+    there are.
+
+    Args:
+        axes: drawn on.
+        samples: values by their place along the horizontal axis, shape (n,) each.
+        look: colour and name of the line.
+        among: how many bands the axes have.
+        marker: whether each mean has one.
+    """
+    vectors = {place: np.asarray(samples[place], dtype=float) for place in sorted(samples)}
+    vectors = {place: vector for place, vector in vectors.items() if len(vector)}
+    if not vectors:
+        return Shown()
+    places = list(vectors)
+    means = [float(vector.mean()) if np.isfinite(vector).all() else math.nan for vector in vectors.values()]
+    lows, highs = np.array([interval(vector) for vector in vectors.values()]).T
+    if not any((vector < 0).any() for vector in vectors.values()):
+        lows = np.maximum(lows, 0)
+    form = look.marker if marker else ""
+    axes.plot(places, means, color=look.colour, marker=form, linestyle=look.dash, label=look.name, zorder=3)
+    pale = min(0.16, 0.35 / among)
+    axes.fill_between(places, lows, highs, facecolor=(look.colour, pale), linewidth=0, zorder=1)
+    edges = [np.column_stack([places, ends]) for ends in (lows, highs)]
+    axes.add_collection(
+        LineCollection(edges, colors=[(look.colour, 3 * pale)], linewidths=0.4, zorder=2), autolim=False
+    )
+    finite = [mean for mean in means if math.isfinite(mean)]
+    return Shown(finite, [*lows, *highs], {look.name: finite[-1]} if finite else {})
 
 
 def error_axis(axes: Axes, shown: Shown, which: Literal["x", "y"] = "y") -> None:
@@ -203,7 +215,17 @@ def floor_edge(axes: Axes, positions: Sequence[float], floors: Sequence[float], 
     low = (axes.get_xlim() if upright else axes.get_ylim())[0]
     fill = axes.fill_betweenx if upright else axes.fill_between
     limits = axes.axis()
-    fill(positions, low, floors, facecolor="none", edgecolor=FAINT, hatch="////", linewidth=0.8, label=FLOOR, zorder=0)
+    fill(
+        positions,
+        low,
+        floors,
+        facecolor="none",
+        edgecolor=(FAINT, 0.7),
+        hatch="///",
+        linewidth=0.6,
+        label=FLOOR,
+        zorder=0,
+    )
     axes.axis(limits)
 
 
@@ -229,4 +251,4 @@ def trials_of(part: pd.DataFrame, what: str = "band") -> str:
     number = f"{low} trial{'s' * (low > 1)}" if low == high else f"{low} to {high} trials"
     if high == 1:
         return f"{number} each, so that there is no interval"
-    return f"mean of {number}; {what}: 95 % interval of the mean (Student's t)"
+    return f"mean of {number}; {what}: 95 % interval of the mean (Student's\u00a0t)"

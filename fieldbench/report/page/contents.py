@@ -14,7 +14,7 @@ from typing import Any
 from fieldbench.errors import RequestError, how_to_install
 from fieldbench.records import CELL, canonical
 from fieldbench.report.blocks import Block, TableCell
-from fieldbench.report.comparison import Comparison, about_masks, compare, pair_cells
+from fieldbench.report.comparison import Comparison, compare, pair_cells
 from fieldbench.report.factors import label
 from fieldbench.report.formats import Text, cell_text
 from fieldbench.report.labels import called
@@ -42,7 +42,7 @@ _VARYING = (*SETTING, "seed", "metric")
 
 
 @dataclass(frozen=True)
-class Cell:
+class GridCell:
     """A cell of a grid.
 
     Attributes:
@@ -61,7 +61,7 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Column:
+class GridColumn:
     """The head of a column, and its ``kind``: ``text``, ``long`` (text that wraps), ``number`` or ``chart``."""
 
     head: str
@@ -69,10 +69,10 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Row:
+class GridRow:
     """A row of a grid: its cells, the anchor it has, and whether a new group of rows begins with it."""
 
-    cells: Sequence[Cell]
+    cells: Sequence[GridCell]
     id: str = ""
     begins: bool = False
 
@@ -82,13 +82,13 @@ class Grid:
     """A table of a page; with an ``id`` it can be sorted and filtered."""
 
     caption: str
-    columns: Sequence[Column]
-    rows: Sequence[Row]
+    columns: Sequence[GridColumn]
+    rows: Sequence[GridRow]
     id: str = ""
     notes: Sequence[str] = ()
 
 
-def numeric(value: float | None, text: str, rank: int = 0) -> Cell:
+def numeric(value: float | None, text: str, rank: int = 0) -> GridCell:
     """A cell that sorts by a number; a gap where there is none.
 
     >>> numeric(math.inf, "inf").number, numeric(math.nan, "-").number
@@ -100,7 +100,7 @@ def numeric(value: float | None, text: str, rank: int = 0) -> Cell:
         rank: among its setting.
     """
     known = "" if value is None or math.isnan(value) else repr(float(value)).replace("inf", "Infinity")
-    return Cell(text, known, rank)
+    return GridCell(text, known, rank)
 
 
 def contents(run: StoredRun, figures: Sequence[Drawing], album: Album | None = None) -> dict[str, Any]:
@@ -115,7 +115,7 @@ def contents(run: StoredRun, figures: Sequence[Drawing], album: Album | None = N
     head = {"name": run.path.resolve().name, "status": status, "failures": list(_failures(run, status))}
     if run.frame.empty:
         return {**head, "sentence": "No trial has ended yet.", "results": None}
-    table = make_table(run.frame, run.metadata, spread="interval", floors=run.floors, labels=run.labels)
+    table = make_table(run.frame, run.metadata, floors=run.floors, labels=run.labels)
     comparison = _comparison(run)
     parts: dict[str, Any] = {
         "results": main_table(run, table),
@@ -149,38 +149,36 @@ def main_table(run: StoredRun, table: Table) -> Grid:
     extra = _uncertainty(run)
     floors = any(item.block.floor for item in flat)
     columns = [
-        *(Column(called(name, run.labels)) for name in ("method", *varying)),
-        Column(measures[0] if len(measures) == 1 else "score", "number"),
-        Column("from 0", "chart"),
-        *([Column("above floor", "number")] if floors else []),
-        *(Column(head, "number") for head in extra),
+        *(GridColumn(called(name, run.labels)) for name in ("method", *varying)),
+        GridColumn(measures[0] if len(measures) == 1 else "score", "number"),
+        GridColumn("from 0", "chart"),
+        *([GridColumn("above floor", "number")] if floors else []),
+        *(GridColumn(head, "number") for head in extra),
     ]
     largest: dict[Any, float] = {}
     for item in flat:
         largest[item.setting] = max(largest.get(item.setting, 0.0), _end(item.cell))
-    rows: list[Row] = []
+    rows: list[GridRow] = []
     before, taken = None, set()
     for item in flat:
         unit = f" {item.block.unit}" if len(measures) > 1 and item.block.unit and item.cell.count else ""
         above = item.block.above(*item.at)
         cells = [
-            Cell(item.method),
+            GridCell(item.method),
             *(_level(name, item.levels[name], run) for name in varying),
-            numeric(item.cell.value, _shown(item.cell, item.block) + unit, item.cell.rank),
-            Cell(bar=_bar(item.cell, largest[item.setting])),
+            numeric(item.cell.value, cell_text(item.cell, Text()) + unit, item.cell.rank),
+            GridCell(bar=_bar(item.cell, largest[item.setting])),
             *([numeric(above, "" if math.isnan(above) else f"{round(above) + 0:+d} %")] if floors else []),
             *(values.get(item.key, numeric(None, "-")) for values in extra.values()),
         ]
         named = anchor(item.levels)
-        rows.append(Row(cells, id="" if named in taken else named, begins=before not in (None, item.setting)))
+        rows.append(GridRow(cells, id="" if named in taken else named, begins=before not in (None, item.setting)))
         before = item.setting
         taken.add(named)
     where = title_of({name: flat[0].levels[name] for name in SETTING if name not in varying}, run.frame, run.labels)
     metrics = dict.fromkeys(_measure(item.block.metric, run) for item in flat)
     title = f"Mean {measures[0] if len(measures) == 1 else ' and '.join(metrics)}, one row a method in a setting"
-    fields = [called(name, run.labels) for name in run.metadata.fixed if name in set(run.frame["dataset"])]
-    about = [about_masks(fields)] if fields else []
-    notes = [*dict.fromkeys([*table.notes, *about]), "bold: best of its setting; underlined: second best", _CHART]
+    notes = [*table.notes, "bold: best of its setting; underlined: second best", _CHART]
     return Grid(f"{title} ({where})" if where else title, columns, rows, "cells", notes)
 
 
@@ -228,20 +226,16 @@ def _flat(table: Table) -> Iterator[_Flat]:
             yield _Flat(block, (row, column), cell, next(cells), (number, column, row))
 
 
-def _uncertainty(run: StoredRun) -> dict[str, dict[tuple[str, ...], Cell]]:
+def _uncertainty(run: StoredRun) -> dict[str, dict[tuple[str, ...], GridCell]]:
     """Columns of scores of uncertainty, by head; none where all scores are of a mean alone."""
     scores = [name for name in UNCERTAINTY if name in run.frame and run.frame[name].notna().any()]
     if scores in ([], ["crps"]):
         return {}
-    columns: dict[str, dict[tuple[str, ...], Cell]] = {}
-    for item in _flat(make_table(run.frame, run.metadata, metric=scores, spread="interval", labels=run.labels)):
-        cell = numeric(item.cell.value, _shown(item.cell, item.block), item.cell.rank)
+    columns: dict[str, dict[tuple[str, ...], GridCell]] = {}
+    for item in _flat(make_table(run.frame, run.metadata, metric=scores, labels=run.labels)):
+        cell = numeric(item.cell.value, cell_text(item.cell, Text()), item.cell.rank)
         columns.setdefault(with_unit(called(item.block.metric, run.labels), item.block.unit), {})[item.key] = cell
     return columns
-
-
-def _shown(cell: TableCell, block: Block) -> str:
-    return cell_text(cell, block.decimals, Text())
 
 
 def _end(cell: TableCell) -> float:
@@ -270,32 +264,32 @@ def _comparison(run: StoredRun) -> Comparison | None:
 def _pairs(comparison: Comparison) -> Grid:
     several = len(comparison.groups) > 1
     columns = [
-        *([Column("setting")] if several else []),
-        Column("better"),
-        Column("worse"),
-        Column("difference", "number"),
-        Column("95 % interval"),
-        Column("wins", "number"),
-        Column("p", "number"),
-        Column("detectable", "number"),
+        *([GridColumn("setting")] if several else []),
+        GridColumn("better"),
+        GridColumn("worse"),
+        GridColumn("difference", "number"),
+        GridColumn("95 % interval"),
+        GridColumn("wins", "number"),
+        GridColumn("p", "number"),
+        GridColumn("detectable", "number"),
     ]
-    rows: list[Row] = []
+    rows: list[GridRow] = []
     for group in comparison.groups:
         for number, pair in enumerate(group.pairs):
             better, worse, difference, interval, wins, p, found = pair_cells(pair)
             unit = f" {group.unit}" if group.unit and pair.count else ""
             cells = [
-                *([Cell(group.title)] if several else []),
-                Cell(better),
-                Cell(worse),
+                *([GridCell(group.title)] if several else []),
+                GridCell(better),
+                GridCell(worse),
                 numeric(pair.difference, difference + unit),
-                Cell(interval),
+                GridCell(interval),
                 numeric(pair.wins, wins),
                 numeric(pair.corrected, p, rank=int(pair.significant)),
                 numeric(pair.detectable, found + unit),
             ]
-            rows.append(Row(cells, begins=bool(rows) and number == 0))
-    return Grid("Pairs of methods", columns, rows, "pairs", [*comparison.notes, "bold p: below 5 %"])
+            rows.append(GridRow(cells, begins=bool(rows) and number == 0))
+    return Grid("Pairs of methods", columns, rows, "pairs", comparison.notes)
 
 
 def _summary(comparison: Comparison) -> Iterator[str]:
@@ -338,22 +332,22 @@ def _trials(run: StoredRun) -> Grid:
     varying = [name for name in (*SETTING, "seed") if frame[name].nunique() > 1]
     metrics = list(dict.fromkeys(setting.metric for setting in run.settings if setting.metric in frame))
     columns = [
-        *(Column(called(name, run.labels)) for name in ("method", *varying)),
-        Column("trial", "number"),
-        Column("status"),
-        *(Column(_measure(name, run), "number") for name in metrics),
-        Column("seconds", "number"),
-        Column("error", "long"),
+        *(GridColumn(called(name, run.labels)) for name in ("method", *varying)),
+        GridColumn("trial", "number"),
+        GridColumn("status"),
+        *(GridColumn(_measure(name, run), "number") for name in metrics),
+        GridColumn("seconds", "number"),
+        GridColumn("error", "long"),
     ]
     shown = frame.head(MOST_TRIALS).to_dict("records")
     rows = [
-        Row([
+        GridRow([
             *(_level(name, row[name], run) for name in ("method", *varying)),
             numeric(row["trial"], str(row["trial"])),
-            Cell(str(row["status"])),
+            GridCell(str(row["status"])),
             *(numeric(row[name], significant(row[name])) for name in metrics),
             numeric(row[SECONDS], f"{significant(row[SECONDS])} {_mark(row)}".strip()),
-            Cell(str(row["error"])),
+            GridCell(str(row["error"])),
         ])
         for row in shown
     ]  # fmt: skip
@@ -397,14 +391,14 @@ def _plain_sentence(table: Table, run: StoredRun) -> str:
         return "No trial has ended well."
     measure, unit = _measure(item.block.metric, run), f" {item.block.unit}" if item.block.unit else ""
     setting = title_of({name: item.levels[name] for name in SETTING}, run.frame, run.labels)
-    return f"{item.method} has a mean {measure} of {_shown(item.cell, item.block)}{unit} ({setting})."
+    return f"{item.method} has a mean {measure} of {cell_text(item.cell, Text())}{unit} ({setting})."
 
 
-def _level(name: str, value: Any, run: StoredRun) -> Cell:
+def _level(name: str, value: Any, run: StoredRun) -> GridCell:
     shown = called(label(value, name), run.labels)
-    return numeric(float(value), shown) if name in ("rate", "seed") else Cell(shown)
+    return numeric(float(value), shown) if name in ("rate", "seed") else GridCell(shown)
 
 
 def _measure(metric: str, run: StoredRun) -> str:
     """A metric as it is written: in capitals, unless it has a label."""
-    return called(metric, run.labels) if metric in run.labels else metric.upper()
+    return run.labels.get(metric, metric.upper())

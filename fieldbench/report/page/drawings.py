@@ -11,13 +11,19 @@ from fieldbench.report.stored import StoredRun
 
 #: Kinds that a page shows, each with a heading.
 SHOWN = {
+    "settings": "Error in every setting",
     "rate": "Error against sampling rate",
+    "param": "Error against a parameter",
     "epoch": "Error and core sparsity against epoch",
     "cost": "Error against seconds",
     "strips": "Every trial",
     "calibration": "Coverage of intervals",
     "ranks": "Ranks over settings",
 }
+
+#: Inches of a figure, so that its text has the size of a caption on a desk and can be read on a phone; of one with
+#: more panels than :data:`SEVERAL`, which takes the whole width.
+WIDTH, WHOLE, SEVERAL = 5.0, 12.0, 4
 
 #: The page has at most this many figures of one kind; the others are drawn by `fieldbench plot`.
 MOST = 12
@@ -48,7 +54,8 @@ def drawings(run: StoredRun, most: int = MOST) -> list[Drawing]:
     made = []
     for kind, heading in SHOWN.items():
         try:
-            figures = draw(run, kind, View(most=most))
+            whole = kind == "settings" and len(run.settings) > SEVERAL
+            figures = draw(run, kind, View(width=WHOLE if whole else WIDTH, most=most))
         except RequestError:
             continue
         for figure in figures.values():

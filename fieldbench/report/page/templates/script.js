@@ -187,16 +187,21 @@ function planeAxes(shape, cut) {
 }
 
 function paint(canvas, width, height, palette, level) {
-  Object.assign(canvas, { width, height });
-  const context = canvas.getContext("2d");
-  const image = context.createImageData(width, height);
+  const small = make("canvas", { width, height });
+  const image = new ImageData(width, height);
   for (let row = 0; row < height; row += 1) {
     for (let column = 0; column < width; column += 1) {
       const value = level(column, row);
       if (value !== 255) image.data.set([...palette(value), 255], 4 * (row * width + column));
     }
   }
-  context.putImageData(image, 0, 0);
+  small.getContext("2d").putImageData(image, 0, 0);
+  const cell = Math.ceil(480 / width); // in pixels: a printer would blur a small picture
+  Object.assign(canvas, { width: cell * width, height: cell * height });
+  const context = canvas.getContext("2d");
+  context.imageSmoothingEnabled = false;
+  context.drawImage(small, 0, 0, canvas.width, canvas.height);
+  canvas.dataset.cell = cell;
 }
 
 function options(select, texts, wanted) {
@@ -318,7 +323,7 @@ function prepareBrowser() {
       scale(error, item.errorLabel, `≤ ${-item.largest}`, `≥ ${item.largest}`),
     );
     caption.textContent = [
-      `Above: truth and estimates; below: observation and errors (estimate minus truth)`,
+      "Above: truth and estimates; below: observation, errors (estimate minus truth) and deviations",
       item.setting, item.draw, where, down ? `${item.axes[up].name} grows downwards` : "",
     ].filter(Boolean).join("; ") + ".";
     for (const label of [axisLabel, sliceLabel]) label.hidden = flat;
