@@ -24,6 +24,7 @@ import pytest
 
 import fieldbench
 from fieldbench.cli.main import main
+from fieldbench.report.figures import KINDS
 from fieldbench.spec import parse, split
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -186,20 +187,13 @@ def architecture() -> str:
 @pytest.fixture(scope="module")
 def pictures() -> ModuleType:
     sys.path.insert(0, str(DOCS / "making"))
-    try:
-        return importlib.import_module("pictures")
-    finally:
-        sys.path.pop(0)
+    return importlib.import_module("pictures")
 
 
 @pytest.fixture(scope="module")
 def site(pictures: ModuleType) -> ModuleType:
     pytest.importorskip("mkdocs", reason="mkdocs is not installed; the docs environment builds the site")
-    sys.path.insert(0, str(DOCS / "making"))
-    try:
-        return importlib.import_module("pages")
-    finally:
-        sys.path.pop(0)
+    return importlib.import_module("pages")
 
 
 def test_every_command_and_option_is_in_the_reference(site: ModuleType) -> None:
@@ -245,6 +239,16 @@ def test_the_first_picture_shows_any_run_that_kept_its_fields(pictures: ModuleTy
         ["nearest", "linear"], fields, trials=1, save_fields=True, out=tmp_path / "run", progress=False
     )
     assert pictures.first_picture(run.path).startswith(b"\x89PNG")
+
+
+def test_the_gallery_shows_every_kind_of_figure_with_its_command(pictures: ModuleType) -> None:
+    gallery = importlib.import_module("gallery")
+    commands, page = list(gallery.commands()), gallery.PAGE.read_text(encoding="utf-8")
+    plots = [words[words.index("--kind") + 1] for words in commands if words[0] == "plot"]
+    assert sorted(plots) == sorted(KINDS)
+    assert re.findall(r"^!\[[^]]+\]\(pictures/gallery/(\w+)\.png\)$", page, re.M) == plots
+    assert "(examples/report.html)" in page
+    assert any(words[0] == "report" for words in commands)
 
 
 def test_the_site_makes_the_first_picture_as_readme_says(site: ModuleType, pictures: ModuleType) -> None:

@@ -16,12 +16,13 @@ from mkdocs.structure.files import File, Files
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+from gallery import gallery
 from pictures import SHOWN, first, picture
 from roles import plain
 
 #: The pages in reading order. A page in docs/ that is not named here stands at the end, so none is hidden.
 ORDER: dict[str, list[str]] = {
-    "": ["index.md", "install.md", "tutorial.md"],
+    "": ["index.md", "install.md", "tutorial.md", "gallery.md", "glossary.md"],
     "Compare": ["cli.md", "selection.md", "tuning.md", "clusters.md"],
     "Read the results": ["reading-tables.md", "uncertainty.md", "tables.md", "figures.md", "page.md"],
     "Methods and data": ["methods.md", "baselines.md", "trained.md", "datasets.md", "own-data.md", "speed.md"],
@@ -34,7 +35,7 @@ ORDER: dict[str, list[str]] = {
         "regression.md",
     ],
     "The paper": ["reproduction.md"],
-    "How it is built": ["architecture.md", "security.md", "decisions/index.md", "decisions/*"],
+    "How it is built": ["architecture.md", "engine.md", "security.md", "decisions/index.md", "decisions/*"],
     "Reference": ["reference/commands.md", "reference/python.md", "reference/plugins.md", "reference/built-in.md"],
 }
 
@@ -47,7 +48,7 @@ COMMANDS, BUILT_IN = "reference/commands.md", "reference/built-in.md"
 def on_files(files: Files, config: MkDocsConfig) -> Files:
     """Add the pages and pictures that are made from the code and from runs."""
     made = [(path, make()) for path, make in made_files().items()]
-    for path, content in [*made, *results_site()]:
+    for path, content in [*made, *gallery().items(), *results_site()]:
         if there := files.get_file_from_path(path):
             files.remove(there)
         files.append(File.generated(config, path, content=content))

@@ -38,19 +38,24 @@ SHOWN = (
 )  # fmt: skip
 
 
-def run(command: str) -> Path:
-    """Run a command of fieldbench where pictures have their runs; the folder after ``--out``."""
-    words = shlex.split(command)
+def fieldbench_command(words: list[str]) -> str:
+    """Run ``fieldbench`` where pictures have their runs, and give what it prints.
+
+    Raises:
+        RuntimeError: if it fails.
+    """
     RUNS.mkdir(parents=True, exist_ok=True)
-    ended = subprocess.run([sys.executable, "-m", *words], cwd=RUNS, capture_output=True, text=True)
+    ended = subprocess.run([sys.executable, "-m", "fieldbench", *words], cwd=RUNS, capture_output=True, text=True)
     if ended.returncode:
-        raise RuntimeError(f"{command}\n{ended.stderr}")
-    return RUNS / words[words.index("--out") + 1]
+        raise RuntimeError(f"fieldbench {shlex.join(words)}\n{ended.stderr}")
+    return ended.stdout
 
 
 def first() -> bytes:
     """README's picture."""
-    return first_picture(run(FIRST_RUN))
+    words = shlex.split(FIRST_RUN)[1:]
+    fieldbench_command(words)
+    return first_picture(RUNS / words[-1])
 
 
 def first_picture(folder: Path) -> bytes:

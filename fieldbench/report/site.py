@@ -18,11 +18,13 @@ import pandas as pd
 from fieldbench.errors import RequestError
 from fieldbench.records import CELL, OK
 from fieldbench.registry import Entry, Registry, Sources
+from fieldbench.report.factors import label
 from fieldbench.report.floors import floors_of, has_floor
-from fieldbench.report.numbers import fixed, rounded, significant
+from fieldbench.report.numbers import decimals, fixed, rounded, significant, with_unit
 from fieldbench.report.page import render
 from fieldbench.report.page.contents import Grid, GridCell, GridColumn, GridRow, anchor, contents, main_table, numeric
 from fieldbench.report.page.drawings import drawings
+from fieldbench.report.settings import ORDINARY, about_masks
 from fieldbench.report.statistics import half_width
 from fieldbench.report.stored import Panel, StoredRun
 from fieldbench.report.tables import make_table
@@ -121,7 +123,22 @@ def _run_page(name: str, run: StoredRun) -> str:
 
 
 def _ranks(run: StoredRun) -> Grid | None:
-    """Mean ranks over all draws on which every method has a score, with 95 % intervals (Student's t)."""
+    """Mean ranks as a table, or None where there are none."""
+    ranks, draws = _mean_ranks(run)
+    columns = [GridColumn("method"), GridColumn("mean rank", "number"), GridColumn("± 95 % interval", "number")]
+    rows = [
+        GridRow([GridCell(method), *(numeric(number, fixed(number, 2)) for number in numbers)])
+        for method, numbers in ranks.items()
+    ]
+    return Grid(f"Mean rank over {draws} draws, 1 is best", columns, rows, "ranks") if rows else None
+
+
+def _mean_ranks(run: StoredRun) -> tuple[dict[str, tuple[float, float]], int]:
+    """Mean rank and 95 % half width (Student's t) of each method, best first, over the draws on which all have a score.
+
+    Returns:
+        The ranks, empty with one method or fewer than two such draws; the number of draws.
+    """
     ranks = []
     for setting in run.settings:
         part = run.part(setting)
@@ -131,13 +148,10 @@ def _ranks(run: StoredRun) -> Grid | None:
             ranks.append(scores.dropna().rank(axis=1))
     together = pd.concat(ranks) if ranks else pd.DataFrame()
     if len(together) < 2 or len(run.methods) < 2:
-        return None
-    columns = [GridColumn("method"), GridColumn("mean rank", "number"), GridColumn("± 95 % interval", "number")]
-    rows = []
-    for method, values in sorted(together.items(), key=lambda item: float(item[1].mean())):
-        numbers = float(values.mean()), half_width(float(values.std()), len(values))
-        rows.append(GridRow([GridCell(str(method)), *(numeric(number, fixed(number, 2)) for number in numbers)]))
-    return Grid(f"Mean rank over {len(together)} draws, 1 is best", columns, rows, "ranks")
+        return {}, len(together)
+    means = together.mean().sort_values(kind="stable")
+    halves = {method: half_width(float(values.std()), len(together)) for method, values in together.items()}
+    return {str(method): (float(mean), halves[method]) for method, mean in means.items()}, len(together)
 
 
 def _rank(run: StoredRun, setting: Panel, score: float) -> float:
@@ -226,12 +240,73 @@ def _index(runs: dict[str, StoredRun], cells: pd.DataFrame) -> str:
     for name, run in runs.items():
         command = " ".join(["fieldbench", *run.manifest.sessions[-1].command[1:]]) if run.manifest.sessions else ""
         counts = {"trials": len(run.frame), "methods": len(run.methods)}
-        listed.append({"name": name, "address": _page_of("run", name), "command": command, **counts})
+        matrix = _matrix(run, cells[cells["run"] == name])
+        listed.append({"name": name, "address": _page_of("run", name), "command": command, **counts, **matrix})
     plugins = [
         (f"{kind.capitalize()}s", [(str(name), _page_of(kind, str(name))) for name in cells[f"{kind} name"].unique()])
         for kind in ("dataset", "method")
     ]
     return render("site-index.html", runs=listed, plugins=plugins)
+
+
+def _matrix(run: StoredRun, cells: pd.DataFrame) -> dict[str, Any]:
+    """A run in one table: a row a method, best mean rank first, a column a setting, the floors last.
+
+    Args:
+        run: the run.
+        cells: its own, as :func:`_cells` gives them.
+    """
+    ranks, draws = _mean_ranks(run)
+    methods = sorted(run.methods, key=lambda method: (ranks[method][0] if ranks else 0, run.methods.index(method)))
+    rows: dict[str, list[GridCell]] = {method: [] for method in methods}
+    heads, floors = [], []
+    for setting in run.settings:
+        part = cells[np.logical_and.reduce([cells[name] == level for name, level in setting.levels.items()])]
+        found = {str(row["method"]): row for row in part.to_dict("records")}
+        floor = run.floor(setting)
+        places = _places([row["mean"] for row in found.values()])
+        most = max((row["trials"] for row in found.values()), default=0)
+        ranked = [method for method, row in found.items() if row["trials"] == most]
+        for method, shown in rows.items():
+            row = found.get(method)
+            if row is None:
+                shown.append(GridCell("-"))
+                continue
+            counted = "" if row["trials"] == most else f" ({row['trials']}/{most})"
+            best = ranked and found[ranked[0]]["mean"] == row["mean"] and not counted
+            shown.append(numeric(row["mean"], f"{fixed(row['mean'], places)}{counted}", rank=int(bool(best))))
+        floors.append(GridCell("" if np.isnan(floor) else fixed(floor, places)))
+        heads.append(_head(setting))
+    return {
+        "heads": heads,
+        "rows": [
+            {"method": method, "address": _page_of("method", _bare(method)), "rank": _rank_text(ranks, method),
+             "cells": shown}
+            for method, shown in rows.items()
+        ],
+        "floors": floors if any(cell.text for cell in floors) else [],
+        "draws": draws if ranks else 0,
+        "notes": [about_masks(fields)] if (fields := list(run.metadata.fixed)) else [],
+    }  # fmt: skip
+
+
+def _head(setting: Panel) -> dict[str, Any]:
+    """The head of a setting's column: its dataset, how it is observed, and what the numbers are."""
+    dataset, *details = (
+        label(level, factor) for factor, level in setting.levels.items() if ORDINARY.get(factor) != level
+    )
+    address = _page_of("dataset", _bare(dataset))
+    return {"dataset": dataset, "address": address, "details": [*details, with_unit(setting.name, setting.unit)]}
+
+
+def _rank_text(ranks: dict[str, tuple[float, float]], method: str) -> str:
+    return " ± ".join(fixed(number, 1) for number in ranks[method]) if ranks else ""
+
+
+def _places(means: Sequence[float]) -> int:
+    """Digits behind the point of a column: three figures of its least number."""
+    sizes = [abs(mean) for mean in means if np.isfinite(mean) and mean]
+    return min(decimals(min(sizes), 3), 6) if sizes else 3
 
 
 def _page_of(kind: str, name: str) -> str:

@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
+import numpy as np
 import pytest
 
 import fieldbench
 from fieldbench.cli.main import main
 from fieldbench.errors import RequestError
 from fieldbench.registry import Sources
+from fieldbench.report.comparison import about_masks
 from fieldbench.report.page.contents import anchor
 from fieldbench.report.site import slug, write_site
 from fieldbench.results import Results
@@ -125,3 +127,43 @@ def test_the_command_writes_it(runs: list[Path], tmp_path: Path, capsys: pytest.
     assert ended.value.code == 0
     assert "index.html" in capsys.readouterr().out
     assert (tmp_path / "public" / "index.html").is_file()
+
+
+def test_the_first_page_shows_every_mean_with_the_best_bold_ranks_and_floors(site: Path, runs: list[Path]) -> None:
+    tables = list(parse((site / "index.html").read_text()).every("table"))
+    rows = [[cell.text for cell in row.every("td")] for row in tables[0].every("tr")][1:]
+    bold = [[any(cell.every("strong")) for cell in row.every("td")] for row in tables[0].every("tr")][1:]
+    assert len(tables) == len(runs)
+    frame = Results(runs[0]).frame()
+    means = frame.groupby(["dataset", "method"], observed=True)["rmse"].mean()
+    shown = {row[0]: row[2:] for row in rows}
+    for column, dataset in enumerate(["gaussian-field[shape=6x6]", "ssf-synthetic[shape=4x4x4]"]):
+        for method in ("nearest", "idw", "linear"):
+            assert float(shown[method][column]) == pytest.approx(means[dataset, method], rel=0.01)
+        best = [row[0] for row, strong in zip(rows, bold, strict=True) if strong[2 + column]]
+        assert best == [means[dataset].idxmin()]
+    ranks = frame.assign(rank=frame.groupby(["dataset", "trial"], observed=True)["rmse"].rank()).groupby("method")[
+        "rank"
+    ]
+    order = ranks.mean().sort_values()
+    assert [row[0] for row in rows] == [*order.index, "floor"]
+    assert [float(row[1].split(" ± ")[0]) for row in rows[:-1]] == pytest.approx([*order], abs=0.05)
+    assert rows[-1][1:] == ["", rows[-1][2], ""]
+    assert float(rows[-1][2]) < means["gaussian-field[shape=6x6]"].min()
+
+
+@pytest.mark.usefixtures("scheme_of_the_system")
+@pytest.mark.parametrize("width", [DESK, PHONE])
+@pytest.mark.parametrize("name", ["light", "dark"])
+def test_axe_finds_nothing_wrong_with_the_first_page(site: Path, browser: WebDriver, name: str, width: int) -> None:
+    scheme(browser, name)
+    show(browser, f"file://{site / 'index.html'}", width)
+    assert faults(browser) == []
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_the_first_page_says_what_trials_of_one_field_speak_about(tmp_path: Path) -> None:
+    np.save(tmp_path / "field.npy", np.add.outer(np.arange(6.0), np.arange(6.0)))
+    out = run(tmp_path / "run", ["nearest"], [f"file[path={tmp_path / 'field.npy'}]"])
+    page = write_site([out], tmp_path / "site", Sources()).read_text()
+    assert about_masks([f"file[path={tmp_path / 'field.npy'}]"])[:20] in page
