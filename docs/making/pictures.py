@@ -64,10 +64,7 @@ def first_picture(folder: Path) -> bytes:
     Args:
         folder: of a run of one setting that kept its fields.
     """
-    from matplotlib.cm import ScalarMappable
-    from matplotlib.colors import Normalize
     from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
 
     from fieldbench.report.figures import pictures as shown
     from fieldbench.report.figures.layout import inch_axes
@@ -111,17 +108,8 @@ def first_picture(folder: Path) -> bytes:
                     ax.set_ylabel(shown.axis_label(up))
                     ax.tick_params(labelleft=True, labelbottom=True)
         unit = "dB" if scale.decibel else one.truth.unit
-        bars = ((fields, one.truth.quantity, "neither"), (signed, "error", "both"))
-        for number, ((colours, low, high), name, ends) in enumerate(bars):
-            left = LEFT + number * (size + GAP) + 0.05
-            bar = figure.colorbar(
-                ScalarMappable(Normalize(low, high), colours),
-                cax=inch_axes(figure, left, 0.5, size - 0.1, 0.09),
-                orientation="horizontal",
-                extend=ends,
-            )
-            bar.set_label(f"{name} ({unit})" if unit else name)
-            bar.locator = MaxNLocator(2)
+        bars = [(fields, f"{one.truth.quantity} ({unit})", "neither"), (signed, f"error ({unit})", "both")]
+        shown.colour_bars(figure, LEFT + 0.05, size - 0.17, bars)
         return _png(figure)
 
 

@@ -278,6 +278,7 @@ def perform(
 def _show_table(session: Session, suite: Suite | None, format: str) -> None:
     from fieldbench.cli.terminal import show
     from fieldbench.report import reproduction
+    from fieldbench.report.floors import read_floor_frame
     from fieldbench.results import Results
     from fieldbench.store.run import read_rows
 
@@ -286,7 +287,8 @@ def _show_table(session: Session, suite: Suite | None, format: str) -> None:
         return
     lower_is_better = session.metadata.lower_is_better(suite.metric)
     cells = reproduction.compare(suite, session.plan, read_rows(session.path), lower_is_better=lower_is_better)
-    show(partial(reproduction.written, suite, cells), format)
+    floors = reproduction.floors_of_columns(suite, session.plan, read_floor_frame(session.path))
+    show(partial(reproduction.written, suite, cells, floors=floors), format)
 
 
 def preview(session: Session, progress: Progress) -> None:

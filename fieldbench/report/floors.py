@@ -18,7 +18,8 @@ from fieldbench.store.floors import Floor, read_floors
 DRAW = ["dataset", "sampler", "noise", "rate", "seed", "trial"]
 
 #: What the row of a table says.
-MEANING = "floor: nobody can do better on average; +k % is how far above it a cell is"
+NOBODY = "floor: nobody can do better on average"
+MEANING = f"{NOBODY}; +k % is how far above it a cell is"
 
 #: The chance that any method of a run is called below a floor and is not.
 FALSE_ALARM = 1e-3

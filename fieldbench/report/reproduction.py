@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from fieldbench import records
 from fieldbench.plan import Plan
 from fieldbench.records import OK
+from fieldbench.report.floors import NOBODY
 from fieldbench.report.formats import csv_text, style_of
 from fieldbench.report.numbers import decimals, fixed, is_number, places_of
 from fieldbench.report.statistics import half_width
@@ -175,8 +177,32 @@ def _by_oracle(rows: list[Mapping[str, Any]], metric: str, lower_is_better: bool
 FURTHER_OFF = "≠"
 
 
+def floors_of_columns(suite: Suite, plan: Plan, floors: pd.DataFrame) -> list[float]:
+    """The average floor of each column, over the draws of the plan; NaN where a draw has none.
+
+    Args:
+        suite: the table.
+        plan: its plan.
+        floors: as :func:`fieldbench.report.floors.read_floor_frame` gives them.
+    """
+    found = []
+    for position, column in enumerate(suite.columns):
+        _, setting = plan.canonical(suite.method(suite.rows[0], position), suite.setting(column))
+        known = floors[(floors[list(asdict(setting))] == pd.Series(asdict(setting))).all(axis=1)]
+        here = known[(known["seed"] == plan.request.seed) & known["trial"].isin(plan.numbers)]
+        complete = suite.metric in here and len(here) == len(plan.numbers)
+        found.append(float(here[suite.metric].mean(skipna=False)) if complete else math.nan)
+    return found
+
+
 def written(
-    suite: Suite, cells: list[SuiteCell], format: str, *, styled: bool = False, width: int | None = None
+    suite: Suite,
+    cells: list[SuiteCell],
+    format: str,
+    *,
+    floors: Sequence[float] = (),
+    styled: bool = False,
+    width: int | None = None,
 ) -> str:
     """The table in one of :data:`fieldbench.report.formats.FORMATS`.
 
@@ -188,6 +214,7 @@ def written(
         suite: with the published numbers.
         cells: ours, row by row.
         format: one of those formats.
+        floors: of the columns, NaN where there is none.
         styled, width: as of :func:`fieldbench.report.formats.style_of`.
     """
     if format == "csv":
@@ -205,9 +232,13 @@ def written(
         if row.published:
             body.append(["", "published", *(_number(cell.published) for cell in line)])
             body.append(["", "ratio", *map(_ratio, line)])
+    closing = _closing(suite, cells)
+    if np.isfinite(floors).any():
+        body.append(["floor", "", *("" if math.isnan(floor) else _number(floor) for floor in floors)])
+        closing.append(NOBODY)
     style = style_of(format, styled=styled, width=width)
     head, *body = [[style.text(text) for text in line] for line in (head, *body)]
-    return style.whole([style.table("", head, body, labels=2)], [style.text(line) for line in _closing(suite, cells)])
+    return style.whole([style.table("", head, body, labels=2)], [style.text(line) for line in closing])
 
 
 def _closing(suite: Suite, cells: list[SuiteCell]) -> list[str]:

@@ -18,14 +18,13 @@ import pandas as pd
 from fieldbench.errors import RequestError
 from fieldbench.records import CELL, OK
 from fieldbench.registry import Entry, Registry, Sources
-from fieldbench.report.comparison import about_masks
 from fieldbench.report.factors import label
 from fieldbench.report.floors import floors_of, has_floor
 from fieldbench.report.numbers import decimals, fixed, rounded, significant, with_unit
 from fieldbench.report.page import render
 from fieldbench.report.page.contents import Grid, GridCell, GridColumn, GridRow, anchor, contents, main_table, numeric
 from fieldbench.report.page.drawings import drawings
-from fieldbench.report.settings import ORDINARY
+from fieldbench.report.settings import ORDINARY, about_masks
 from fieldbench.report.statistics import half_width
 from fieldbench.report.stored import Panel, StoredRun
 from fieldbench.report.tables import make_table
@@ -275,7 +274,7 @@ def _matrix(run: StoredRun, cells: pd.DataFrame) -> dict[str, Any]:
                 continue
             counted = "" if row["trials"] == most else f" ({row['trials']}/{most})"
             best = ranked and found[ranked[0]]["mean"] == row["mean"] and not counted
-            shown.append(numeric(row["mean"], f"{fixed(row['mean'], places)}{counted}", rank=int(best)))
+            shown.append(numeric(row["mean"], f"{fixed(row['mean'], places)}{counted}", rank=int(bool(best))))
         floors.append(GridCell("" if np.isnan(floor) else fixed(floor, places)))
         heads.append(_head(setting))
     return {

@@ -68,8 +68,8 @@ class StoredRun:
         beside: other runs whose records are in the frame and the metadata, too.
 
     Raises:
-        RequestError: if there is no run at ``path``, it has no record of a level, nothing is left of it, or a label is
-            for something that it does not have.
+        RequestError: if there is no run at ``path``, two runs have folders of one name, there is no record of a level,
+            nothing is left, or a label is for something that there is not.
     """
 
     path: Path
@@ -81,6 +81,10 @@ class StoredRun:
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", existing_run(self.path))
         object.__setattr__(self, "beside", tuple(map(existing_run, self.beside)))
+        names = [folder.resolve().name for folder in (self.path, *self.beside)]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise RequestError(f"two folders are called {twice!r}, by which a table would know their runs; rename one")
 
     @cached_property
     def manifest(self) -> Manifest:

@@ -9,6 +9,7 @@ from functools import partial
 from itertools import chain
 from typing import Any, TypeVar
 
+import numpy as np
 import pandas as pd
 
 from fieldbench.errors import RequestError, nearest
@@ -102,12 +103,12 @@ class Table:
     def _in_common(self) -> list[str]:
         """A line saying what the whole table has in common, as far as it is not the plainest case."""
         plain = {**ORDINARY, "seed": 0}
-        shown = {factor: value for factor, value in self.common.items() if str(value) != str(plain.get(factor))}
-        return (
-            [", ".join(f"{factor} {called(str(value), self.labels)}" for factor, value in shown.items())]
-            if shown
-            else []
-        )
+        shown = [
+            f"{called(factor, self.labels)} {called(str(value), self.labels)}"
+            for factor, value in self.common.items()
+            if str(value) != str(plain.get(factor))
+        ]
+        return [", ".join(shown)] if shown else []
 
     def cells(self) -> Iterator[dict[str, Any]]:
         """Every cell as a flat row: its factors, metric, mean (of seconds: median), spread and counts."""
@@ -321,18 +322,29 @@ def _scored(
     if metric is not None:
         must_be_measured(metric, frame)
     scores = [name for name in measures(frame) if name not in MEASURES]
-    frame = frame.copy()
-    frame["metric"], frame["unit"], frame["score"], frame["floor"] = "", "", math.nan, math.nan
-    for dataset in map(str, frame["dataset"].unique()):
-        chosen = metric or metadata.headline.get(dataset) or (["rmse"] if "rmse" in scores else [*scores, "rmse"])[0]
-        here = frame["dataset"] == dataset
-        frame.loc[here, "metric"] = chosen
-        frame.loc[here, "unit"] = metadata.unit(chosen, dataset)
-        if chosen in frame:
-            frame.loc[here, "score"] = frame.loc[here, chosen].astype(float)
-        if floors is not None and has_floor(chosen, metadata):
-            frame.loc[here, "floor"] = floors_of(frame[here], chosen, floors)
-    return frame
+    default = "rmse" if "rmse" in scores else [*scores, "rmse"][0]
+    datasets = list(map(str, frame["dataset"].unique()))
+    chosen = {dataset: metric or metadata.headline.get(dataset) or default for dataset in datasets}
+    units = {dataset: metadata.unit(chosen[dataset], dataset) for dataset in datasets}
+    score, floor = np.full(len(frame), np.nan), np.full(len(frame), np.nan)
+    for dataset, name in chosen.items():
+        here = (frame["dataset"] == dataset).to_numpy()
+        if name in frame:
+            score[here] = frame[name].to_numpy(float)[here]
+        if floors is not None and has_floor(name, metadata):
+            floor[here] = floors_of(frame[DRAW][here], name, floors)
+    # Of millions of records no column is copied that the table does not need, and texts are kept as categories.
+    return frame.drop(columns=["key", "error", *scores]).assign(
+        metric=_by_dataset(frame, chosen), unit=_by_dataset(frame, units), score=score, floor=floor
+    )
+
+
+def _by_dataset(frame: pd.DataFrame, texts: Mapping[str, str]) -> pd.Series:
+    """For each record the text of its dataset."""
+    datasets = frame["dataset"].astype("category").cat
+    levels: list[str] = list(dict.fromkeys(texts.values()))
+    codes = np.array([levels.index(texts[name]) if name in texts else -1 for name in datasets.categories])
+    return pd.Series(pd.Categorical.from_codes(codes[datasets.codes.to_numpy()], pd.Index(levels)), frame.index)
 
 
 def _block(
@@ -389,7 +401,7 @@ def _with_digits(cells: Mapping[Place, TableCell], otherwise: int) -> dict[Place
 
 def _floor(part: pd.DataFrame, arrangement: _Arrangement, columns: tuple[Head, ...]) -> dict[int, TableCell]:
     """The floor of each column, over the draws that its cells are of; nothing where one lacks its floor."""
-    if not arrangement.comparable.issuperset(arrangement.rows):
+    if not arrangement.comparable.issuperset(arrangement.rows) or part["floor"].isna().all():
         return {}
     draws = part.drop_duplicates([*DRAW, *arrangement.columns]).groupby(list(arrangement.columns), observed=True)
     groups = {key if isinstance(key, tuple) else (key,): group for key, group in draws["floor"]}
@@ -406,7 +418,7 @@ def _floor(part: pd.DataFrame, arrangement: _Arrangement, columns: tuple[Head, .
 
 def _summary(part: pd.DataFrame, by: list[str], metric: str) -> pd.DataFrame:
     """The average of each cell (``value``), its deviation (``std``), and an account of its trials."""
-    status = part["status"].astype(str)
+    status = part["status"]
     good = (status == OK) & part["score"].notna()
     shown = good.copy()
     if metric == SECONDS:
@@ -419,9 +431,9 @@ def _summary(part: pd.DataFrame, by: list[str], metric: str) -> pd.DataFrame:
             "not_applicable": status == NOT_APPLICABLE,
             "unscored": (status == OK) & part["score"].isna(),
         }
-    ).astype(int)
+    )
     tally = pd.concat([part[by], tally], axis=1).groupby(by, observed=True).sum()
-    part = part[shown]
+    part = part[shown] if metric == SECONDS else part.loc[shown, [*by, "score"]]
     cells = part.groupby(by, observed=True)
     if metric != SECONDS:
         return tally.join(cells["score"].agg(value="mean", std="std"))

@@ -130,11 +130,48 @@ def test_figures_hatch_what_is_below_the_floor(folder: Path, tmp_path: Path) -> 
     several = fieldbench.run(
         ["nearest"], FIELDS, rates=[0.3, 0.6], trials=2, out=tmp_path / "run", progress=False, jobs=1, device="cpu"
     )
-    for kind in ("rate", "strips"):
+    for kind, axis in (("rate", 1), ("strips", 0)):  # scores go up, and to the right
         figure = next(iter(several.plot(kind).values()))
         (hatched,) = [item for item in figure.axes[0].collections if item.get_hatch()]
-        highest = hatched.get_paths()[0].vertices[:, 1].max()
+        highest = hatched.get_paths()[0].vertices[:, axis].max()
         assert highest == pytest.approx(only(several.table(), rate=0.3)["floor"])
+
+
+SUITE = """
+title = "Known and unknown"
+source = "fieldbench"
+metric = "rmse"
+trials = 2
+
+[[columns]]
+label = "known"
+dataset = "gaussian-field[shape=6x6]"
+rate = 0.3
+
+[[columns]]
+label = "unknown"
+dataset = "ssf-synthetic[shape=6x6x6]"
+rate = 0.3
+
+[[rows]]
+label = "Nearest"
+method = "nearest"
+"""
+
+
+def test_a_suite_ends_with_the_floors_of_its_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "suite.toml").write_text(SUITE)
+    with pytest.raises(SystemExit) as ended:
+        main(["run", str(tmp_path / "suite.toml"), "--device", "cpu", "--jobs", "1", "--out", str(tmp_path / "run")])
+    assert ended.value.code == 0
+    text = capsys.readouterr().out
+    (line,) = (line for line in text.splitlines() if line.split()[:1] == ["floor"])
+    floors = [json.loads(line) for line in (tmp_path / "run" / "floors.jsonl").read_text().splitlines()]
+    known = [floor["metrics"]["rmse"] for floor in floors if floor["metrics"]]
+    assert len(known) == 2
+    assert float(line.split()[1]) == pytest.approx(np.mean(known), abs=1e-3)
+    assert len(line.split()) == 2, "a dataset without a floor has none"
+    assert "floor: nobody can do better on average" in text
 
 
 LEAKY = '''

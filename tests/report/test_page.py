@@ -582,13 +582,23 @@ def test_contrast_is_computed_as_published() -> None:
     assert contrast("rgb(118, 118, 118)", "rgb(255, 255, 255)") == pytest.approx(4.54, abs=0.01)
 
 
-def test_print_leaves_out_what_needs_a_screen(opened: WebDriver) -> None:
+@pytest.mark.usefixtures("scheme_of_the_system")
+def test_print_is_light_whole_and_says_what_it_shows(opened: WebDriver) -> None:
+    """Controls and what is folded stay away, the table is whole, and the slices' caption is there."""
+    opened.execute_script("document.documentElement.dataset.theme = 'dark'")
     opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    shown = opened.execute_script(
-        "return [...document.querySelectorAll('nav, .controls')].filter(item => item.offsetWidth).length"
-    )
-    opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
-    assert shown == 0
+    assert opened.execute_script("return getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+    absent = "nav, header, .controls, details, #cells input"
+    seen = "return [...document.querySelectorAll(arguments[0])].filter(item => item.checkVisibility()).length"
+    assert opened.execute_script(seen, absent) == 0
+    frame = "const frame = document.querySelector('.scroll'); return [frame.scrollHeight, frame.clientHeight]"
+    whole, shown = opened.execute_script(frame)
+    assert whole == shown
+    caption = opened.find_element("css selector", "#browser figcaption").text
+    assert all(words in caption for words in ("sea, rate 20 %", "trial 0", "depth 20 m"))
+    assert {image.text for image in opened.find_elements("css selector", ".figures figcaption")} >= {
+        "Every trial: sea, rate 20 %"
+    }
     pdf = base64.b64decode(opened.execute_cdp_cmd("Page.printToPDF", {})["data"])
     assert pdf.startswith(b"%PDF")
 

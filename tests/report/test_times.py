@@ -221,6 +221,13 @@ def test_a_comparison_of_seconds_taken_alone_on_one_machine_does_not_warn(
     assert "do not compare" not in capsys.readouterr().out
 
 
+def written_in(figure: Any) -> str:
+    """All words of a figure, on one line."""
+    from matplotlib.text import Text
+
+    return " ".join(" ".join(text.get_text() for text in figure.findobj(Text)).split())
+
+
 def test_cost_is_drawn_at_medians_without_start_up_and_says_what_does_not_compare(
     write: Callable[..., StoredRun],
 ) -> None:
@@ -233,9 +240,9 @@ def test_cost_is_drawn_at_medians_without_start_up_and_says_what_does_not_compar
     drawn = [tuple(point) for line in ax.lines for point in line.get_xydata().tolist()]
     assert (0.03, 2.5) in drawn, "the median of the seconds that count, the mean of all scores"
     assert max(x for x, _ in drawn) == 1.0
-    title = re.sub(r"\s+", " ", ax.get_title())
-    assert "these seconds do not compare" in title
-    assert "1 first trial of a process is left out" in title
+    said = written_in(figure)
+    assert "these seconds do not compare" in said
+    assert "1 first trial of a process is left out" in said
 
 
 def test_cost_of_seconds_that_compare_says_nothing(write: Callable[..., StoredRun]) -> None:
@@ -243,7 +250,10 @@ def test_cost_of_seconds_that_compare_says_nothing(write: Callable[..., StoredRu
     from fieldbench.report.figures import draw
 
     (figure,) = draw(write(took("tnn", [2.0, 1.0], ALONE), took("tap", [1.0], ALONE)), "cost").values()
-    assert figure.axes[0].get_title() == "sea, rate 20 %"
+    said = written_in(figure)
+    assert "sea, rate 20 %" in said
+    assert "do not compare" not in said
+    assert "left out" not in said
     assert figure.axes[0].get_xlabel() == "seconds a trial, median (cpu)"
 
 

@@ -70,7 +70,7 @@ def _lines(text: str, width: float, points: float) -> list[str]:
                 lines.append(piece)
 
     # Between words, but not before a per cent sign; behind the marks of a spec; anywhere.
-    put(re.findall(r"(?:[^ ]| %)+ *", text), [r"[^,;\[+]*(?:[,;\[+]\s*|$)", r"."])
+    put(re.findall(r"(?:[^ ]| %)+ *", text), [r"[^,;\[+=]*(?:[,;\[+=]\s*|$)", r"."])
     return [line.strip() for line in lines if line.strip()] or [""]
 
 
