@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib
 import io
+import json
 import pkgutil
 import re
 import shlex
@@ -253,3 +254,18 @@ def test_the_gallery_shows_every_kind_of_figure_with_its_command(pictures: Modul
 
 def test_the_site_makes_the_first_picture_as_readme_says(site: ModuleType, pictures: ModuleType) -> None:
     assert site.made_files()["pictures/first.png"] is pictures.first
+
+
+def test_search_finds_what_people_look_for(site: ModuleType, tmp_path: Path) -> None:
+    """The pages alone, without those that are made from runs."""
+    from mkdocs.commands.build import build
+    from mkdocs.config import load_config
+
+    config = load_config(str(ROOT / "mkdocs.yml"), site_dir=str(tmp_path / "site"), strict=False, hooks=[])
+    build(config)
+    entries = json.loads((tmp_path / "site" / "search" / "search_index.json").read_text(encoding="utf-8"))["docs"]
+    wanted = {"pareto": ("glossary/", "figures/"), "resume": ("glossary/", "cli/"), "install": ("install/",)}
+    for word, pages in wanted.items():
+        found = {entry["location"].partition("#")[0] for entry in entries
+                 if word in f"{entry['title']} {entry['text']}".lower()}  # fmt: skip
+        assert found >= set(pages), (word, found)
