@@ -1,0 +1,36 @@
+"""The runs in results/suites are whole, and of the suites that they are named for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fieldbench import suite as suites
+from fieldbench.records import FAILURES
+from fieldbench.results import Results
+from fieldbench.store.status import run_status
+
+SUITES = Path(__file__).resolve().parents[1] / "results" / "suites"
+RUNS = sorted(path.parent for path in SUITES.glob("*/manifest.json"))
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+def test_a_run_is_whole_and_of_its_suite(run: Path) -> None:
+    suite, frame = suites.load(run.name), Results(run).frame()
+    assert len(frame) == len(suite.rows) * len(suite.columns) * 10
+    assert not set(frame["status"]) & FAILURES
+    assert {name.partition("[")[0] for name in frame["method"].astype(str)} == {
+        str(row.method).partition("[")[0] for row in suite.rows
+    }
+    status = run_status(run)
+    assert status.done == status.planned
+
+
+@pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)
+def test_no_method_knows_more_than_it_observed(run: Path) -> None:
+    assert Results(run).leaks == []
+
+
+def test_there_are_runs() -> None:
+    assert {run.name for run in RUNS} >= {"ocean", "radio"}
