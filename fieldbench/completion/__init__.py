@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -136,7 +137,9 @@ def complete(
     metric = _metric(registry, observation)
     comparison, ranked, promise, distances = None, list[Candidate](), None, tuple[AtDistance, ...]()
     alone = Options(device=device, jobs=1, threads=cores())
-    with Bench(registry, alone if method != AUTO else replace(alone, jobs=cores(), threads=1)) as bench:
+    with ExitStack() as stack:
+        at_once = alone if method != AUTO else replace(alone, jobs=cores(), threads=1)
+        bench = stack.enter_context(Bench(registry, at_once))
         specs, unsuited = _candidates(observation, method, candidates, registry, bench)
         if budget > 0:
             busy("withholding entries in the pattern of the gaps")
@@ -146,9 +149,10 @@ def complete(
         elif method == AUTO:
             raise RequestError("choosing a method needs a budget; give --budget SECONDS, or name a method")
         compared = [item.method for item in ranked if item.errors]
-        if method == AUTO and not compared:
-            compared = _last_resort(ranked, budget, watch)
-    with Bench(registry, alone) as bench:
+        if method == AUTO:
+            compared = compared or _last_resort(ranked, budget, watch)
+            bench.close()  # the last fit has all threads for itself
+            bench = stack.enter_context(Bench(registry, alone))
         chosen, fit = _final(bench, observation, compared if method == AUTO else specs, seed, watch, busy)
     deviation, intervals = fit.deviation, dict[float, float]()
     if comparison is not None and chosen in comparison.squares:

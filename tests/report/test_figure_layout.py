@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -272,6 +273,18 @@ def test_a_figure_that_no_page_holds_is_refused(many: Callable[[int], StoredRun]
             draw(stored, "rate", View(width))
     with pytest.raises(RequestError, match="unknown style 'drak'; did you mean 'dark'"):
         draw(stored, "rate", View(style="drak"))
+
+
+def test_threads_draw_in_their_own_styles(many: Callable[[int], StoredRun]) -> None:
+    """The live page draws while a notebook does."""
+    stored = many(1)
+    styles = ["paper", "dark", "talk"] * 4
+    with ThreadPoolExecutor(3) as threads:
+        drawing = threads.map(lambda style: next(iter(draw(stored, "rate", View(style=style)).values())), styles)
+        sizes = {"paper": 8, "dark": 8, "talk": pytest.approx(11.2)}
+        for style, figure in zip(styles, drawing, strict=True):
+            assert figure.axes[0].xaxis.label.get_size() == sizes[style]
+            assert (max(figure.get_facecolor()[:3]) < 0.2) == (style == "dark")
 
 
 @pytest.mark.parametrize("width", [2.5, 11.0])

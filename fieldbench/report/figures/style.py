@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -76,10 +77,16 @@ _DARK: dict[str, Any] = {
 STYLES: dict[str, dict[str, Any]] = {"paper": {}, "talk": _TALK, "dark": _DARK}
 
 
+_ALONE = threading.RLock()
+
+
 @contextlib.contextmanager
 def printing(name: str = "paper") -> Iterator[None]:
-    """Settings of one of :data:`STYLES`, whatever the user's own are."""
-    with style.context(["default", _PAPER, STYLES[name]]):
+    """Settings of one of :data:`STYLES`, whatever the user's own are.
+
+    Other threads wait, since matplotlib has one set of settings for all.
+    """
+    with _ALONE, style.context(["default", _PAPER, STYLES[name]]):
         yield
 
 
