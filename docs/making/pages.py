@@ -7,6 +7,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     left = [*present, COMMANDS, BUILT_IN]
     menu: list[Any] = []
     for heading, patterns in ORDER.items():
-        chosen = [path for pattern in patterns for path in left if Path(path).match(pattern)]
+        chosen = [path for pattern in patterns for path in left if fnmatch(path, pattern)]
         left = [path for path in left if path not in chosen]
         menu += [{heading: chosen}] if heading and chosen else chosen
     config.nav = [*menu, *([{"More": left}] if left else []), {"Results": "results/index.html"}]
