@@ -1,7 +1,7 @@
 """Does the parent keep a thousand slots busy? Slots that only sleep take the place of processes that compute.
 
     python benchmarks/slots.py                         a thousand slots of this machine, a second a trial
-    python benchmarks/slots.py --backend dask          the same behind a Dask scheduler in this process
+    python benchmarks/slots.py --backend dask          the same behind a Dask scheduler, two workers of 500 threads
     python benchmarks/slots.py --slots 2 --sleep 0 --seconds 120      how memory grows over many trials
 
 Everything else is as in a run: plan, queue, records, the log on disk. Printed are the records a second, the share of
@@ -68,19 +68,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--slots", type=int, default=1000)
     parser.add_argument("--sleep", type=float, default=1.0, help="seconds of a trial")
-    parser.add_argument("--seconds", type=float, default=20.0, help="after the first three")
+    parser.add_argument("--seconds", type=float, default=20.0, help="after a start of three, and two trials")
     parser.add_argument("--backend", choices=["local", "dask"], default="local")
     wanted = parser.parse_args()
 
-    def sleeping(self: WorkerSlot, trials: Sequence[Trial], busy: int) -> Outcome:
-        time.sleep(wanted.sleep)
-        records = (Record(trial, "ok", "", {"rmse": 1.0}, wanted.sleep, slots=busy) for trial in trials)
-        return Outcome(tuple(records))
-
-    WorkerSlot.run = sleeping  # type: ignore[method-assign]
+    sleep_in_place_of_work(wanted.sleep)
     stop = Stop()
-    counter = Counter(stop, wanted.seconds, 3.0)
-    with tempfile.TemporaryDirectory() as folder, _cluster(wanted.backend, wanted.slots):
+    counter = Counter(stop, wanted.seconds, 3.0 + 2 * wanted.sleep)
+    with tempfile.TemporaryDirectory() as folder, _cluster(wanted.backend, wanted.slots, wanted.sleep):
         plugin = Path(folder) / "toys.py"
         plugin.write_text(TOYS)
         session = Session(
@@ -95,20 +90,32 @@ def main() -> None:
     if wanted.sleep:
         print(f"slots at work {counter.rate * wanted.sleep / wanted.slots:.0%} of the time")
     print(f"processor time a record {counter.processor_time * 1e3:.2f} ms")
-    print(f"memory {counter.memory[0]:.0f} MiB after three seconds, {counter.memory[-1]:.0f} MiB at the end")
+    print(f"memory {counter.memory[0]:.0f} MiB after the start, {counter.memory[-1]:.0f} MiB at the end")
+
+
+def sleep_in_place_of_work(seconds: float) -> None:
+    """Let every slot of this process sleep and say that all went well."""
+
+    def sleeping(self: WorkerSlot, trials: Sequence[Trial], busy: int) -> Outcome:
+        time.sleep(seconds)
+        records = (Record(trial, "ok", "", {"rmse": 1.0}, seconds, slots=busy) for trial in trials)
+        return Outcome(tuple(records))
+
+    WorkerSlot.run = sleeping  # type: ignore[method-assign]
 
 
 @contextlib.contextmanager
-def _cluster(backend: str, slots: int) -> Iterator[None]:
+def _cluster(backend: str, slots: int, sleep: float) -> Iterator[None]:
     if backend == "local":
         yield
         return
     from distributed import Client, LocalCluster
 
     with (
-        LocalCluster(n_workers=1, threads_per_worker=slots, processes=False, dashboard_address=None) as cluster,
-        Client(cluster),
+        LocalCluster(n_workers=2, threads_per_worker=slots // 2, dashboard_address=None) as cluster,
+        Client(cluster) as client,
     ):
+        client.run(sleep_in_place_of_work, sleep)
         yield
 
 

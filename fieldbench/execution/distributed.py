@@ -97,8 +97,10 @@ class _Cluster:
                 self._send()
                 if not self._out and (self._stop.asked or self._queue.empty):
                     return
-                for future in self._completed.next_batch(block=False):
-                    yield from self._received(future)
+                batch = self._completed.next_batch(block=False)
+                fetched = self._fetched(batch)
+                for future in batch:
+                    yield from self._received(future, fetched.get(future.key))
                 self._look_after()
                 time.sleep(_LOOK)
         finally:
@@ -107,24 +109,36 @@ class _Cluster:
                 self._quietly(lambda: self._client.close(timeout=2))
 
     def _send(self) -> None:
-        while (
-            self._client.status == "running" and not self._stop.asked and len(self._out) < sum(self._workers.values())
-        ):
-            group = self._queue.take(["gpu", "cpu"])
-            if group is None:
-                return
-            self._submit(group, None, list(self._workers))
+        if self._client.status != "running" or self._stop.asked:
+            return
+        groups: list[Group] = []
+        free = sum(self._workers.values()) - len(self._out)
+        while len(groups) < free and (group := self._queue.take(["gpu", "cpu"])) is not None:
+            groups.append(group)
+        self._submit(groups, None, list(self._workers))
 
-    def _submit(self, group: Group, before: Outcome | None, workers: list[str]) -> None:
-        parcel = cloudpickle.dumps(group)
-        future = self._client.submit(fulfil, self._parcel, parcel, workers=workers, pure=False, retries=2)
-        self._out[future.key] = group, before
-        self._completed.add(future)
+    def _submit(self, groups: list[Group], before: Outcome | None, workers: list[str]) -> None:
+        """Send groups, all with one message to the scheduler."""
+        if not groups:
+            return
+        parcels = [cloudpickle.dumps(group) for group in groups]
+        futures = self._client.map(fulfil, parcels, run=self._parcel, workers=workers, pure=False, retries=2)
+        for group, future in zip(groups, futures, strict=True):
+            self._out[future.key] = group, before
+        self._completed.update(futures)
 
-    def _received(self, future: Any) -> Iterator[Outcome]:
+    def _fetched(self, futures: list[Any]) -> dict[str, Any]:
+        """What finished tasks gave, by key, with one question to each worker; nothing if one is lost meanwhile."""
+        finished = [future for future in futures if future.status == "finished"]
+        try:
+            return {future.key: given for future, given in zip(finished, self._client.gather(finished), strict=True)}
+        except Exception:
+            return {}
+
+    def _received(self, future: Any, fetched: Any) -> Iterator[Outcome]:
         group, before = self._out.pop(future.key)
         try:
-            where, outcome = future.result()
+            where, outcome = fetched or future.result()
         except Exception as error:  # Dask gave it up: the workers that had it were lost again and again
             if future.cancelled() or self._client.status != "running":
                 self._queue.put_back(reversed(group.trials))  # with the scheduler, which may come back
@@ -141,7 +155,7 @@ class _Cluster:
         of_machine = outcome.refusal or any("of_the_machine" in item.diagnostics for item in outcome.records)
         others = [worker for worker in self._workers if _host(worker) != _host(where)]
         if of_machine and before is None and others:
-            self._submit(group, replace(outcome, refusal=f"{where} {outcome.refusal}"), others)
+            self._submit([group], replace(outcome, refusal=f"{where} {outcome.refusal}"), others)
             return
         if outcome.refusal:
             raise RequestError(outcome.refusal)
@@ -225,13 +239,13 @@ def describe(parcel: bytes) -> dict[str, str]:
     return what_runs(Registry(sources))
 
 
-def fulfil(parcel: bytes, group: bytes) -> tuple[str, Outcome]:
+def fulfil(group: bytes, run: bytes) -> tuple[str, Outcome]:
     """Run a group in a slot of this process; the name of the worker comes along."""
     import distributed
 
     where = distributed.get_worker().address
     try:
-        return where, _pool(parcel).run(pickle.loads(group))
+        return where, _pool(run).run(pickle.loads(group))
     except RequestError as error:
         return where, Outcome((), refusal=str(error))
 

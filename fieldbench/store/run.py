@@ -62,6 +62,7 @@ class RunStore:
         self._lock, self._note = lock, note
         self._noted: dict[str, Any] = {}
         self._statuses: dict[str, str] = {}
+        self._begun = False
         identities = manifest.identities
         last: dict[str, tuple[Cell, str]] = {}
         rows = RowLog(path / TRIALS)
@@ -119,7 +120,7 @@ class RunStore:
 
     @property
     def statuses(self) -> dict[str, str]:
-        """Status of every trial that is on disk and counts, by key."""
+        """Status of every trial that was on disk and counted when a session began, by key."""
         return self._statuses
 
     @property
@@ -163,7 +164,7 @@ class RunStore:
                 os.ftruncate(self._file, self._end)
             raise StorageError(f"{self.path / TRIALS}: {error.strerror}; nothing finished before is lost") from error
         self._end += len(line)
-        if row["identity"]:
+        if row["identity"] and not self._begun:  # a session asks before it begins, and may write ten million records
             self._statuses[row["key"]] = row["status"]
             if self._note is not None:
                 self._noted[row["key"]] = self._note(row)
@@ -174,6 +175,7 @@ class RunStore:
 
     def begin(self, provenance: Mapping[str, Any]) -> None:
         """Note in the manifest that a session of the run starts, and with what."""
+        self._begun = True
         about = {"process": os.getpid(), "host": platform.node(), **provenance, "started": _now()}
         self.manifest.sessions.append(SessionEntry(id=uuid.uuid4().hex[:8], **about))
         self.manifest.write(self.path)
