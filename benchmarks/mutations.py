@@ -1,7 +1,8 @@
 """Plants the faults of ``mutations.toml`` one at a time, and shows which test catches each.
 
-Every fault goes into a copy of the tree, and the quick tests of the files that it names run there. A fault that none
-of them notices makes the exit code 1, and so does a test that fails without a fault. Frozen scores take no part.
+Every fault goes into a copy of the tree, and the quick tests of the files that it names run there, or a slow one that
+it names itself. A fault that none of them notices makes the exit code 1, and so does a test that fails without a
+fault. Frozen scores take no part.
 
     python benchmarks/mutations.py
     python benchmarks/mutations.py --only "dropped noise" --only "a changed default"
@@ -108,10 +109,16 @@ def copy_tree(folder: Path) -> None:
 
 
 def failing_test(name: str, tests: Sequence[str], folder: Path) -> str | None:
-    """The first quick test of these files that fails in a copy of the tree, or None."""
+    """The first test that fails in a copy of the tree, of the quick ones of these files and of those named, or None."""
+    files, named = [test for test in tests if "::" not in test], [test for test in tests if "::" in test]
+    found = _failing(name, ["-m", "not slow", *files], folder) if files else None
+    return found or (_failing(name, named, folder) if named else None)
+
+
+def _failing(name: str, tests: Sequence[str], folder: Path) -> str | None:
     path = os.pathsep.join(str(folder / part) for part in (".", "plugins", "datasets"))
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    options = ["-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", "-p", "no:xdist"]
+    options = ["-q", "-x", "-p", "no:cacheprovider", "-p", "no:xdist"]
     command = [sys.executable, "-m", "pytest", *options, *tests]
     ended = subprocess.run(
         command, cwd=folder / "tests", env=environment, capture_output=True, text=True, check=False, timeout=1800

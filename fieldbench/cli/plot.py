@@ -11,6 +11,9 @@ import typer
 from fieldbench.cli.options import Label, LabelFile, Only, RunFolder
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 
+#: Inches of text on a page: a figure that is higher fits none.
+PAGE = 9.5
+
 field = partial(typer.Option, rich_help_panel="Kinds that show fields")
 
 
@@ -111,5 +114,8 @@ def plot(
             for ending in formats:
                 print(save(figure, folder / f"{title}.{ending}"))
                 written += 1
+            if (height := figure.get_figheight()) > PAGE:
+                said = f"{title} is {height:.0f} inches high, more than a page; --width text or --only makes it lower"
+                typer.echo(said, err=True)
     if not written:
         raise RequestError(f"{run} has nothing to draw")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 import shutil
 import urllib.request
 import webbrowser
+from collections.abc import Callable
 from http.server import ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from fieldbench.cli.main import main
+from fieldbench.report.stored import StoredRun
 from fieldbench.results import Results
 
 
@@ -58,6 +61,22 @@ def test_plot_draws_what_it_can_of_one_method(run: Path, capsys: pytest.CaptureF
         *("settings.svg", "rate", "epoch", "cost", "strips")
     }
     assert "no ranks: ranks need three methods" in printed.err
+
+
+def test_plot_says_which_figure_is_higher_than_a_page(
+    write_run: Callable[..., StoredRun], capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("matplotlib", reason="figures come with the extra plots")
+    rows = [
+        {"method": f"idw[power={power}]", "rate": rate, "metrics": {"rmse": 1.0}}
+        for power in range(1, 51)
+        for rate in (0.1, 0.2, 0.3, 0.4, 0.5)
+    ]
+    many = write_run(*rows).path
+    assert command("plot", many, "--kind", "settings", "--width", "column", "--format", "svg") == 0
+    assert re.search(r"settings is \d+ inches high, more than a page; --width text", capsys.readouterr().err)
+    assert command("plot", many, "--kind", "settings", "--only", "rate=0.1", "--format", "svg") == 0
+    assert capsys.readouterr().err == ""
 
 
 def test_plot_takes_width_style_colours_and_labels(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
