@@ -81,6 +81,10 @@ def plot(
 
     every = kind == "all"
     kinds = [name for name, known in KINDS.items() if not known.of_fields] if every else split(kind)
+    for name in kinds:
+        if name not in KINDS:
+            hint = "; all goes alone" if name == "all" else nearest(name, KINDS)
+            raise RequestError(f"unknown kind of figure {name!r}{hint}")
     formats = split(format)
     for name in formats:
         if name not in FORMATS:

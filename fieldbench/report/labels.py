@@ -46,6 +46,9 @@ def read_labels(file: Path | None, given: Sequence[str] = ()) -> dict[str, str]:
         wrong = next((name for name, text in labels.items() if not isinstance(text, str)), None)
         if wrong is not None:
             raise RequestError(f'{file}: the label of {wrong!r} is not a text; write "{wrong}" = "its label"')
+        unfit = next((name for name, text in labels.items() if not text.strip() or not text.isprintable()), None)
+        if unfit is not None:
+            raise RequestError(f"{file}: the label of {unfit!r} is empty or has more than one line; write one line")
     for text in given:
         found = _GIVEN.match(text)
         if not found:

@@ -92,7 +92,9 @@ class StoredRun:
 
     @cached_property
     def metadata(self) -> RunMetadata:
-        return RunMetadata.of_run(self.manifest, *map(read_manifest, self.beside))
+        whole = RunMetadata.of_run(self.manifest, *map(read_manifest, self.beside))
+        # Trials that are left out on purpose are not missing.
+        return replace(whole, trials={}) if "trial" in self.only else whole
 
     @cached_property
     def registry(self) -> Registry:

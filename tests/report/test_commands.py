@@ -63,6 +63,19 @@ def test_plot_draws_what_it_can_of_one_method(run: Path, capsys: pytest.CaptureF
     assert "no ranks: ranks need three methods" in printed.err
 
 
+def test_a_wrong_kind_is_refused_before_anything_is_written(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("matplotlib", reason="figures come with the extra plots")
+    assert command("plot", run, "--kind", "strips,all") == 2
+    assert "unknown kind of figure 'all'; all goes alone" in capsys.readouterr().err
+    assert not (run / "figures").exists()
+
+
+def test_trials_that_are_left_out_are_not_missing(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command("table", run, "--only", "trial=0", "--format", "csv") == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert {(row["planned"], row["count"]) for row in rows if row["failed"] == "0"} == {("1", "1")}
+
+
 def test_plot_says_which_figure_is_higher_than_a_page(
     write_run: Callable[..., StoredRun], capsys: pytest.CaptureFixture[str]
 ) -> None:

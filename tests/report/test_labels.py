@@ -97,3 +97,10 @@ def test_labels_of_a_whole_paper_serve_for_a_part_of_its_run(
     printed = capsys.readouterr().out
     assert "Mean" in printed
     assert "learner" not in printed
+
+
+@pytest.mark.parametrize("text", ['""', '"  "', '"A\\nB"'], ids=["empty", "blank", "two lines"])
+def test_a_label_is_one_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / "labels.toml").write_text(f"tap = {text}\n")
+    with pytest.raises(RequestError, match="the label of 'tap' is empty or has more than one line; write one line"):
+        read_labels(tmp_path / "labels.toml")

@@ -165,8 +165,10 @@ def _axis(ax: Axes, scaled: _Scale, difference: float, points: float) -> None:
     height, end = 2.4 * line, scaled.at(min(1 + difference, scaled.count))
     ax.plot([scaled.left, end], [height, height], color=ink(), linewidth=0.8)
     for place in (scaled.left, end):
-        if place == scaled.left or 1 + difference <= scaled.count:  # a bar that is longer than the axis has no end
+        if place == scaled.left or 1 + difference <= scaled.count:  # a bar that is longer than the axis goes on
             ax.plot([place, place], [height - tick / 2, height + tick / 2], color=ink(), linewidth=0.8)
+        else:
+            ax.plot(place, height, ">", color=ink(), markersize=3 * scale(), clip_on=False)
     ax.text(scaled.left - 0.08, height, f"CD = {difference:.2f}", ha="right", va="center", fontsize=points)
 
 
