@@ -55,7 +55,8 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
         places = column_of_names(ax, names, room)
         _panel(ax, run, setting, parts[setting.title], [styles[method] for method in order], order, places)
         ax.set_title(title)
-        ax.set_xlabel(wrapped(setting.measure, each - 0.12, size_of("axes.label")))
+        measure = f"{setting.measure}, logarithmic" if ax.get_xscale() == "log" else setting.measure
+        ax.set_xlabel(wrapped(measure, each - 0.12, size_of("axes.label")))
     grow(figure, down * (lines * points * 1.35 / 72 + tallest + 0.5 * scale()))
     whole = pd.concat(parts.values())
     heading(
