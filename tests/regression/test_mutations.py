@@ -30,7 +30,9 @@ def test_a_fault_can_be_planted_and_names_its_tests(fault) -> None:
     text = (ROOT / fault.file).read_text(encoding="utf-8")
     assert fault.planted(text) != text
     assert fault.tests
-    assert all((ROOT / "tests" / test).is_file() for test in fault.tests)
+    for test in fault.tests:
+        file, _, name = test.partition("::")
+        assert f"def {name}" in (ROOT / "tests" / file).read_text(encoding="utf-8")
 
 
 def test_there_are_faults_in_every_room() -> None:
