@@ -121,7 +121,7 @@ class Complaint(NamedTuple):
 
 def complaint(error: pydantic.ValidationError) -> Complaint:
     """The first complaint in its parts."""
-    # Where several types are allowed, that a number is not finite says more than that it is no other type.
+    # Where several types are allowed, "not finite" says more than "not a text" or "not a list".
     first = min(error.errors(), key=lambda found: found["type"] != "finite_number")
     message = first["msg"].removeprefix("Value error, ").strip() or "the class refuses it and says no reason"
     return Complaint(tuple(map(str, first["loc"])), first["input"], message[0].lower() + message[1:])

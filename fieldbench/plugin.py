@@ -69,8 +69,8 @@ class Plugin(BaseModel):
             the class reaches stands for it, so that an edit is never mistaken for results already computed.
         expected_failures: names of conformance checks that this plugin cannot pass, each with the reason.
         requires: modules that it imports and fieldbench does not bring, each with what pip is to install for it:
-            ``{"skimage": "scikit-image"}``. Where one is missing, the plugin is listed, and whoever asks for it is told
-            the command.
+            ``{"skimage": "scikit-image"}``. Where one is missing, the plugin is listed, and a request for it is
+            answered with the command.
         conformance_parameters: values that the conformance checks use in place of defaults, to be quick
             (``{"epochs": 3}``).
     """

@@ -112,7 +112,7 @@ class Progress:
         """Running means of the headline metric, one a cell, in the plan's order.
 
         Args:
-            most: only so many, those that have changed last; all where None.
+            most: how many at most, those that changed last; all where None.
         """
         newest = set(list(self._scores)[-most:] if most else self._scores)
         return {cell: self._scores[cell] for cell in self._left if cell in newest}

@@ -130,6 +130,8 @@ class _Cluster:
     def _fetched(self, futures: list[Any]) -> dict[str, Any]:
         """What finished tasks gave, by key, with one question to each worker; nothing if one is lost meanwhile."""
         finished = [future for future in futures if future.status == "finished"]
+        if not finished:
+            return {}
         try:
             return {future.key: given for future, given in zip(finished, self._client.gather(finished), strict=True)}
         except Exception:

@@ -98,7 +98,7 @@ def _write_beside(file: Path, temporary: Path, source: Path, completions: Sequen
             if any(known is not None for known in deviations)
         ]
     if arrays and file.suffix == ".npy":
-        np.save(temporary, arrays[0])  # there is no other
+        np.save(temporary, arrays[0])  # a .npy file holds one array
     elif arrays:
         write_beside(source, temporary, arrays)
     return bool(arrays)

@@ -5,8 +5,8 @@ pair of methods the differences of their scores give a mean with Student's inter
 trials on a test: Wilcoxon's signed ranks where there are enough trials for them to reach 5 % at all
 (:func:`fewest_for_ranks`), else a paired t. All pairs of all settings are corrected together, p-values after Holm
 (1979), intervals after Bonferroni. Ranks over settings are compared as Demsar 2006 does (Friedman, Nemenyi). In a
-setting only those
-methods are ranked that have a score on every trial, since the trials that another lost may be the hard ones.
+setting only those methods are ranked that have a score on every trial, since the trials that another lost may be the
+hard ones.
 """
 
 from __future__ import annotations

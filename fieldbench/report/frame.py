@@ -76,7 +76,7 @@ class _Columns:
         self._names: dict[str, dict[str, int]] = {name: {} for name in TEXTS}
         self._numbers: dict[str, list[np.ndarray]] = {name: [] for name in NUMBERS}
         self._metrics: dict[str, list[tuple[int, np.ndarray]]] = {}
-        #: RowLog of one cell and identity have one number, from which all columns of the cell are made.
+        #: Rows of one cell and identity have one number, from which all columns of the cell are made.
         self._series: dict[tuple[Any, ...], int] = {}
         self._series_of: list[np.ndarray] = []
 
@@ -96,15 +96,11 @@ class _Columns:
             self._metrics.setdefault(name, []).append((self._size, numbers))
         self._size += len(rows)
 
-    @property
-    def series(self) -> NDArray[np.int32]:
-        """The number of each row's cell and identity."""
-        return np.concatenate([np.empty(0, np.int32), *self._series_of])
-
     def frame(self, identities: Mapping[Cell, str]) -> pd.DataFrame:
         """The rows that count, sorted, one column after the other."""
-        chosen = self._chosen(identities)
-        series = self.series[chosen]
+        series = np.concatenate([np.empty(0, np.int32), *self._series_of])
+        chosen = self._chosen(series, identities)
+        series = series[chosen]
         present = np.unique(series)
         data: dict[str, Any] = {"key": pd.Series(self._objects["key"], dtype="str").take(chosen).array}
         for column, name in enumerate(CELL):
@@ -132,20 +128,20 @@ class _Columns:
             columns[name] = values[chosen]
         return pd.DataFrame(columns, copy=False)
 
-    def _chosen(self, identities: Mapping[Cell, str]) -> NDArray[np.intp]:
+    def _chosen(self, series: NDArray[np.int32], identities: Mapping[Cell, str]) -> NDArray[np.intp]:
         """The numbers of the rows that count: the last of each trial, of a cell those of the identity that counts.
 
         Trials end in another order in every run, and sums depend on the order of their terms, so they are sorted.
         """
         trial, seed = (np.concatenate([np.empty(0, np.int64), *self._numbers[name]]) for name in ("trial", "seed"))
-        trials = pd.DataFrame({"series": self.series, "seed": seed, "trial": trial}, copy=False)
-        counted = np.flatnonzero(~trials.duplicated(keep="last").to_numpy() & self._current(identities))
+        trials = pd.DataFrame({"series": series, "seed": seed, "trial": trial}, copy=False)
+        counted = np.flatnonzero(~trials.duplicated(keep="last").to_numpy() & self._current(series, identities))
         chosen: NDArray[np.intp] = counted[np.lexsort((trial[counted], seed[counted]))]
         return chosen
 
-    def _current(self, identities: Mapping[Cell, str]) -> np.ndarray:
+    def _current(self, series: NDArray[np.int32], identities: Mapping[Cell, str]) -> np.ndarray:
         """Which rows have the identity of their cell that counts: the one given, or that of the cell's last row."""
-        kinds, series = list(self._series), self.series
+        kinds = list(self._series)
         counts = {Cell(*kinds[number][:-1]): kinds[number][-1] for number in _in_order_of_their_last(series)}
         counts |= identities
         fine = [counts.get(Cell(*cell)) == identity for *cell, identity in kinds]

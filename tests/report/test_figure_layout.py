@@ -48,7 +48,7 @@ METHODS = {
 
 @pytest.fixture
 def many(write_run: Callable[..., StoredRun]) -> Callable[[int], StoredRun]:
-    """Writes a run of so many methods that has something to show of every kind but attention."""
+    """Writes a run of a number of methods that has something to show of every kind but attention."""
 
     def write(count: int) -> StoredRun:
         rng = np.random.default_rng(count)

@@ -63,7 +63,7 @@ def critical_difference(methods: int, settings: int) -> float:
     density = np.exp(-(places**2) / 2) / math.sqrt(2 * math.pi)
 
     def beyond(spread: float) -> float:
-        """The chance that the range of so many normal deviates is larger, less that of the test."""
+        """The chance that the range of that many normal deviates is larger, less the chance of the test."""
         within = methods * trapezoid(density * (ndtr(places) - ndtr(places - spread)) ** (methods - 1), places)
         return float(CONFIDENCE - within)
 

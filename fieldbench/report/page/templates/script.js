@@ -11,6 +11,20 @@ function make(tag, properties = {}, ...children) {
   return made;
 }
 
+// A box for each name, checked unless it is among those left out.
+function checklist(title, names, without, changed) {
+  const boxes = names.map((name) => {
+    const box = make("input", { type: "checkbox", checked: !without.has(name) });
+    box.addEventListener("change", () => {
+      if (box.checked) without.delete(name);
+      else without.add(name);
+      changed();
+    });
+    return make("label", {}, box, name);
+  });
+  return make("fieldset", {}, make("legend", { textContent: title }), ...boxes);
+}
+
 // Light or dark: as the system has it until the reader chooses.
 
 function prepareTheme() {
@@ -128,16 +142,7 @@ function prepareTable(table) {
     const levels = [...new Set(rows.map((row) => row.cells[column].textContent))];
     if (head.className !== "text" || levels.length < 2 || levels.length > 60) return;
     const hidden = (state.hidden[names[column]] ??= new Set());
-    const boxes = levels.map((level) => {
-      const box = make("input", { type: "checkbox", checked: !hidden.has(level) });
-      box.addEventListener("change", () => {
-        if (box.checked) hidden.delete(level);
-        else hidden.add(level);
-        show();
-      });
-      return make("label", {}, box, level);
-    });
-    menu.append(make("fieldset", {}, make("legend", { textContent: names[column] }), ...boxes));
+    menu.append(checklist(names[column], levels, hidden, show));
   });
   const all = make("button", { type: "button", textContent: "Show all rows" });
   all.addEventListener("click", () => {
@@ -370,16 +375,7 @@ function prepareBrowser() {
     pointAt({ x: inside(from.x + step[0], view.width), y: inside(from.y + step[1], view.height) });
   });
   const names = entryNames();
-  const boxes = names.map((name) => {
-    const box = make("input", { type: "checkbox", checked: !without.has(name) });
-    box.addEventListener("change", () => {
-      if (box.checked) without.delete(name);
-      else without.add(name);
-      show();
-    });
-    return make("label", {}, box, name);
-  });
-  menu.append(make("fieldset", {}, make("legend", { textContent: "side by side" }), ...boxes));
+  menu.append(checklist("side by side", names, without, show));
   menu.hidden = names.length < 2;
   options(setting, settings, settings[0]);
   setting.addEventListener("change", chooseSetting);
