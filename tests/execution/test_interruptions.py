@@ -189,8 +189,9 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 append = RunStore.append
 def filling(self, record):
     append(self, record)
-    if len(self.statuses) == 3:
-        size = (self.path / "trials.jsonl").stat().st_size
+    written = (self.path / "trials.jsonl").read_bytes()
+    if len(written.splitlines()) == 3:
+        size = len(written)
         resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, size + 100))
 RunStore.append = filling
 from fieldbench.cli.main import main

@@ -617,10 +617,12 @@ def test_a_live_page_takes_news_in_and_keeps_what_the_reader_chose(
     with serve(growing) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         show(browser, f"http://127.0.0.1:{server.server_port}/", DESK)
-        assert "20 of 32 trials are done" in browser.find_element("id", "main").text
-        assert browser.find_element("id", "progress").get_attribute("value") == "20"
-        assert browser.find_element("id", "to-go").text == "nothing is running; the same command goes on"
         # Each in one step, since the page may take news in between an element's being found and used.
+        main = browser.execute_script("return document.getElementById('main').textContent")
+        assert "20 of 32 trials are done" in main
+        assert browser.execute_script("return document.getElementById('progress').value") == 20
+        said = browser.execute_script("return document.getElementById('to-go').textContent")
+        assert said == "nothing is running; the same command goes on"
         browser.execute_script(
             "const field = document.querySelector('#cells [data-filter=method]');"
             "field.value = 'flat'; field.dispatchEvent(new Event('input', {bubbles: true}));"
@@ -629,7 +631,8 @@ def test_a_live_page_takes_news_in_and_keeps_what_the_reader_chose(
         (growing / "trials.jsonl").write_bytes(b"".join(lines))
         until(browser, "return document.getElementById('main').textContent.includes('32 of 32 trials are done')")
         assert column(browser, "cells", 0) == ["flat", "flat"]
-        assert browser.find_element("css selector", "#cells th:nth-child(3)").get_attribute("aria-sort") == "ascending"
+        sorted_by = browser.execute_script("return document.querySelector('#cells th:nth-child(3)').ariaSort")
+        assert sorted_by == "ascending"
         until(browser, "return document.getElementById('to-go').textContent === 'complete'")
         until(browser, "return document.images.length > 0")  # the figures follow
         server.shutdown()
