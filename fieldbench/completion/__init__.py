@@ -58,7 +58,7 @@ class Completed:
         seconds: processor time of the final fit, to all that was observed.
         promise: the error to expect at the gaps, with its 90 % interval; None if it was not measured, or if most gaps
             are harder to predict than anything that could be withheld (:attr:`beyond`).
-        beyond: whether the error at the gaps is beyond what can be checked.
+        beyond: whether the error at the gaps is beyond what can be checked. Then no candidate has an expected error.
         by_distance: the chosen method's errors at withheld entries by distance to the nearest observation.
         intervals: by probability, the half width of the interval around a value that should hold the truth so often,
             in deviations (of the logarithm, for a field with a floor). Empty where the deviation is not calibrated,
@@ -140,9 +140,11 @@ def complete(
     with ExitStack() as stack:
         at_once = alone if method != AUTO else replace(alone, jobs=cores(), threads=1)
         bench = stack.enter_context(Bench(registry, at_once))
+        if method == AUTO and not candidates:
+            _begin("asking which methods can work on this field", watch, busy)
         specs, unsuited = _candidates(observation, method, candidates, registry, bench)
         if budget > 0:
-            busy("withholding entries in the pattern of the gaps")
+            _begin("withholding entries in the pattern of the gaps", watch, busy)
             validation = Validation(observation, share, folds, stream("withhold", seed), weights)
             comparison = CandidateComparison(bench, observation, validation, seed, budget, watch, busy)
             ranked = sorted(comparison.run(specs), key=rank)
@@ -165,6 +167,8 @@ def complete(
         if array is not None:
             array[~observation.valid] = np.nan
     beyond = promise is not None and not validation.checked
+    if beyond:  # no number that could be taken for the gaps' error
+        ranked = [replace(item, expected=math.nan) for item in ranked]
     return Completed(
         chosen,
         values,
@@ -178,6 +182,11 @@ def complete(
         distances,
         {} if beyond else intervals,
     )
+
+
+def _begin(work: str, watch: Callable[[str], None], busy: Callable[[str], None]) -> None:
+    watch(work)
+    busy(work)
 
 
 def _calibrated(
@@ -255,8 +264,7 @@ def _final(
     """Fit the best method to everything; if it fails on that, the next."""
     error = ""
     for text in ranked:
-        watch(f"completing the field with {text}")
-        busy(f"completing the field with {text}")
+        _begin(f"completing the field with {text}", watch, busy)
         own = keyed_seed(seed, "complete", text)
         fit = fitted(lambda seen: bench.fit(text, seen, own), observation)  # noqa: B023
         if fit.estimate is not None:

@@ -165,7 +165,9 @@ class CandidateComparison:
 
         def tried(method: str) -> FitResult:
             self._busy(f"trying {method} on a window of the field")
-            return self._bench.fit(method, seen, self._seed_of(method), limit=_FOR_WINDOW * self._budget)
+            fit = self._bench.fit(method, seen, self._seed_of(method), limit=_FOR_WINDOW * self._budget)
+            self._watch(f"{method}: a window of the field, {fit.error or f'{fit.seconds:.1f} s'}")
+            return fit
 
         for method, fit in zip(methods, self._at_once(tried, methods), strict=True):
             self._left -= fit.charged

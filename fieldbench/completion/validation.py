@@ -144,7 +144,8 @@ class Validation:
         had = np.bincount(of, weights=weight * hard, minlength=len(points_in))
         ratio = np.where(had > 0, needed / self._own.sum() / np.where(had > 0, had, 1.0), 0.0)
         weight = weight * ratio[of]
-        reach = _HARDER * float(np.sort(hard)[-min(2 * _FEW, len(hard))])
+        few = min(2 * _FEW, max(len(hard) // _FEW, 1))
+        reach = _HARDER * float(np.sort(hard)[-few])
         covered = float(self._hard[(self._hard <= reach) & ~self._far].sum() / self._hard.sum())
         split = np.cumsum([len(fold.at) for fold in self.folds])[:-1]
         return np.split(weight, split), covered
