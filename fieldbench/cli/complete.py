@@ -369,7 +369,7 @@ def _comparison(made: Completed, unit: str, by_area: bool, by_distance: bool) ->
             item.method,
             "-" if math.isnan(item.expected) else f"{item.expected:.4g}",
             f"{statistics.stdev(item.errors):.2g}" if len(item.errors) > 1 and math.isfinite(item.expected) else "-",
-            f"{item.ratio:.2f}",
+            f"{item.ratio:.2f}" if item.ratio < 1000 else f"{item.ratio:.1e}",
             len(item.errors),
             f"{item.seconds:.1f}",
             item.note,

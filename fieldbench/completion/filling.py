@@ -80,6 +80,7 @@ def fill(
         budget=budget,
         share=share,
         seed=seed,
+        mix=not gridded.classes,
         **how,
     )
     outside = observation.valid & ~near
