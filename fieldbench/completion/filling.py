@@ -123,7 +123,7 @@ def fillable(
         RequestError: if there is nothing to fill, or the request does not fit the variable.
     """
     if not gridded.missing.any():
-        raise RequestError(f"{gridded.name} has no gap to fill")
+        raise RequestError("; ".join([f"{gridded.name} has no gap to fill", *gridded.remarks]))
     if gridded.classes and chosen_freely:
         raise RequestError(_classes(gridded))
     observation = gridded.observation(log_floor, metadata)

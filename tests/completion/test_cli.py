@@ -142,6 +142,12 @@ def test_a_suspected_code_is_a_question(tmp_path: Path, capsys: pytest.CaptureFi
     assert (np.load(tmp_path / "a_completed.npy")[:3, :3] == -999).all()
 
 
+def test_a_code_that_hides_every_gap_is_a_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "a.npy", np.where(np.random.default_rng(0).random(TRUTH.shape) < 0.3, -999.0, TRUTH))
+    assert run("complete", tmp_path / "a.npy", "--method", "plane", *PLUGIN) == 2
+    assert re.search("a has no gap to fill; .* are exactly -999, .* say --missing -999$", capsys.readouterr().err, re.M)
+
+
 def test_several_variables_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hidden = np.random.default_rng(0).random((2, *TRUTH.shape)) < 0.3
     temp, salt = np.where(hidden, np.nan, np.stack([TRUTH, 2 * TRUTH]))
