@@ -117,8 +117,9 @@ def _samples(curves: list[dict[str, Any]], name: str) -> dict[float, list[float]
     """The value of every trial by step: at steps that each reported, or before which it had ended."""
     known = [dict(zip(curve["step"], curve[name], strict=True)) for curve in curves]
     ends = [curve["step"][-1] for curve in curves]
-    told = {step for step in set().union(*known) if all(step in at or step > end for at, end in zip(known, ends))}
-    values = {step: [at[min(step, end)] for at, end in zip(known, ends, strict=True)] for step in sorted(told)}
+    trials = list(zip(known, ends, strict=True))
+    told = {step for step in set().union(*known) if all(step in at or step > end for at, end in trials)}
+    values = {step: [at[min(step, end)] for at, end in trials] for step in sorted(told)}
     return {step: [math.nan if value is None else float(value) for value in row] for step, row in values.items()}
 
 

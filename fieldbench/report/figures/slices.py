@@ -130,8 +130,9 @@ class _Sheet:
 
     @classmethod
     def of(cls, truth: Field, columns: list[Pictures], view: View) -> _Sheet:
-        """As many columns beside one another as the width holds without breaking words of their heads, two at least; the
-        middle slice alone where it does not hold all.
+        """As many columns beside one another as the width holds with the words of their heads whole, two at least.
+
+        Where it does not hold all, the middle slice alone.
         """
         axis = cut_axis(truth, view.axis)
         left = 0.34 * scale() + 3 * size_of("axes.label") * LEADING * POINT
