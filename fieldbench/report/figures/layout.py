@@ -172,7 +172,7 @@ def legend(figure: Figure, panels: Sequence[Axes]) -> None:
 
 
 def name_lines(panels: Sequence[Axes], ends: Mapping[str, float], looks: Iterable[Look]) -> None:
-    """Write what each line is, with its marker, at its end on the right; a legend where names are long or panels several.
+    """Write what each line is, with its marker, at its end on the right; long names and several panels make a legend.
 
     To be called last: labels are moved apart where the finished axes are. The figure grows as far as they need.
 
