@@ -15,6 +15,7 @@ from tabulate import tabulate
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.report.blocks import Block, TableCell
+from fieldbench.report.floors import distance
 from fieldbench.report.numbers import fixed
 
 #: The rows of a table, each cell written in the style of its format.
@@ -290,8 +291,8 @@ def block_table(block: Block, style: Text) -> str:
 
 def _cell_above(block: Block, row: int, column: int, style: Text) -> str:
     """One cell, and how far it is above the floor."""
-    shown, above = cell_text(block.cells[row, column], style), block.above(row, column)
-    return shown if math.isnan(above) else f"{shown} {style.text(f'{round(above) + 0:+d} %')}"
+    shown, above = cell_text(block.cells[row, column], style), distance(block.above(row, column))
+    return f"{shown} {style.text(above)}" if above else shown
 
 
 def cell_text(cell: TableCell, style: Text) -> str:

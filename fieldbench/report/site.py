@@ -19,7 +19,7 @@ from fieldbench.errors import RequestError
 from fieldbench.records import CELL, OK
 from fieldbench.registry import Entry, Registry, Sources
 from fieldbench.report.factors import label
-from fieldbench.report.floors import floors_of, has_floor
+from fieldbench.report.floors import distance, floors_of, has_floor
 from fieldbench.report.numbers import decimals, fixed, rounded, significant, with_unit
 from fieldbench.report.page import render
 from fieldbench.report.page.contents import Grid, GridCell, GridColumn, GridRow, anchor, contents, main_table, numeric
@@ -165,7 +165,7 @@ def _listed(cells: pd.DataFrame) -> Grid:
             numeric(row["interval"], significant(row["interval"], 2, "")),
             numeric(row["trials"], str(row["trials"])),
             GridCell(f"{row['place']} of {row['rivals']}"),
-            numeric(row["above"], "" if np.isnan(row["above"]) else f"{row['above']:+.0f} %"),
+            numeric(row["above"], distance(row["above"])),
         ]
         rows.append(GridRow(shown))
     kinds = {"method": "text", "setting": "text", "score": "number", "± 95 % interval": "number", "trials": "number"}
