@@ -188,8 +188,9 @@ def test_labels_take_the_place_of_names_and_change_no_address(
             for page in (root, plain)
         )
         for name, label in (("idw", "Weighted & near"), ("gaussian-field", "Gauss"), ("nearest", "Next")):
-            assert not any(text == name or text.startswith(f"{name}[") for text in told), (page.name, name)
-            assert any(label in text for text in told) == any(name in text for text in before), (page.name, label)
+            is_named = [any(text == name or text.startswith(f"{name}[") for text in texts) for texts in (told, before)]
+            assert not is_named[0], (page.name, name)
+            assert any(label in text for text in told) or not is_named[1], (page.name, label)
     with pytest.raises(SystemExit) as end:
         main([*words, "--label", "idv=Ours"])
     assert end.value.code == 2
