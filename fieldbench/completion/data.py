@@ -108,7 +108,7 @@ def complete(
         within: lowest and highest possible value.
         positive: whether only values above zero are possible.
         how: ``candidates``, ``budget``, ``folds``, ``share``, ``seed``, ``device``, ``sources``, ``watch`` and
-            ``busy`` of :func:`fieldbench.completion.complete`, ``by_area`` and ``denoise`` of
+            ``busy`` of :func:`fieldbench.completion.complete`, ``by_area``, ``mix`` and ``denoise`` of
             :func:`fieldbench.completion.filling.fill`.
 
     Raises:

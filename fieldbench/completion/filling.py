@@ -50,6 +50,7 @@ def fill(
     budget: float = 300.0,
     share: float = 0.1,
     seed: int = 0,
+    mix: bool = True,
     **how: Any,
 ) -> Filled:
     """Fill the gaps of what was read from a file.
@@ -62,6 +63,7 @@ def fill(
         by_area: weight errors and the mean by the area of a grid cell, for a field on latitudes.
         denoise: replace observed entries by the method's estimate as well.
         candidates, budget, share, seed: as in :func:`fieldbench.completion.complete`; noted beside the values.
+        mix: as there; classes are never averaged.
         how: further arguments of :func:`fieldbench.completion.complete`.
 
     Raises:
@@ -80,7 +82,7 @@ def fill(
         budget=budget,
         share=share,
         seed=seed,
-        mix=not gridded.classes,
+        mix=mix and not gridded.classes,
         **how,
     )
     outside = observation.valid & ~near
