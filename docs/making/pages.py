@@ -31,12 +31,13 @@ ORDER: dict[str, list[str]] = {
         "add-a-method.md",
         "add-a-dataset.md",
         "plugin-api.md",
+        "public-names.md",
         "plugins/*",
         "strangers.md",
         "regression.md",
     ],
     "The paper": ["reproduction.md"],
-    "How it is built": ["architecture.md", "engine.md", "security.md", "decisions/index.md", "decisions/*"],
+    "How it is built": ["architecture.md", "engine.md", "security.md", "checks.md", "decisions/index.md", "decisions/*"],
     "Reference": ["reference/commands.md", "reference/python.md", "reference/plugins.md", "reference/built-in.md"],
 }
 
