@@ -26,7 +26,7 @@ ORDER: dict[str, list[str]] = {
     "": ["index.md", "install.md", "tutorial.md", "gallery.md", "glossary.md"],
     "Compare": ["cli.md", "selection.md", "tuning.md", "clusters.md"],
     "Read the results": ["reading-tables.md", "uncertainty.md", "tables.md", "figures.md", "page.md"],
-    "Methods and data": ["methods.md", "baselines.md", "trained.md", "datasets.md", "own-data.md", "speed.md"],
+    "Methods and data": ["methods.md", "baselines.md", "trained.md", "datasets.md", "own-data.md", "own-dataset.md", "speed.md"],
     "Write your own": [
         "add-a-method.md",
         "add-a-dataset.md",
