@@ -105,32 +105,43 @@ def _cost(geometry: Geometry, order: tuple[int, ...]) -> float:
     return cost
 
 
-class SparseMatrix:
-    """A constant sparse matrix by rows, in single precision."""
+class GroupedMatrix:
+    """A constant matrix, in single precision, by groups of rows whose entries other than 0 have the same columns.
+
+    Observed fibers give such groups: all bins of a position are observed or none is.
+    """
 
     def __init__(self, dense: Floats) -> None:
-        rows, columns = np.nonzero(dense)
-        self.starts = np.searchsorted(rows, np.arange(len(dense) + 1)).astype(np.int64)
-        self.ends = self.starts[None, 1:]
-        self.columns = columns.astype(np.uint32)
-        self.values = np.ascontiguousarray(dense[rows, columns], dtype=np.float32)
+        # Where few entries are 0, leaving them out saves less than long groups do.
+        present = dense != 0 if np.count_nonzero(dense) < 0.3 * dense.size else np.ones(dense.shape, bool)
+        self._rows = _groups(present)
+        patterns = present[self._rows[:-1]]
+        self._counts = patterns.sum(axis=1)
+        self._starts = np.cumsum(self._counts) - self._counts
+        self._columns = np.nonzero(patterns)[1].astype(np.uint32)
+        sizes = np.diff(self._rows)
+        self._places = np.cumsum(sizes * self._counts) - sizes * self._counts
+        groups = itertools.pairwise(self._rows)
+        values = [dense[a:b, pattern].T.ravel() for (a, b), pattern in zip(groups, patterns, strict=True)]
+        self._values = np.concatenate(values, dtype=np.float32)
+        self._strip = 64 if len(sizes) > len(dense) // 2 else 32
 
     def times(self, dense: Floats, out: Floats) -> None:
-        kernels.put_product(self.starts, self.ends, 0, self.columns, self.values, dense, out)
+        kernels.put_grouped_product(
+            self._rows, self._starts, self._counts, self._columns, self._places, self._values, self._strip, dense, out
+        )
 
 
-class DenseMatrix:
-    """A constant matrix with few zeros, with the interface of :class:`SparseMatrix`."""
-
-    def __init__(self, dense: Floats) -> None:
-        self.values = np.ascontiguousarray(dense)
-
-    def times(self, dense: Floats, out: Floats) -> None:
-        np.dot(self.values, dense, out=out)
-
-
-def _matrix(dense: Floats) -> SparseMatrix | DenseMatrix:
-    return SparseMatrix(dense) if np.count_nonzero(dense) < 0.3 * dense.size else DenseMatrix(dense)
+def _groups(present: Mask) -> NDArray[np.int64]:
+    """Where groups of 8, 4 or 1 rows with equal patterns begin, and the number of rows behind them."""
+    differs = (present[1:] != present[:-1]).any(axis=1)
+    bounds = [0, *(np.flatnonzero(differs) + 1).tolist(), len(present)]
+    begins = []
+    for row, end in itertools.pairwise(bounds):
+        while row < end:
+            begins.append(row)
+            row += next(size for size in (8, 4, 1) if size <= end - row)
+    return np.array([*begins, len(present)])
 
 
 class Engine:
@@ -149,7 +160,7 @@ class Engine:
     ) -> None:
         geometry = design.geometry
         self._design, self._schedule, self._both = design, schedule, both
-        self._cubes, self._cubes_across = _matrix(cubes), _matrix(np.ascontiguousarray(cubes.T))
+        self._cubes, self._cubes_across = GroupedMatrix(cubes), GroupedMatrix(cubes.T)
         self._empty: Mask = np.logical_not(cubes.any(axis=1))
         self._layout = layout = Layout.of(geometry)
         self._soft = design.activation == "softmax"

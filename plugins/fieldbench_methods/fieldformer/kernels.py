@@ -23,13 +23,19 @@ import numpy as np
 from fieldbench_methods.exponentials import exponential, hyperbolic_tangent
 from fieldbench_methods.fieldformer.randomness import FIRST, SECOND
 from fieldbench_methods.fieldformer.vectors import (
+    EIGHT_ROWS,
+    FOUR_ROWS,
     above,
     axpy,
     dot_axpy,
     lowest_bit,
-    weighted_sum_of_1,
-    weighted_sum_of_4,
-    weighted_sum_of_8,
+    tile_1x8,
+    tile_1x32,
+    tile_1x64,
+    tile_4x8,
+    tile_8x8,
+    tile_of_4,
+    tile_of_8,
 )
 
 _FAST = {"reassoc", "contract", "nsz"}
@@ -457,11 +463,57 @@ def put_product(starts, ends, skipped, columns, values, dense, result):  # type:
                 n, t = np.uintp(skipped) + row, row * width + begin
                 first, last = np.uintp(firsts[n]), np.uintp(lasts[n])
                 if size == _WIDE:
-                    weighted_sum_of_8(fresh, target, t, values, columns, first, last, source, begin, width)
+                    tile_1x64(fresh, target, t, width, values, first, columns, first, last - first, source, begin, width)
                 elif size == _NARROW:
-                    weighted_sum_of_4(fresh, target, t, values, columns, first, last, source, begin, width)
+                    tile_1x32(fresh, target, t, width, values, first, columns, first, last - first, source, begin, width)
                 else:
-                    weighted_sum_of_1(fresh, target, t, values, columns, first, last, source, begin, width)
+                    tile_1x8(fresh, target, t, width, values, first, columns, first, last - first, source, begin, width)
+        begin += size
+
+
+@_compiled(fastmath=_FAST)
+def put_grouped_product(rows, starts, counts, columns, places, values, strip, dense, result):  # type: ignore[no-untyped-def]
+    """A matrix whose rows come in groups that share their columns, times a dense matrix whose width 8 divides.
+
+    Group g has the rows ``rows[g] .. rows[g + 1]``, 1, 4 or 8 of them, and the columns at ``starts[g]`` and behind,
+    ``counts[g]`` of them. The values of one column stand beside one another, those of the group's first column at
+    ``places[g]``. What is read of the dense matrix serves all rows of a group. Sums keep the order of the columns.
+    ``result`` is overwritten.
+
+    Args:
+        rows: where groups begin, shape (groups + 1,).
+        starts, counts: of each group's columns, shape (groups,).
+        columns: of all groups.
+        places: of each group's values, shape (groups,).
+        values: of all groups.
+        strip: columns of the dense matrix at a time, 64 or 32.
+        dense: matrix whose rows the columns name.
+        result: written, shape (rows, width).
+    """
+    source, target = dense.ravel(), result.ravel()
+    width, begin = np.uintp(result.shape[1]), np.uintp(0)
+    while begin < width:
+        left = width - begin
+        size = np.uintp(strip) if left >= np.uintp(strip) else _NARROW if left >= _NARROW else _LANES
+        for group in range(starts.size):
+            first, count, place = np.uintp(starts[group]), np.uintp(counts[group]), np.uintp(places[group])
+            high, t = rows[group + 1] - rows[group], np.uintp(rows[group]) * width
+            if high == 8 and size > _LANES:
+                for at in range(begin, begin + size, EIGHT_ROWS):
+                    tile_of_8(True, target, t + at, width, values, place, columns, first, count, source, at, width)
+            elif high == 8:
+                tile_8x8(True, target, t + begin, width, values, place, columns, first, count, source, begin, width)
+            elif high == 4 and size > _LANES:
+                for at in range(begin, begin + size, FOUR_ROWS):
+                    tile_of_4(True, target, t + at, width, values, place, columns, first, count, source, at, width)
+            elif high == 4:
+                tile_4x8(True, target, t + begin, width, values, place, columns, first, count, source, begin, width)
+            elif size == _WIDE:
+                tile_1x64(True, target, t + begin, width, values, place, columns, first, count, source, begin, width)
+            elif size == _NARROW:
+                tile_1x32(True, target, t + begin, width, values, place, columns, first, count, source, begin, width)
+            else:
+                tile_1x8(True, target, t + begin, width, values, place, columns, first, count, source, begin, width)
         begin += size
 
 
