@@ -178,9 +178,17 @@ class Engine:
         self._unit = [_aligned(heads, count, latent) for _ in range(2)]
         self._unit_gradient = [_aligned(heads, count, latent) for _ in range(2)]
         self._inverse = [np.empty((heads, count), np.float32) for _ in range(2)]
+        # For the scores: queries in groups of 8 rows, keys as columns, both filled up with zeros to whole groups.
+        self._padded = padded = -(-count // 8) * 8
+        self._grouped_queries, self._columns_of_keys = (_aligned(heads, padded * latent) for _ in range(2))
         blocks = -(-heads * count * count // BLOCK)
-        self._block_rows = min(count, -(-count // (blocks * 2 * _WHOLE_ROWS)) * 2 * _WHOLE_ROWS)
-        self._scores = _aligned(heads * self._block_rows * count)
+        self._block_rows = -(-padded // (blocks * 16)) * 16
+        self._scores = _aligned(heads * self._block_rows * padded)
+        groups = np.arange(self._block_rows // 8)
+        self._groups = (
+            np.arange(len(groups) + 1) * 8, np.zeros_like(groups), np.full_like(groups, latent),
+            np.arange(latent, dtype=np.uint32), groups * 8 * latent,
+        )  # fmt: skip
         self._width = heads * count
         self._rows = [_aligned(-(-self._width // kernels.WORD) * kernels.WORD) for _ in range(2)]
         self._thresholds = np.full(count, -np.inf, np.float32)
@@ -254,7 +262,13 @@ class Engine:
         """Unit queries (side 0) or keys (side 1) from the embedding."""
         projected = self._projected[side]
         self._cubes.times(self._weights.embeddings[side], projected)
-        kernels.normalise(projected, np.float32(SMALLEST_NORM), self._unit[side], self._inverse[side])
+        unit = self._unit[side]
+        kernels.normalise(projected, np.float32(SMALLEST_NORM), unit, self._inverse[side])
+        for head, rows in enumerate(unit):
+            if side == 0:
+                kernels.turn(rows, 8 * rows.shape[1], 8, self._grouped_queries[head])
+            else:
+                kernels.turn(rows, 8, self._padded, self._columns_of_keys[head])
 
     def _attend(self, step: int | None) -> None:
         count, support = self._unit[0].shape[1], self._support
@@ -263,7 +277,7 @@ class Engine:
         dropout = self._dropout(step)
         for first in range(0, count, self._block_rows):
             last = min(first + self._block_rows, count)
-            middle = first + _half(last - first)
+            middle = first + (last - first) // 16 * 8
             support.make_room(first, (last - first) * self._width)
             # The second half does not wait to learn where the first one ends: it leaves room for all of it.
             slot = int(support.starts[first])
@@ -280,10 +294,14 @@ class Engine:
         """The rows ``first .. last`` of the attention map, in the block that begins at row ``block``."""
         if first == last:
             return
-        queries, keys = self._unit
-        scores = self._scores_of(first - block, last - block)
-        for head in range(len(queries)):
-            np.dot(queries[head, first:last], keys[head].T, out=scores[head])
+        scores, latent = self._scores_of(first - block, last - block), self._unit[0].shape[2]
+        rows, starts, counts, columns, places = self._groups
+        groups = scores.shape[1] // 8
+        for queries, keys, out in zip(self._grouped_queries, self._columns_of_keys, scores, strict=True):
+            kernels.put_grouped_product(
+                rows[: groups + 1], starts[:groups], counts[:groups], columns, places[:groups],
+                queries[first * latent :], 32, keys.reshape(latent, -1), out,
+            )  # fmt: skip
         gain, limit, word, core_gain, core_limit, core_word = dropout
         rows = kernels.soft_rows if self._soft else kernels.sparse_rows
         support = self._support
@@ -293,9 +311,9 @@ class Engine:
         )  # fmt: skip
 
     def _scores_of(self, first: int, last: int) -> Floats:
-        """The part of the buffer for these rows of a block, shape (h, rows, N)."""
-        count = self._unit[0].shape[1]
-        return self._scores[first * self._width : last * self._width].reshape(-1, last - first, count)
+        """The part of the buffer for these rows of a block, shape (h, rows, N), both filled up to multiples of 8."""
+        rows, size = -(-(last - first) // 8) * 8, len(self._unit[0]) * self._padded
+        return self._scores[first * size : (first + rows) * size].reshape(-1, rows, self._padded)
 
     def _dropout(self, step: int | None) -> tuple[Any, ...]:
         """Factor, hash limit and keys of the dropout of scores and of the core."""
@@ -368,11 +386,11 @@ class Engine:
             kernels.densify(first, support.starts, support.columns, support.gradient, block)
 
             def by_rows(first: int = first, last: int = last, block: Floats = block) -> None:
-                for head, part in enumerate(block):
+                for head, part in enumerate(block[:, : last - first, : keys.shape[1]]):
                     np.dot(part, keys[head], out=query_slope[head, first:last])
 
             def by_columns(first: int = first, last: int = last, block: Floats = block) -> None:
-                for head, part in enumerate(block):
+                for head, part in enumerate(block[:, : last - first, : keys.shape[1]]):
                     key_slope[head] += np.dot(part.T, queries[head, first:last])
 
             self._both(by_rows, by_columns)

@@ -36,6 +36,7 @@ from fieldbench_methods.fieldformer.vectors import (
     tile_8x8,
     tile_of_4,
     tile_of_8,
+    transpose_8x8,
 )
 
 _FAST = {"reassoc", "contract", "nsz"}
@@ -70,7 +71,7 @@ def dropped_row(scores, row, base, gain, limit, first_key, second_key, buffer): 
     """One row of scores of every head, scaled and dropped, into ``buffer`` (h N).
 
     Args:
-        scores: shape (h, rows, N).
+        scores: shape (h, rows, N or more).
         row: index of the row in ``scores``.
         base: number of the row's first score in the whole map, to which the generator's number belongs.
         gain: factor of the scores that stay.
@@ -78,7 +79,8 @@ def dropped_row(scores, row, base, gain, limit, first_key, second_key, buffer): 
         first_key, second_key: of the generator in this step.
         buffer: takes the row, shape (h N,).
     """
-    heads, _, count = scores.shape
+    heads = scores.shape[0]
+    count = buffer.size // heads
     for head in range(heads):
         source = scores[head, row]
         target = buffer[head * count : (head + 1) * count]
@@ -127,13 +129,13 @@ def sparse_rows(  # type: ignore[no-untyped-def]
     scores, first_row, first_slot, gain, limit, keys, core_gain, core_limit, core_keys, thresholds, starts, columns,
     weights, buffer,
 ):  # fmt: skip
-    """SparseMax of a block of rows of scores (h, rows, N) into the support arrays, with both dropouts.
+    """SparseMax of a block of rows of scores into the support arrays, with both dropouts.
 
-    The rows go to ``first_slot`` and behind, and ``starts`` learns where each ends; it is not read.
+    What the block has beyond the map's N rows and N columns is left out. The rows go to ``first_slot`` and behind, and ``starts`` learns where each ends; it is not read.
     ``buffer`` has room for h N scores, rounded up to whole words.
 
     Args:
-        scores: shape (h, rows, N).
+        scores: shape (h, rows, N or more).
         first_row: number of the block's first row in the whole map.
         first_slot: where its support starts.
         gain, limit, keys: of the scores' dropout, as in :func:`dropped_row`.
@@ -142,11 +144,11 @@ def sparse_rows(  # type: ignore[no-untyped-def]
         starts, columns, weights: the support, as the module says.
         buffer: room for a row.
     """
-    width = scores.shape[0] * scores.shape[2]
+    width = scores.shape[0] * thresholds.size
     values = buffer[:width]
     buffer[width:] = -np.inf
     slot = np.uintp(first_slot)
-    for row in range(scores.shape[1]):
+    for row in range(min(scores.shape[1], thresholds.size - first_row)):
         n = first_row + row
         base = np.uint32(n * width)
         dropped_row(scores, row, base, gain, limit, keys[0], keys[1], values)
@@ -191,18 +193,18 @@ def soft_rows(  # type: ignore[no-untyped-def]
     """SoftMax of a block of rows as :func:`sparse_rows` does it; every column is in the support.
 
     Args:
-        scores: shape (h, rows, N).
+        scores: shape (h, rows, N or more).
         first_row: number of the block's first row in the whole map.
         first_slot: where its support starts.
         gain, limit, keys: of the scores' dropout, as in :func:`dropped_row`.
         core_gain, core_limit, core_keys: of the core's dropout.
-        thresholds: not used; there so that both functions are called alike.
+        thresholds: shape (N,); not read, there so that both functions are called alike.
         starts, columns, weights: the support, as the module says.
         buffer: room for a row.
     """
-    width = scores.shape[0] * scores.shape[2]
+    width = scores.shape[0] * thresholds.size
     values = buffer[:width]
-    for row in range(scores.shape[1]):
+    for row in range(min(scores.shape[1], thresholds.size - first_row)):
         n = first_row + row
         base = np.uint32(n * width)
         dropped_row(scores, row, base, gain, limit, keys[0], keys[1], values)
@@ -519,16 +521,16 @@ def put_grouped_product(rows, starts, counts, columns, places, values, strip, de
 
 @_compiled()
 def densify(first_row, starts, columns, gradient, block):  # type: ignore[no-untyped-def]
-    """A block of rows of a slot-wise matrix as dense matrices (h, rows, N); block starts at 0.
+    """A block of rows of a slot-wise matrix as dense matrices (h, rows, N or more); block starts at 0.
 
     Args:
         first_row: number of the block's first row.
         starts, columns: of the support, as the module says.
         gradient: one a slot.
-        block: written, shape (h, rows, N).
+        block: written, shape (h, rows, N or more).
     """
-    _, rows, count = block.shape
-    for row in range(rows):
+    count = starts.size - 1
+    for row in range(min(block.shape[1], count - first_row)):
         for slot in range(np.uintp(starts[first_row + row]), np.uintp(starts[first_row + row + 1])):
             column = columns[slot]
             block[column // np.uint32(count), row, column % np.uint32(count)] = gradient[slot]
@@ -555,6 +557,29 @@ def normalise(rows, smallest, unit, inverse):  # type: ignore[no-untyped-def]
             inverse[head, n] = factor
             for m in range(latent):
                 target[m] = source[m] * factor
+
+
+@_compiled()
+def turn(rows, outer, inner, result):  # type: ignore[no-untyped-def]
+    """Entry (n, m) of a matrix whose width 8 divides goes to ``n // 8 * outer + m * inner + n % 8``.
+
+    With outer 8 that is the transpose, with rows of ``inner`` entries; with inner 8 and outer 8 times the width,
+    groups of 8 rows as :func:`put_grouped_product` takes their values.
+
+    Args:
+        rows: the matrix.
+        outer, inner: steps, as above.
+        result: written, flat.
+    """
+    count, width = np.uintp(rows.shape[0]), np.uintp(rows.shape[1])
+    outer, inner, source, eight = np.uintp(outer), np.uintp(inner), rows.ravel(), np.uintp(8)
+    whole = count - count % eight
+    for n in range(np.uintp(0), whole, eight):
+        for m in range(np.uintp(0), width, eight):
+            transpose_8x8(result, n // eight * outer + m * inner, inner, source, n * width + m, width)
+    for n in range(whole, count):
+        for m in range(width):
+            result[n // eight * outer + m * inner + n % eight] = source[n * width + m]
 
 
 @_compiled(fastmath=_FAST)

@@ -209,3 +209,41 @@ def dot_axpy(typing_context, target, source, s, factor, other, o, eights):  # ty
         return builder.call(reduce, [ir.Constant(ir.FloatType(), -0.0), _load(builder, total)], fastmath=("reassoc",))
 
     return types.float32(target, source, s, factor, other, o, eights), generate
+
+
+@intrinsic
+def transpose_8x8(typing_context, target, t, across, source, s, step):  # type: ignore[no-untyped-def]
+    """target[t + j * across + i] = source[s + i * step + j] for i and j below 8.
+
+    Args:
+        typing_context: numba's own; not passed.
+        target, source: arrays.
+        t, s: positions in them.
+        across, step: from one row to the next in them.
+    """
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        target, t, across, source, s, step = arguments
+        kinds = signature.args
+
+        def at(kind: Any, array: Any, position: Any, apart: Any, row: int) -> Any:
+            place = builder.add(position, builder.mul(apart, ir.Constant(t.type, row)))
+            return _pointer(context, builder, kind, array, place)
+
+        def mixed(left: Any, right: Any, lanes: list[int]) -> Any:
+            return builder.shuffle_vector(left, right, ir.Constant(ir.VectorType(ir.IntType(32), 8), lanes))
+
+        rows = [_load(builder, at(kinds[3], source, s, step, row)) for row in range(8)]
+        # Three times: rows that lie 4, then 2, then 1 apart exchange the halves, quarters, eighths in which they differ.
+        for apart in (4, 2, 1):
+            low = [lane if not lane & apart else lane - apart + 8 for lane in range(8)]
+            high = [lane + apart if not lane & apart else lane + 8 for lane in range(8)]
+            for row in range(8):
+                if not row & apart:
+                    pair = rows[row], rows[row + apart]
+                    rows[row], rows[row + apart] = mixed(*pair, low), mixed(*pair, high)
+        for row, vector in enumerate(rows):
+            _store(builder, vector, at(kinds[0], target, t, across, row))
+        return context.get_dummy_value()
+
+    return types.void(target, t, across, source, s, step), generate
