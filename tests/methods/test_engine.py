@@ -208,7 +208,7 @@ def test_sparse_contraction_is_tensorlys():
     support.columns[: len(rows)] = columns
     support.weights[: len(rows)] = attention[rows, columns]
     tucker = engine_module._Tucker(geometry, layout)
-    field = tucker.expand(support, factors, None).reshape(tucker.field_shape)
+    field = tucker.expand(support, factors, training=False).reshape(tucker.field_shape)
     expected = tensorly.tenalg.multi_mode_dot(core, factors)
     np.testing.assert_allclose(field, expected.transpose(layout.order), rtol=1e-4, atol=1e-4)
 

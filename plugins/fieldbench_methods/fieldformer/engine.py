@@ -193,23 +193,23 @@ class Engine:
         self._rows = [_aligned(-(-self._width // kernels.WORD) * kernels.WORD) for _ in range(2)]
         self._thresholds = np.full(count, -np.inf, np.float32)
         self._support = _Support(count, self._width)
-        self._tucker = _Tucker(geometry, layout, both)
 
         self._bounded = design.output == "tanh"
         smoothness = problem.smoothness
         if smoothness is not None:
             smoothness = replace(smoothness, axes=tuple(layout.order.index(axis) for axis in smoothness.axes))
-        self._pull = None if smoothness is None else Pull(self._tucker.field_shape, self._bounded, smoothness)
         observed = np.ascontiguousarray(np.transpose(problem.mask, layout.order))
+        self._pull = None if smoothness is None else Pull(observed.shape, self._bounded, smoothness)
         self._wanted = np.transpose(problem.target, layout.order)[observed].astype(np.float32)
         self._entry_weight = np.float32(schedule.entry_weight(problem.mask))
-        self._lines = None if smoothness else observed_lines(observed)
-        if self._lines is None:
+        lines = None if smoothness else observed_lines(observed)
+        self._tucker = _Tucker(geometry, layout, both, lines)
+        if lines is None:
             self._observed = np.flatnonzero(observed).astype(np.uint32)
-            self._slope = np.zeros(self._tucker.field_shape, np.float32)
+            self._slope = np.zeros(observed.shape, np.float32)
         else:
             self._observed = np.arange(self._wanted.size, dtype=np.uint32)
-            self._slope = np.zeros((len(self._lines), observed.shape[-1]), np.float32)
+            self._slope = np.zeros((len(lines), observed.shape[-1]), np.float32)
 
     def step(self) -> None:
         """One update of the weights."""
@@ -256,7 +256,7 @@ class Engine:
         """The field before the output activation, flat: in training its observed lines only, where there are such."""
         self._both(partial(self._project, 0), partial(self._project, 1))
         self._attend(step)
-        return self._tucker.expand(self._support, self._weights.factors, None if step is None else self._lines)
+        return self._tucker.expand(self._support, self._weights.factors, training=step is not None)
 
     def _project(self, side: int) -> None:
         """Unit queries (side 0) or keys (side 1) from the embedding."""
@@ -331,9 +331,7 @@ class Engine:
 
     def _backward(self, step: int) -> None:
         support = self._support
-        self._tucker.expand_gradient(
-            support, self._weights.factors, self._slope, self._weights.factor_gradients, self._lines
-        )
+        self._tucker.expand_gradient(support, self._weights.factors, self._slope, self._weights.factor_gradients)
         gain, limit, word, core_gain, _, _ = self._dropout(step)
         kernels.activation_gradient(
             self._soft, support.starts, support.columns, support.weights, gain, limit, word, core_gain,
@@ -421,6 +419,9 @@ def _aligned(*shape: int) -> Floats:
 
 DENSE_COSINES, DENSE_CORE = 0.35, 0.2
 """Shares of the attention map from which dense products are faster than loops over the support."""
+
+FEW_LINES = 0.4
+"""The share of the field's lines below which those that are wanted are contracted one by one."""
 
 
 class _Weights:
@@ -528,9 +529,16 @@ class _Tucker:
 
     The leading mode is contracted first; each contraction takes the foremost mode away and appends the
     field's mode at the back, so that after all of them the modes stand in the layout's order.
+
+    Args:
+        geometry, layout: of the core.
+        both: does two independent halves of a step.
+        lines: the lines of the field along its last mode that training wants; None: all.
     """
 
-    def __init__(self, geometry: Geometry, layout: Layout, both: Both = in_turn) -> None:
+    def __init__(
+        self, geometry: Geometry, layout: Layout, both: Both = in_turn, lines: NDArray[np.intp] | None = None
+    ) -> None:
         self._layout, self._both = layout, both
         core = [geometry.core_shape[mode] for mode in layout.order]
         self.field_shape = tuple(geometry.shape[mode] for mode in layout.order)
@@ -545,7 +553,12 @@ class _Tucker:
             [_aligned(size + 8 * (index == 0)) for index, size in enumerate(sizes)] for _ in range(2)
         )
         self._core_sizes = core
-        self._before_lines = np.empty((0, 0), np.float32)
+        self._lines, self._pairs = lines, None
+        if lines is not None and len(core) > 2 and len(lines) < FEW_LINES * math.prod(self.field_shape[:-1]):
+            self._pairs = np.divmod(lines.astype(np.uint32), np.uint32(self.field_shape[-2]))
+            padded = -(-core[-1] // 8) * 8
+            self._scratch = _aligned(2, math.prod(self.field_shape[:-2]), padded)
+            self._at_lines, self._slope_at_lines = _aligned(len(lines), padded), _aligned(len(lines), padded)
 
     def _is_sparse(self, support: _Support) -> bool:
         return support.used < DENSE_CORE * self._core_sizes[0] * self._rest
@@ -553,10 +566,10 @@ class _Tucker:
     def _first(self, stages: Sequence[Floats]) -> Floats:
         return stages[0][: self._rest * self._width].reshape(self._rest, self._width)
 
-    def expand(self, support: _Support, factors: Sequence[Floats], lines: NDArray[np.intp] | None) -> Floats:
+    def expand(self, support: _Support, factors: Sequence[Floats], training: bool) -> Floats:
         """The flat field, modes in the layout's order; a view of a buffer that the next call overwrites.
 
-        With ``lines``, only those lines of the field along its last mode are computed.
+        In training only the lines that it wants are computed.
         """
         order = self._layout.order
         self._lead[:, : self._width] = factors[order[0]].T
@@ -570,13 +583,21 @@ class _Tucker:
             self._core[:] = 0
             kernels.scatter(*arrays, self._core)
             self._product(self._core.T, factors[order[0]].T, self._first(self._stages))
+        lines, pairs = (self._lines, self._pairs) if training else (None, None)
         current = self._first(self._stages).ravel()
-        for index, mode in enumerate(order[1:], start=1):
+        for index, mode in enumerate(order[1 : len(order) if pairs is None else -2], start=1):
             unfolded = current.reshape(self._core_sizes[index], -1)
             if lines is not None and mode == order[-1]:
-                unfolded = self._before_lines = np.take(unfolded, lines, axis=1)
+                unfolded = self._at_lines = np.take(unfolded, lines, axis=1)
             current = self._stages[index][: unfolded.shape[1] * self.field_shape[index]]
             self._product(unfolded.T, factors[mode].T, current.reshape(unfolded.shape[1], -1))
+        if pairs is None:
+            return current
+        tensor = current.reshape(*self._core_sizes[-2:], -1)
+        kernels.contract_lines(tensor, factors[order[-2]], *pairs, self._scratch, self._at_lines)
+        current = self._stages[-1][: len(self._at_lines) * self.field_shape[-1]]
+        at_lines = self._at_lines[:, : self._core_sizes[-1]]
+        np.dot(at_lines, factors[order[-1]].T, out=current.reshape(len(at_lines), -1))
         return current
 
     def _product(self, left: Floats, right: Floats, out: Floats) -> None:
@@ -592,27 +613,47 @@ class _Tucker:
         both = in_turn if first[0].size * first[1].shape[1] < WORTH_A_THREAD else self._both
         both(partial(np.dot, *first), partial(np.dot, *second))
 
+    def _unfolded(self, stages: Sequence[Floats], index: int) -> Floats:
+        """What stage ``index`` is made from, its mode of the core first."""
+        below = self._first(stages) if index == 1 else stages[index - 1]
+        return below.reshape(self._core_sizes[index], -1)
+
+    def _lines_gradient(self, factors: Sequence[Floats], above: Floats, factor_gradients: Sequence[Floats]) -> Floats:
+        """The gradient of what the last two contractions took, from that of their few lines."""
+        before_last, last = self._layout.order[-2:]
+        sizes, index = self._core_sizes[-2:], len(self._core_sizes) - 2
+        np.dot(above.T, self._at_lines[:, : sizes[1]], out=factor_gradients[last])
+        self._slope_at_lines[:, : sizes[1]] = np.dot(above, factors[last])
+        tensor, slope = (self._unfolded(arrays, index).reshape(*sizes, -1) for arrays in (self._stages, self._slopes))
+        kernels.contract_lines_gradient(
+            tensor, factors[before_last], *self._pairs, self._scratch, self._slope_at_lines, slope,
+            factor_gradients[before_last],
+        )  # fmt: skip
+        return self._slopes[index - 1]
+
     def expand_gradient(
         self,
         support: _Support,
         factors: Sequence[Floats],
         slope: Floats,
         factor_gradients: Sequence[Floats],
-        lines: NDArray[np.intp] | None,
     ) -> None:
-        """From the gradient of what :meth:`expand` gave to those of the factors and of the support's core entries."""
+        """From the gradient of what :meth:`expand` gave in training to those of the factors and of the core's support.
+        """
         order = self._layout.order
         slope = slope.reshape(-1)
-        for index in range(len(order) - 1, 0, -1):
+        last = len(order) - 1
+        if self._pairs is not None:
+            slope = self._lines_gradient(factors, slope.reshape(-1, self.field_shape[-1]), factor_gradients)
+            last -= 2
+        for index in range(last, 0, -1):
             mode = order[index]
-            below = self._first(self._stages) if index == 1 else self._stages[index - 1]
-            target = self._first(self._slopes) if index == 1 else self._slopes[index - 1]
-            unfolded, target = (array.reshape(self._core_sizes[index], -1) for array in (below, target))
+            unfolded, target = (self._unfolded(arrays, index) for arrays in (self._stages, self._slopes))
             above = slope.reshape(-1, self.field_shape[index])
-            if lines is not None and mode == order[-1]:
+            if self._lines is not None and mode == order[-1]:
                 # Slopes elsewhere than on these lines are 0 from the beginning and stay so.
-                np.dot(above.T, self._before_lines.T, out=factor_gradients[mode])
-                target[:, lines] = np.dot(factors[mode].T, above.T)
+                np.dot(above.T, self._at_lines.T, out=factor_gradients[mode])
+                target[:, self._lines] = np.dot(factors[mode].T, above.T)
             else:
                 self._products((above.T, unfolded.T, factor_gradients[mode]), (factors[mode].T, above.T, target))
             slope = self._slopes[index - 1]

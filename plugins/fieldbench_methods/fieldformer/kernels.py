@@ -559,9 +559,22 @@ def normalise(rows, smallest, unit, inverse):  # type: ignore[no-untyped-def]
                 target[m] = source[m] * factor
 
 
+@_compiled(inline="always")
+def _turn(source, s, step, count, width, result, t, outer, inner):  # type: ignore[no-untyped-def]
+    """:func:`turn` of ``count`` rows, ``step`` apart, from position ``s``, to position ``t``; all of type uintp."""
+    eight = np.uintp(8)
+    high, wide = count - count % eight, width - width % eight
+    for n in range(np.uintp(0), high, eight):
+        for m in range(np.uintp(0), wide, eight):
+            transpose_8x8(result, t + n // eight * outer + m * inner, inner, source, s + n * step + m, step)
+    for n in range(count):
+        for m in range(wide if n < high else np.uintp(0), width):
+            result[t + n // eight * outer + m * inner + n % eight] = source[s + n * step + m]
+
+
 @_compiled()
 def turn(rows, outer, inner, result):  # type: ignore[no-untyped-def]
-    """Entry (n, m) of a matrix whose width 8 divides goes to ``n // 8 * outer + m * inner + n % 8``.
+    """Entry (n, m) of a matrix goes to ``n // 8 * outer + m * inner + n % 8``.
 
     With outer 8 that is the transpose, with rows of ``inner`` entries; with inner 8 and outer 8 times the width,
     groups of 8 rows as :func:`put_grouped_product` takes their values.
@@ -571,15 +584,59 @@ def turn(rows, outer, inner, result):  # type: ignore[no-untyped-def]
         outer, inner: steps, as above.
         result: written, flat.
     """
-    count, width = np.uintp(rows.shape[0]), np.uintp(rows.shape[1])
-    outer, inner, source, eight = np.uintp(outer), np.uintp(inner), rows.ravel(), np.uintp(8)
-    whole = count - count % eight
-    for n in range(np.uintp(0), whole, eight):
-        for m in range(np.uintp(0), width, eight):
-            transpose_8x8(result, n // eight * outer + m * inner, inner, source, n * width + m, width)
-    for n in range(whole, count):
-        for m in range(width):
-            result[n // eight * outer + m * inner + n % eight] = source[n * width + m]
+    zero, count, width = np.uintp(0), np.uintp(rows.shape[0]), np.uintp(rows.shape[1])
+    _turn(rows.ravel(), zero, width, count, width, result, zero, np.uintp(outer), np.uintp(inner))
+
+
+@_compiled(fastmath=_FAST)
+def contract_lines(tensor, factor, others, places, scratch, result):  # type: ignore[no-untyped-def]
+    """A tensor (R, S, X) times a factor (I, R), at some pairs of their outer indices only.
+
+    ``result[l, s]`` becomes the sum over r of ``factor[places[l], r] * tensor[r, s, others[l]]``.
+
+    Args:
+        tensor: shape (R, S, X).
+        factor: shape (I, R).
+        others, places: the pairs.
+        scratch: zeros, shape (2, X, S rounded up to a multiple of 8); its padding stays 0.
+        result: written, shape (pairs, S rounded up).
+    """
+    padded, step, high = np.uintp(scratch.shape[2]), np.uintp(tensor.shape[2]), np.uintp(tensor.shape[1])
+    source, turned, target, zero = tensor.ravel(), scratch.ravel(), result.ravel(), np.uintp(0)
+    result[:] = np.float32(0.0)
+    for r in range(factor.shape[1]):
+        _turn(source, np.uintp(r) * high * step, step, high, step, turned, zero, np.uintp(8), padded)
+        for index in range(places.size):
+            t, s = np.uintp(index) * padded, np.uintp(others[index]) * padded
+            axpy(target, t, factor[places[index], r], turned, s, padded // np.uintp(8))
+
+
+@_compiled(fastmath=_FAST)
+def contract_lines_gradient(  # type: ignore[no-untyped-def]
+    tensor, factor, others, places, scratch, result_gradient, tensor_gradient, factor_gradient
+):
+    """Gradients behind :func:`contract_lines`.
+
+    Args:
+        tensor, factor, others, places: as there.
+        scratch: as there.
+        result_gradient: of the result; its padding is 0.
+        tensor_gradient, factor_gradient: written.
+    """
+    padded, step, high = np.uintp(scratch.shape[2]), np.uintp(tensor.shape[2]), np.uintp(tensor.shape[1])
+    source, target, slopes, zero = tensor.ravel(), tensor_gradient.ravel(), result_gradient.ravel(), np.uintp(0)
+    turned, turned_gradient = scratch[0].ravel(), scratch[1].ravel()
+    factor_gradient[:] = np.float32(0.0)
+    for r in range(factor.shape[1]):
+        begin = np.uintp(r) * high * step
+        _turn(source, begin, step, high, step, turned, zero, np.uintp(8), padded)
+        turned_gradient[:] = np.float32(0.0)
+        for index in range(places.size):
+            place, s, o = places[index], np.uintp(others[index]) * padded, np.uintp(index) * padded
+            factor_gradient[place, r] += dot_axpy(
+                turned_gradient, turned, s, factor[place, r], slopes, o, padded // np.uintp(8)
+            )
+        _turn(turned_gradient, zero, padded, step, high, target, begin, np.uintp(8), step)
 
 
 @_compiled(fastmath=_FAST)
