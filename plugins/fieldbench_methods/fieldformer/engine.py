@@ -124,7 +124,7 @@ class GroupedMatrix:
         groups = itertools.pairwise(self._rows)
         values = [dense[a:b, pattern].T.ravel() for (a, b), pattern in zip(groups, patterns, strict=True)]
         self._values = np.concatenate(values, dtype=np.float32)
-        self._strip = 64 if len(sizes) > len(dense) // 2 else 32
+        self._strip = 96 if len(sizes) > len(dense) // 2 else 32
 
     def times(self, dense: Floats, out: Floats) -> None:
         kernels.put_grouped_product(
@@ -174,7 +174,6 @@ class Engine:
 
         heads, count, latent = geometry.head_count, geometry.cubes, design.padded_latent
         # The first of two is for queries, the second for keys.
-        self._projected = [_aligned(count, heads * latent) for _ in range(2)]
         self._unit = [_aligned(heads, count, latent) for _ in range(2)]
         self._unit_gradient = [_aligned(heads, count, latent) for _ in range(2)]
         self._inverse = [np.empty((heads, count), np.float32) for _ in range(2)]
@@ -222,7 +221,6 @@ class Engine:
         )
         self._backward(self._update)
         self._update += 1
-        self._weights.update(self._update, self._schedule)
 
     def estimate(self) -> tuple[FloatArray, float]:
         """The scaled estimate with dropout off, and the share of non-zero core entries."""
@@ -249,7 +247,7 @@ class Engine:
     def gradients(self) -> list[Floats]:
         """The gradient at the last step, one array for each of ``design.parameter_shapes``."""
         latent = self._design.latent
-        embeddings = [gradient[..., :latent] for gradient in self._weights.slopes[:2]]
+        embeddings = [slope.transpose(1, 0, 2)[..., :latent] for slope in self._weights.embedding_gradients]
         return [*embeddings, *self._weights.factor_gradients]
 
     def _forward(self, step: int | None) -> Floats:
@@ -260,11 +258,10 @@ class Engine:
 
     def _project(self, side: int) -> None:
         """Unit queries (side 0) or keys (side 1) from the embedding."""
-        projected = self._projected[side]
-        self._cubes.times(self._weights.embeddings[side], projected)
-        unit = self._unit[side]
-        kernels.normalise(projected, np.float32(SMALLEST_NORM), unit, self._inverse[side])
+        embedding, unit, inverse = self._weights.embeddings[side], self._unit[side], self._inverse[side]
         for head, rows in enumerate(unit):
+            self._cubes.times(embedding[head], rows)
+            kernels.normalise(rows, np.float32(SMALLEST_NORM), inverse[head])
             if side == 0:
                 kernels.turn(rows, 8 * rows.shape[1], 8, self._grouped_queries[head])
             else:
@@ -341,36 +338,45 @@ class Engine:
         if support.used < DENSE_COSINES * heads * count * count:
             bounds = segments(count, support.used / (heads * count))
             ends = support.ends(bounds, heads, self._empty)
-            self._both(partial(self._query_gradient, ends), partial(self._key_gradient, ends[-1, -1], bounds))
+            self._both(
+                partial(self._query_gradient, step, ends), partial(self._key_gradient, step, ends[-1, -1], bounds)
+            )
         else:
             self._dense_cosine_gradient()
-            self._both(partial(self._embedding_gradient, 0), partial(self._embedding_gradient, 1))
+            self._both(*(partial(self._every_embedding_gradient, step, side) for side in range(2)))
+        self._weights.update(self._weights.of_factors, step + 1, self._schedule)
 
-    def _query_gradient(self, ends: NDArray[np.int64]) -> None:
-        """From the gradient of the cosines at the support, up to these ends of segments, to that of the embedding."""
+    def _query_gradient(self, step: int, ends: NDArray[np.int64]) -> None:
+        """From the gradient of the cosines at the support, up to these ends of segments, to new weights of queries."""
         support, keys = self._support, self._unit[1]
         # Columns count through all heads, as the keys of all heads below one another do.
         every_key = keys.reshape(-1, keys.shape[-1])
         starts = support.starts
-        for own, slope in zip(ends, self._unit_gradient[0], strict=True):
+        for head, (own, slope) in enumerate(zip(ends, self._unit_gradient[0], strict=True)):
             kernels.put_product(starts, own, 0, support.columns, support.gradient, every_key, slope)
             starts = own[-1]
-        self._embedding_gradient(0)
+            self._embedding_gradient(step, 0, head)
 
-    def _key_gradient(self, ends: NDArray[np.int64], bounds: NDArray[np.int64]) -> None:
+    def _key_gradient(self, step: int, ends: NDArray[np.int64], bounds: NDArray[np.int64]) -> None:
         """The same for keys. ``ends`` are those of rows, ``bounds`` those of segments of rows."""
         starts, across, rows, values = self._support.transposed(ends, bounds)
         for head, (queries, slope) in enumerate(zip(self._unit[0], self._unit_gradient[1], strict=True)):
             kernels.put_product(starts, across, head * len(queries), rows, values, queries, slope)
-        self._embedding_gradient(1)
+            self._embedding_gradient(step, 1, head)
 
-    def _embedding_gradient(self, side: int) -> None:
-        """From the gradient of the unit rows to that of an embedding."""
-        slope = self._unit_gradient[side]
-        # The projected rows are not needed any more: their buffer takes their gradient.
-        projected = self._projected[side]
-        kernels.normalise_gradient(self._unit[side], self._inverse[side], np.float32(SMALLEST_NORM), slope, projected)
-        self._cubes_across.times(projected, self._weights.embedding_gradients[side])
+    def _every_embedding_gradient(self, step: int, side: int) -> None:
+        for head in range(len(self._unit[side])):
+            self._embedding_gradient(step, side, head)
+
+    def _embedding_gradient(self, step: int, side: int, head: int) -> None:
+        """From the gradient of a head's unit rows to that of its embedding, and to the embedding's new weights.
+
+        Head by head, so that what one loop writes is in the cache when the next one reads it.
+        """
+        slope, weights = self._unit_gradient[side][head], self._weights
+        kernels.normalise_gradient(self._unit[side][head], self._inverse[side][head], np.float32(SMALLEST_NORM), slope)
+        self._cubes_across.times(slope, weights.embedding_gradients[side][head])
+        weights.update(weights.of_embedding(side, head), step + 1, self._schedule)
 
     def _dense_cosine_gradient(self) -> None:
         """Gradients of the unit rows behind a map with a support so large that dense products are faster."""
@@ -425,31 +431,36 @@ FEW_LINES = 0.4
 
 
 class _Weights:
-    """All weights and gradients as one vector each, for one pass of the optimiser; arrays are views."""
+    """All weights and gradients as one vector each, of which the optimiser takes parts; arrays are views.
+
+    Embeddings are kept head by head, shape (h, K_1 ... K_L, M), M padded to whole vectors: the padding starts at 0,
+    has gradient 0 and stays 0.
+    """
 
     def __init__(self, design: Design, seed: int) -> None:
-        *embedding, _ = design.parameter_shapes[0]
-        # Embeddings padded to whole vectors: the padding starts at 0, has gradient 0 and stays 0.
-        padded = (*embedding, design.padded_latent)
-        shapes = [padded, padded, *design.parameter_shapes[2:]]
-        self._values, self._gradients, self._means, self._squares = (
-            _aligned(sum(map(math.prod, shapes))) for _ in range(4)
-        )
-        views = _split(self._values, shapes)
-        self.slopes = _split(self._gradients, shapes)
-        for view, array in zip(views, design.initial(seed), strict=True):
-            view[..., : array.shape[-1]] = array
-        self.factors, self.factor_gradients = views[2:], self.slopes[2:]
-        self.embeddings, self.embedding_gradients = (
-            [array.reshape(len(array), -1) for array in arrays[:2]] for arrays in (views, self.slopes)
-        )
+        size, heads, _ = design.parameter_shapes[0]
+        embedding = heads, size, design.padded_latent
+        shapes = [embedding, embedding, *design.parameter_shapes[2:]]
+        self._vectors = [_aligned(sum(map(math.prod, shapes))) for _ in range(4)]
+        values, gradients, *_ = self._vectors
+        self.embeddings, self.factors = _parts(values, shapes)
+        self.embedding_gradients, self.factor_gradients = _parts(gradients, shapes)
+        query, key, *factors = design.initial(seed)
+        for own, array in zip(self.embeddings, (query, key), strict=True):
+            own[..., : design.latent] = array.transpose(1, 0, 2)
+        for own, array in zip(self.factors, factors, strict=True):
+            own[:] = array
+        self._heads, self._size = heads, math.prod(embedding[1:])
+        self.of_factors = slice(2 * math.prod(embedding), None)
 
-    def update(self, update: int, schedule: Schedule) -> None:
+    def of_embedding(self, side: int, head: int) -> slice:
+        """Where a head's embedding of queries (side 0) or keys stands in the vectors."""
+        begin = (side * self._heads + head) * self._size
+        return slice(begin, begin + self._size)
+
+    def update(self, part: slice, update: int, schedule: Schedule) -> None:
         kernels.adam(
-            self._values,
-            self._gradients,
-            self._means,
-            self._squares,
+            *(vector[part] for vector in self._vectors),
             np.float32(schedule.learning_rate),
             np.float32(schedule.weight_decay),
             np.float32(1 - 0.9**update),
@@ -457,9 +468,11 @@ class _Weights:
         )
 
 
-def _split(vector: Floats, shapes: Sequence[tuple[int, ...]]) -> list[Floats]:
+def _parts(vector: Floats, shapes: Sequence[tuple[int, ...]]) -> tuple[list[Floats], list[Floats]]:
+    """A vector as arrays of these shapes: the two embeddings and the factors."""
     ends = np.cumsum([math.prod(shape) for shape in shapes])
-    return [part.reshape(shape) for part, shape in zip(np.split(vector, ends[:-1]), shapes, strict=True)]
+    arrays = [part.reshape(shape) for part, shape in zip(np.split(vector, ends[:-1]), shapes, strict=True)]
+    return arrays[:2], arrays[2:]
 
 
 class _Support:
@@ -553,7 +566,8 @@ class _Tucker:
             [_aligned(size + 8 * (index == 0)) for index, size in enumerate(sizes)] for _ in range(2)
         )
         self._core_sizes = core
-        self._lines, self._pairs = lines, None
+        self._lines = lines
+        self._pairs: tuple[NDArray[np.uint32], NDArray[np.uint32]] | None = None
         if lines is not None and len(core) > 2 and len(lines) < FEW_LINES * math.prod(self.field_shape[:-1]):
             self._pairs = np.divmod(lines.astype(np.uint32), np.uint32(self.field_shape[-2]))
             padded = -(-core[-1] // 8) * 8
@@ -618,7 +632,13 @@ class _Tucker:
         below = self._first(stages) if index == 1 else stages[index - 1]
         return below.reshape(self._core_sizes[index], -1)
 
-    def _lines_gradient(self, factors: Sequence[Floats], above: Floats, factor_gradients: Sequence[Floats]) -> Floats:
+    def _lines_gradient(
+        self,
+        pairs: tuple[NDArray[np.uint32], NDArray[np.uint32]],
+        factors: Sequence[Floats],
+        above: Floats,
+        factor_gradients: Sequence[Floats],
+    ) -> Floats:
         """The gradient of what the last two contractions took, from that of their few lines."""
         before_last, last = self._layout.order[-2:]
         sizes, index = self._core_sizes[-2:], len(self._core_sizes) - 2
@@ -626,7 +646,7 @@ class _Tucker:
         self._slope_at_lines[:, : sizes[1]] = np.dot(above, factors[last])
         tensor, slope = (self._unfolded(arrays, index).reshape(*sizes, -1) for arrays in (self._stages, self._slopes))
         kernels.contract_lines_gradient(
-            tensor, factors[before_last], *self._pairs, self._scratch, self._slope_at_lines, slope,
+            tensor, factors[before_last], *pairs, self._scratch, self._slope_at_lines, slope,
             factor_gradients[before_last],
         )  # fmt: skip
         return self._slopes[index - 1]
@@ -638,13 +658,13 @@ class _Tucker:
         slope: Floats,
         factor_gradients: Sequence[Floats],
     ) -> None:
-        """From the gradient of what :meth:`expand` gave in training to those of the factors and of the core's support.
-        """
+        """From the gradient of what :meth:`expand` gave in training to those of the factors and the core's support."""
         order = self._layout.order
         slope = slope.reshape(-1)
         last = len(order) - 1
         if self._pairs is not None:
-            slope = self._lines_gradient(factors, slope.reshape(-1, self.field_shape[-1]), factor_gradients)
+            above = slope.reshape(-1, self.field_shape[-1])
+            slope = self._lines_gradient(self._pairs, factors, above, factor_gradients)
             last -= 2
         for index in range(last, 0, -1):
             mode = order[index]

@@ -32,6 +32,7 @@ from fieldbench_methods.fieldformer.vectors import (
     tile_1x8,
     tile_1x32,
     tile_1x64,
+    tile_1x96,
     tile_4x8,
     tile_8x8,
     tile_of_4,
@@ -46,8 +47,8 @@ _MAX_NEWTON = 200
 """Newton's iteration needs about five steps; each shrinks the support, so it always ends."""
 WORD = 64
 """Scores that are compared with a threshold at a time; row buffers have whole words."""
-_WIDE, _NARROW, _LANES = np.uintp(64), np.uintp(32), np.uintp(8)
-"""Columns of a dense matrix at a time. Of 64, sums enough run side by side to hide the time each addition takes."""
+_WIDEST, _WIDE, _NARROW, _LANES = np.uintp(96), np.uintp(64), np.uintp(32), np.uintp(8)
+"""Columns of a dense matrix at a time. Of 64 and more, sums enough run side by side to hide the time of an addition."""
 
 
 def _compiled(**options: Any) -> Any:
@@ -131,8 +132,8 @@ def sparse_rows(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """SparseMax of a block of rows of scores into the support arrays, with both dropouts.
 
-    What the block has beyond the map's N rows and N columns is left out. The rows go to ``first_slot`` and behind, and ``starts`` learns where each ends; it is not read.
-    ``buffer`` has room for h N scores, rounded up to whole words.
+    What the block has beyond the map's N rows and N columns is left out. The rows go to ``first_slot`` and behind, and
+    ``starts`` learns where each ends; it is not read. ``buffer`` has room for h N scores, rounded up to whole words.
 
     Args:
         scores: shape (h, rows, N or more).
@@ -434,6 +435,15 @@ def transpose(  # type: ignore[no-untyped-def]
         first = bounds[index]
 
 
+@_compiled(inline="always")
+def _strip(left, widest):  # type: ignore[no-untyped-def]
+    """How many of the columns that are left to take at a time."""
+    for size in (_WIDEST, _WIDE, _NARROW):
+        if size <= min(left, widest):
+            return size
+    return _LANES
+
+
 @_compiled(fastmath=_FAST)
 def put_product(starts, ends, skipped, columns, values, dense, result):  # type: ignore[no-untyped-def]
     """Rows of a sparse matrix, after the ``skipped`` ones, times a dense matrix whose width 8 divides.
@@ -455,8 +465,7 @@ def put_product(starts, ends, skipped, columns, values, dense, result):  # type:
     rows, width = np.uintp(result.shape[0]), np.uintp(result.shape[1])
     begin = np.uintp(0)
     while begin < width:
-        left = width - begin
-        size = _WIDE if left >= _WIDE else _NARROW if left >= _NARROW else _LANES
+        size = _strip(width - begin, _WIDEST)
         for segment in range(ends.shape[0]):
             fresh = segment == 0
             firsts = starts if fresh else ends[segment - 1]
@@ -464,17 +473,25 @@ def put_product(starts, ends, skipped, columns, values, dense, result):  # type:
             for row in range(rows):
                 n, t = np.uintp(skipped) + row, row * width + begin
                 first, last = np.uintp(firsts[n]), np.uintp(lasts[n])
-                if size == _WIDE:
-                    tile_1x64(fresh, target, t, width, values, first, columns, first, last - first, source, begin, width)
+                if size == _WIDEST:
+                    tile_1x96(
+                        fresh, target, t, width, values, first, columns, first, last - first, source, begin, width
+                    )
+                elif size == _WIDE:
+                    tile_1x64(
+                        fresh, target, t, width, values, first, columns, first, last - first, source, begin, width
+                    )
                 elif size == _NARROW:
-                    tile_1x32(fresh, target, t, width, values, first, columns, first, last - first, source, begin, width)
+                    tile_1x32(
+                        fresh, target, t, width, values, first, columns, first, last - first, source, begin, width
+                    )
                 else:
                     tile_1x8(fresh, target, t, width, values, first, columns, first, last - first, source, begin, width)
         begin += size
 
 
 @_compiled(fastmath=_FAST)
-def put_grouped_product(rows, starts, counts, columns, places, values, strip, dense, result):  # type: ignore[no-untyped-def]
+def put_grouped_product(rows, starts, counts, columns, places, values, widest, dense, result):  # type: ignore[no-untyped-def]
     """A matrix whose rows come in groups that share their columns, times a dense matrix whose width 8 divides.
 
     Group g has the rows ``rows[g] .. rows[g + 1]``, 1, 4 or 8 of them, and the columns at ``starts[g]`` and behind,
@@ -488,15 +505,14 @@ def put_grouped_product(rows, starts, counts, columns, places, values, strip, de
         columns: of all groups.
         places: of each group's values, shape (groups,).
         values: of all groups.
-        strip: columns of the dense matrix at a time, 64 or 32.
+        widest: columns of the dense matrix at a time, 96 or 32.
         dense: matrix whose rows the columns name.
         result: written, shape (rows, width).
     """
     source, target = dense.ravel(), result.ravel()
     width, begin = np.uintp(result.shape[1]), np.uintp(0)
     while begin < width:
-        left = width - begin
-        size = np.uintp(strip) if left >= np.uintp(strip) else _NARROW if left >= _NARROW else _LANES
+        size = _strip(width - begin, np.uintp(widest))
         for group in range(starts.size):
             first, count, place = np.uintp(starts[group]), np.uintp(counts[group]), np.uintp(places[group])
             high, t = rows[group + 1] - rows[group], np.uintp(rows[group]) * width
@@ -510,6 +526,8 @@ def put_grouped_product(rows, starts, counts, columns, places, values, strip, de
                     tile_of_4(True, target, t + at, width, values, place, columns, first, count, source, at, width)
             elif high == 4:
                 tile_4x8(True, target, t + begin, width, values, place, columns, first, count, source, begin, width)
+            elif size == _WIDEST:
+                tile_1x96(True, target, t + begin, width, values, place, columns, first, count, source, begin, width)
             elif size == _WIDE:
                 tile_1x64(True, target, t + begin, width, values, place, columns, first, count, source, begin, width)
             elif size == _NARROW:
@@ -537,26 +555,23 @@ def densify(first_row, starts, columns, gradient, block):  # type: ignore[no-unt
 
 
 @_compiled(fastmath=_FAST)
-def normalise(rows, smallest, unit, inverse):  # type: ignore[no-untyped-def]
-    """Rows (N, h M) to unit rows (h, N, M), with one over each norm (at most 1 / smallest) in (h, N).
+def normalise(rows, smallest, inverse):  # type: ignore[no-untyped-def]
+    """Make rows unit rows in place, and note one over each norm (at most 1 / smallest).
 
     Args:
-        rows: shape (N, h M).
+        rows: shape (N, M).
         smallest: norm below which a row is divided by this instead.
-        unit: written, shape (h, N, M).
-        inverse: written, shape (h, N).
+        inverse: written, shape (N,).
     """
-    heads, count, latent = unit.shape
-    for n in range(count):
-        for head in range(heads):
-            source, target = rows[n, head * latent : (head + 1) * latent], unit[head, n]
-            total = np.float32(0.0)
-            for m in range(latent):
-                total += source[m] * source[m]
-            factor = np.float32(1.0) / max(np.sqrt(total), smallest)
-            inverse[head, n] = factor
-            for m in range(latent):
-                target[m] = source[m] * factor
+    for n in range(inverse.size):
+        row = rows[n]
+        total = np.float32(0.0)
+        for m in range(row.size):
+            total += row[m] * row[m]
+        factor = np.float32(1.0) / max(np.sqrt(total), smallest)
+        inverse[n] = factor
+        for m in range(row.size):
+            row[m] *= factor
 
 
 @_compiled(inline="always")
@@ -640,27 +655,23 @@ def contract_lines_gradient(  # type: ignore[no-untyped-def]
 
 
 @_compiled(fastmath=_FAST)
-def normalise_gradient(unit, inverse, smallest, gradient, rows):  # type: ignore[no-untyped-def]
-    """From the gradient of unit rows (h, N, M) to that of the rows themselves, (N, h M).
+def normalise_gradient(unit, inverse, smallest, gradient):  # type: ignore[no-untyped-def]
+    """From the gradient of unit rows to that of the rows themselves, in place.
 
     Args:
         unit, inverse: as :func:`normalise` made them.
         smallest: norm below which a row was divided by this instead.
-        gradient: of the unit rows, shape (h, N, M).
-        rows: gradient of the rows, written, shape (N, h M).
+        gradient: of the unit rows, shape (N, M).
     """
-    heads, count, latent = unit.shape
-    for n in range(count):
-        for head in range(heads):
-            direction, slope, factor = unit[head, n], gradient[head, n], inverse[head, n]
-            target = rows[n, head * latent : (head + 1) * latent]
+    for n in range(inverse.size):
+        direction, slope, factor = unit[n], gradient[n], inverse[n]
+        along = np.float32(0.0)
+        for m in range(slope.size):
+            along += direction[m] * slope[m]
+        if factor * smallest >= np.float32(1.0):
             along = np.float32(0.0)
-            for m in range(latent):
-                along += direction[m] * slope[m]
-            if factor * smallest >= np.float32(1.0):
-                along = np.float32(0.0)
-            for m in range(latent):
-                target[m] = (slope[m] - along * direction[m]) * factor
+        for m in range(slope.size):
+            slope[m] = (slope[m] - along * direction[m]) * factor
 
 
 @_compiled(fastmath=_FAST)

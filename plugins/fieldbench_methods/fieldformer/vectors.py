@@ -133,7 +133,7 @@ EIGHT_ROWS = np.uintp(32 if WIDE == 16 else 8)
 tile_of_8, tile_of_4 = _tile(8, int(EIGHT_ROWS) // WIDE, WIDE), _tile(4, 2, WIDE)
 FOUR_ROWS = np.uintp(2 * WIDE)
 tile_8x8, tile_4x8, tile_1x8 = _tile(8, 1, 8), _tile(4, 1, 8), _tile(1, 1, 8)
-tile_1x32, tile_1x64 = _tile(1, 32 // WIDE, WIDE), _tile(1, 64 // WIDE, WIDE)
+tile_1x32, tile_1x64, tile_1x96 = (_tile(1, columns // WIDE, WIDE) for columns in (32, 64, 96))
 
 
 @intrinsic
@@ -234,7 +234,7 @@ def transpose_8x8(typing_context, target, t, across, source, s, step):  # type: 
             return builder.shuffle_vector(left, right, ir.Constant(ir.VectorType(ir.IntType(32), 8), lanes))
 
         rows = [_load(builder, at(kinds[3], source, s, step, row)) for row in range(8)]
-        # Three times: rows that lie 4, then 2, then 1 apart exchange the halves, quarters, eighths in which they differ.
+        # Rows that lie 4, then 2, then 1 apart exchange the halves, quarters and eighths in which they differ.
         for apart in (4, 2, 1):
             low = [lane if not lane & apart else lane - apart + 8 for lane in range(8)]
             high = [lane + apart if not lane & apart else lane + 8 for lane in range(8)]
