@@ -26,7 +26,15 @@ ORDER: dict[str, list[str]] = {
     "": ["index.md", "install.md", "tutorial.md", "gallery.md", "glossary.md"],
     "Compare": ["cli.md", "selection.md", "tuning.md", "clusters.md"],
     "Read the results": ["reading-tables.md", "uncertainty.md", "tables.md", "figures.md", "page.md"],
-    "Methods and data": ["methods.md", "baselines.md", "trained.md", "datasets.md", "own-data.md", "own-dataset.md", "speed.md"],
+    "Methods and data": [
+        "methods.md",
+        "baselines.md",
+        "trained.md",
+        "datasets.md",
+        "own-data.md",
+        "own-dataset.md",
+        "speed.md",
+    ],
     "Write your own": [
         "add-a-method.md",
         "add-a-dataset.md",
@@ -37,7 +45,14 @@ ORDER: dict[str, list[str]] = {
         "regression.md",
     ],
     "The paper": ["reproduction.md"],
-    "How it is built": ["architecture.md", "engine.md", "security.md", "checks.md", "decisions/index.md", "decisions/*"],
+    "How it is built": [
+        "architecture.md",
+        "engine.md",
+        "security.md",
+        "checks.md",
+        "decisions/index.md",
+        "decisions/*",
+    ],
     "Reference": ["reference/commands.md", "reference/python.md", "reference/plugins.md", "reference/built-in.md"],
 }
 
