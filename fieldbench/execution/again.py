@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import math
-from collections import deque
 from collections.abc import Callable, Mapping
-from dataclasses import astuple, replace
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from fieldbench import reconstructions
 from fieldbench.errors import RequestError
-from fieldbench.execution.frames import unpack
 from fieldbench.execution.machine import slots
 from fieldbench.execution.options import Options
 from fieldbench.execution.pool import Pool
 from fieldbench.execution.processes import Lost
 from fieldbench.execution.trial_queue import Group
-from fieldbench.execution.worker import fit_request
-from fieldbench.field import FloatArray
+from fieldbench.field import FloatArray, Observation
 from fieldbench.judging import Task, method_seed
 from fieldbench.reconstructions import Reconstruction
-from fieldbench.records import OK, Trial
+from fieldbench.records import Trial
 from fieldbench.registry import Registry
 from fieldbench.store.files import FIELDS
 from fieldbench.store.secret import secrets_of
@@ -88,19 +87,16 @@ def attention(trial: Trial, registry: Registry, secrets: Mapping[int, int]) -> F
     """
     cell, options = trial.cell, Options(device="cpu", jobs=1)
     drawn = replace(trial, seed=secrets.get(trial.seed, trial.seed))
-    kinds = ("dataset", "sampler", "noise")
+    kinds = [("dataset", cell.dataset), ("sampler", cell.sampler), ("noise", cell.noise)]
+    which = {"cell": cell, "seed": drawn.seed, "numbers": [trial.number]}
     try:
         with Pool(slots(options), registry, options) as pool, pool.asking:
-            which = {"cell": list(astuple(cell)), "seed": drawn.seed, "trial": trial.number}
-            frame = pool.questions.ask_judge(
-                ({"ask": "draw", **which}, []), "drawing", None, *((kind, getattr(cell, kind)) for kind in kinds)
-            )
-            task = Task(unpack(frame.header["observation"], deque(frame.arrays)), method_seed(drawn), 0)
+            said = pool.questions.ask_judge({"ask": "draw", **which}, "drawing", None, *kinds, observation=Observation)
+            question = {"ask": "attention", "tasks": [Task(said["observation"], method_seed(drawn), 0)]}
             method = registry.method(cell.method)
-            question = fit_request("attention", [task])
             found = pool.questions.ask_method(method, question, "attention", math.inf, largest=1 << 33)
     except Lost as lost:
         raise RequestError(f"{cell.method}: no attention map: {lost.message}") from None
-    if found.header.get("status") != OK or len(found.arrays) != 1:
-        raise RequestError(f"{cell.method}: no attention map: {found.header.get('error')}")
-    return found.arrays[0]
+    if not isinstance(found.get("map"), np.ndarray):
+        raise RequestError(f"{cell.method}: no attention map: {found.get('error')}")
+    return np.asarray(found["map"])

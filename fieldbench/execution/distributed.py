@@ -20,11 +20,10 @@ import cloudpickle
 
 from fieldbench.errors import FieldbenchError, RequestError, how_to_install, one_line
 from fieldbench.execution.machine import Lane, slots
-from fieldbench.execution.options import Options
+from fieldbench.execution.options import Options, Stop
 from fieldbench.execution.pool import Pool
 from fieldbench.execution.provenance import what_runs
 from fieldbench.execution.slot import Outcome
-from fieldbench.execution.stop import Stop
 from fieldbench.execution.trial_queue import Group, TrialQueue
 from fieldbench.records import CRASHED, Record, Trial
 from fieldbench.registry import Registry, Sources

@@ -27,11 +27,12 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.forkserver import ForkServer, get_inherited_fds
+from multiprocessing.util import get_temp_dir
 from pathlib import Path
 from typing import Any, NoReturn
 
 from fieldbench.errors import FieldbenchError
-from fieldbench.execution.frames import LARGEST_HEADER, LARGEST_METHOD_HEADER, Channel, readable
+from fieldbench.execution.frames import Channel, readable
 from fieldbench.execution.machine import THREAD_VARIABLES
 
 #: What every process here may want. Imported once, it costs none of them time.
@@ -98,18 +99,18 @@ def start(
         folder = os.getcwd()
     variables = {**os.environ, **(environment or {})}
     beginning = _Beginning(program, pickle.dumps(payload), variables, list(arguments), list(sys.path), folder)
-    largest = LARGEST_HEADER if program == "judge" else LARGEST_METHOD_HEADER
     heavy = tuple(sorted(set(libraries) & set(HEAVY)))
     for loaded in (heavy, heavy, ()):  # a method may have killed the server, and a library may not be loadable
         with contextlib.suppress(OSError, EOFError):
-            child = _forked(loaded, pickle.dumps({}) + pickle.dumps(beginning), files, largest)
+            child = _forked(loaded, beginning, files)
             child.wait_for_number(limit)
             return child
+        _SERVERS.pop(loaded, None)
         time.sleep(0.1)  # one that was just killed looks alive for a moment
     raise FieldbenchError("the process that starts all others does not answer")
 
 
-def _forked(libraries: tuple[str, ...], content: bytes, files: Sequence[int], largest_header: int) -> Child:
+def _forked(libraries: tuple[str, ...], beginning: _Beginning, files: Sequence[int]) -> Child:
     """
     Raises:
         OSError: if the server has gone.
@@ -119,19 +120,21 @@ def _forked(libraries: tuple[str, ...], content: bytes, files: Sequence[int], la
     our_output, output = os.pipe()
     try:
         with _LOCK, _as_loaded():
+            os.makedirs(get_temp_dir(), mode=0o700, exist_ok=True)  # a method may have removed it
             if libraries not in _SERVERS:
                 _SERVERS[libraries] = ForkServer()
                 _SERVERS[libraries].set_forkserver_preload([*_COMMON, *libraries])
-            status, writing = _SERVERS[libraries].connect_to_new_process(
-                [output, theirs.fileno(), parent_death, *files]
-            )
+            server = _SERVERS[libraries]
+            if (number := getattr(server, "_forkserver_pid", None)) is not None:  # a method may have stopped it
+                os.kill(number, signal.SIGCONT)
+            status, writing = server.connect_to_new_process([output, theirs.fileno(), parent_death, *files])
         with open(writing, "wb") as stream:
-            stream.write(content)
+            stream.write(pickle.dumps({}) + pickle.dumps(beginning))
     finally:
         theirs.close()
         os.close(parent_death)
         os.close(output)
-    return Child(Channel(ours, largest_header), status, parent_alive, our_output)
+    return Child(Channel(ours, of_method=beginning.program == "worker"), status, parent_alive, our_output)
 
 
 @contextlib.contextmanager

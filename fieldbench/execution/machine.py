@@ -1,4 +1,4 @@
-"""This machine: its GPUs, the slots in which trials run, and how much memory a process uses.
+"""This machine: its GPUs, on which runs take turns, the slots in which trials run, and how much memory a process uses.
 
 GPUs are found without importing torch.
 """
@@ -6,16 +6,24 @@ GPUs are found without importing torch.
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import hashlib
 import importlib.util
+import logging
 import os
 import shutil
 import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from fieldbench.errors import RequestError
 from fieldbench.execution.options import Options
+
+_LOG = logging.getLogger("fieldbench")
 
 Lane: TypeAlias = Literal["cpu", "gpu"]
 
@@ -192,6 +200,28 @@ def _check_counts(options: Options) -> None:
             raise RequestError(f"{name.replace('_', '-')} is {value}; it must be positive")
         if name in ("jobs", "slots_per_device", "threads") and value is not None and value > MOST:
             raise RequestError(f"{name.replace('_', '-')} is {value}; {MOST} are the most")
+
+
+@contextlib.contextmanager
+def gpu_lock(slot: Slot, given_up: Callable[[], bool]) -> Iterator[None]:
+    """Hold a GPU's slot against other processes, waiting for them to finish a trial. CPU slots are free to all."""
+    if not slot.token:
+        yield
+        return
+    folder = Path(tempfile.gettempdir()) / f"fieldbench-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with (folder / f"{hashlib.sha256(slot.token.encode()).hexdigest()[:16]}.lock").open("a") as lock:
+        waiting = False
+        while not given_up():
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not waiting:
+                    _LOG.warning("%s is in use by another run of fieldbench; they take turns", slot.name)
+                waiting = True
+                time.sleep(0.05)
+        yield
 
 
 def reset_peak(pid: int) -> None:

@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from fieldbench.dataset import Dataset
-from fieldbench.errors import FingerprintError, RequestError, one_line
+from fieldbench.errors import FingerprintError, RequestError, in_one_line, one_line
 from fieldbench.execution.machine import Lane, Slot, oom_kills
-from fieldbench.execution.options import Options
+from fieldbench.execution.options import Options, Stop
 from fieldbench.execution.processes import LOOK, Lost
 from fieldbench.execution.slot import Outcome, WorkerSlot
-from fieldbench.execution.stop import Stop
 from fieldbench.execution.thread_budget import shares
 from fieldbench.execution.trial_queue import Group, TrialQueue
 from fieldbench.identity import cell_identity
@@ -138,13 +137,13 @@ class Pool:
         worker, doing = self.questions, f"fingerprint of {plugin}"
         try:
             if isinstance(plugin, Method):
-                frame = worker.ask_method(plugin, ({"ask": "fingerprint"}, []), doing)
+                said = worker.ask_method(plugin, {"ask": "fingerprint"}, doing)
             else:
                 text = str(plugin)
-                header = {"ask": "fingerprint", "dataset": text}
-                frame = worker.ask_judge((header, []), doing, self.question, ("dataset", text))
-            found = frame.header.get("fingerprint")
-            return found if isinstance(found, str) else Lost(FAILED, f"{doing}: {frame.header.get('error')}")
+                question = {"ask": "fingerprint", "dataset": text}
+                said = worker.ask_judge(question, doing, self.question, ("dataset", text), fingerprint=str)
+            found = said.get("fingerprint")
+            return found if isinstance(found, str) else Lost(FAILED, f"{doing}: {in_one_line(str(said.get('error')))}")
         except Lost as lost:
             return lost
         except RequestError as error:

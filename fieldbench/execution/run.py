@@ -12,10 +12,9 @@ from typing import Any
 from fieldbench import reconstructions
 from fieldbench.errors import RequestError, one_line
 from fieldbench.execution.machine import slots
-from fieldbench.execution.options import Options
+from fieldbench.execution.options import Options, Stop
 from fieldbench.execution.pool import Pool
 from fieldbench.execution.slot import Outcome
-from fieldbench.execution.stop import Stop
 from fieldbench.execution.trial_queue import TrialQueue
 from fieldbench.judging import Records
 from fieldbench.records import Trial

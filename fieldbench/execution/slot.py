@@ -9,27 +9,38 @@ import itertools
 import pickle
 import tempfile
 import time
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, replace
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from pydantic import TypeAdapter
+from typing_extensions import TypedDict
 
-from fieldbench import reconstructions
-from fieldbench.errors import RequestError, one_line
+from fieldbench.errors import RequestError, in_one_line, one_line
 from fieldbench.execution import forkserver
-from fieldbench.execution.frames import BadFrame, Frame, largest_estimate, pack, pack_estimate, unpack, unpack_estimate
-from fieldbench.execution.gpu_lock import gpu_lock
-from fieldbench.execution.machine import Lane, Slot, peak_memory, reset_peak
-from fieldbench.execution.processes import GivenUp, JudgeProcess, Limit, Lost, MethodProcess, Process, Raised
+from fieldbench.execution.frames import BadFrame, Frame, largest_estimate
+from fieldbench.execution.machine import Lane, Slot, gpu_lock, peak_memory, reset_peak
+from fieldbench.execution.processes import (
+    LOOK,
+    NO_ANSWER,
+    GivenUp,
+    JudgeProcess,
+    Limit,
+    Lost,
+    MethodProcess,
+    Process,
+    Raised,
+)
 from fieldbench.execution.provenance import machine
 from fieldbench.execution.thread_budget import Lender
-from fieldbench.execution.worker import Reply, Setup, checked_answer, checked_report
-from fieldbench.judging import Apart, drawn
+from fieldbench.execution.worker import Setup, checked_answer, checked_report
+from fieldbench.judging import Apart, Task, drawn
 from fieldbench.method import Method, Tuner
 from fieldbench.metric import Metric
-from fieldbench.records import FAILED, OUT_OF_MEMORY, Cell, Record, Trial
+from fieldbench.reconstructions import Reconstruction
+from fieldbench.records import FAILED, OUT_OF_MEMORY, Cell, Record, Status, Trial
 from fieldbench.sources import Parcel
 
 if TYPE_CHECKING:
@@ -42,6 +53,20 @@ _WARM: dict[Lane, int] = {"cpu": 16, "gpu": 4}
 _PATIENCE = 3
 
 AnyProcess = TypeVar("AnyProcess", bound=Process)
+
+
+class _Judged(TypedDict):
+    """What a judge says of a trial."""
+
+    status: Status
+    error: str
+    metrics: dict[str, float]
+    seconds: float | None
+    diagnostics: dict[str, Any]
+
+
+_JUDGED: TypeAdapter[list[_Judged]] = TypeAdapter(list[_Judged])
+_SCORES: TypeAdapter[dict[str, float]] = TypeAdapter(dict[str, float])
 
 
 @dataclass(frozen=True)
@@ -57,7 +82,7 @@ class Outcome:
 
     records: tuple[Record, ...]
     batch_size: int | None = None
-    kept: tuple[tuple[str, reconstructions.Reconstruction], ...] = ()
+    kept: tuple[tuple[str, Reconstruction], ...] = ()
     refusal: str = ""
 
 
@@ -67,8 +92,8 @@ class WorkerSlot:
     def __init__(self, slot: Slot, pool: Pool, given_up: Callable[[], bool]) -> None:
         self.slot, self._pool, self._options = slot, pool, pool.options
         self._given_up = given_up
-        self._judges: OrderedDict[Any, JudgeProcess] = OrderedDict()
-        self._methods: OrderedDict[Any, MethodProcess] = OrderedDict()
+        self._judges: OrderedDict[Hashable, JudgeProcess] = OrderedDict()
+        self._methods: OrderedDict[Hashable, MethodProcess] = OrderedDict()
         self._shares = 1
         self._at_work: MethodProcess | None = None
         self._losses: Counter[str] = Counter()
@@ -96,7 +121,8 @@ class WorkerSlot:
                 return Outcome(())
             except Apart:
                 pass
-            except Lost as lost:
+            except (Lost, SystemExit) as error:  # an exit is a plugin's, where it is packed for its process
+                lost = error if isinstance(error, Lost) else Lost(FAILED, one_line(error))
                 if len(trials) == 1:
                     diagnostics = {"output": lost.output} if lost.output else {}
                     record = Record(trials[0], lost.status, lost.message, diagnostics=diagnostics)
@@ -124,13 +150,13 @@ class WorkerSlot:
         return self._method(method).child.pid
 
     def ask_method(
-        self, method: Method, what: Reply, doing: str, limit: float | None = None, largest: int = 1 << 20
+        self, method: Method, what: Frame, doing: str, limit: float | None = None, largest: int = 1 << 20
     ) -> Frame:
         """Ask a method's process something that is not a trial.
 
         Args:
             method: whom to ask.
-            what: header and arrays.
+            what: the question.
             doing: what is asked, for messages.
             limit: seconds that it may take, if not those of a small question.
             largest: bytes that the arrays of the answer may have.
@@ -142,36 +168,40 @@ class WorkerSlot:
         process.child.channel.largest = largest
         return process.ask(what, Limit.of(self._pool.question if limit is None else limit), doing)
 
-    def ask_judge(self, what: Reply, doing: str, limit: float | None, *known: tuple[str, str]) -> Frame:
+    def ask_judge(self, what: Frame, doing: str, limit: float | None, *known: tuple[str, str], **said: type) -> Frame:
         """Ask a judge something that is not a trial.
 
         Args:
-            what: header and arrays.
+            what: the question.
             doing: what is asked, for messages.
             limit: seconds that it may take.
             known: kind and spec of the plugins that it needs for it.
+            said: names and types of what it answers.
 
         Raises:
             Lost, GivenUp: as :meth:`Process.ask`.
             Raised: what the plugin raises.
             RequestError: what the plugin refuses.
         """
-        frame = self._judge(known).ask(what, Limit.of(limit), doing)
-        if "error" in frame.header:
-            said = str(frame.header["error"])
-            raise RequestError(said) if frame.header["refused"] else Raised(f"{doing}: {said}", doing)
+        judge = self._judge(known)
+        frame = judge.ask(what, Limit.of(limit), doing)
+        if "error" in frame:
+            error = in_one_line(str(frame["error"]))
+            raise RequestError(error) if frame.get("refused") else Raised(f"{doing}: {error}", doing)
+        if not all(isinstance(frame.get(name), kind) for name, kind in said.items()):
+            raise judge.no_answer(doing)
         return frame
 
     def _together(self, trials: Sequence[Trial], busy: int) -> Outcome:
         cell, options = trials[0].cell, self._options
         method, apart = self._pool.registry.method(cell.method), self._pool.metrics_apart
         judge, process = self._judge(self._needed(cell)), self._method(method)
-        request: dict[str, Any] = {
+        request: Frame = {
             "ask": "run",
-            "cell": list(astuple(cell)),
+            "cell": cell,
             "seed": options.secrets.get(trials[0].seed, trials[0].seed),
             "numbers": [trial.number for trial in trials],
-            "fields": options.save_fields is not None or bool(apart),
+            "keep": options.save_fields is not None or bool(apart),
         }
         alone = method if self._pool.registry.refits(cell.method) else None
         if alone is not None and process.met:
@@ -183,30 +213,30 @@ class WorkerSlot:
         process.child.forget_output()
         reset_peak(process.child.pid)
         frame, process = self._judged(judge, process, request, len(trials), alone)
-        timed = "alone" if options.timing else "first" if first else "shared"
-        records = [Record(trial, **said) for trial, said in zip(trials, frame.header["records"], strict=True)]
+        try:
+            said = _JUDGED.validate_python(frame.get("records"), strict=True)
+            records = [Record(trial, **one) for trial, one in zip(trials, said, strict=True)]
+            kept = [made if isinstance(made, Reconstruction) else None for made in frame.get("kept") or ()]
+        except (TypeError, ValueError):
+            raise judge.no_answer() from None
         peak = peak_memory(process.child.pid)
         if any(record.status == OUT_OF_MEMORY for record in records):
             process.close()  # what such a trial leaves behind in memory would trouble the next
-        arrays = deque(frame.arrays)
-        kept = [_reconstruction(header, arrays) if header else None for header in frame.header["fields"]]
         if apart:
-            records = [self._scored(record, made) for record, made in zip(records, kept, strict=True)]
+            records = [self._scored(*item) for item in itertools.zip_longest(records, kept)][: len(records)]
+        timed = "alone" if options.timing else "first" if first else "shared"
+        keys = [trial.key for trial in trials if options.save_fields is not None]
         return Outcome(
             tuple(self._record(replace(record, peak_memory=peak), busy, timed) for record in records),
             self._batch_size(method, records[0]),
-            tuple(
-                (trial.key, made)
-                for trial, made in zip(trials, kept, strict=False)
-                if options.save_fields is not None and made is not None
-            ),
+            tuple((key, made) for key, made in zip(keys, kept, strict=False) if made is not None),
         )
 
     def _judged(
         self,
         judge: JudgeProcess,
         process: MethodProcess,
-        request: dict[str, Any],
+        request: Frame,
         trials: int = 1,
         alone: Method | None = None,
     ) -> tuple[Frame, MethodProcess]:
@@ -224,25 +254,28 @@ class WorkerSlot:
             Lost, GivenUp: as :meth:`Process.ask`.
             Apart: if each is to be run by itself.
         """
-        seconds, doing = self._options.timeout, drawn(Cell(*request["cell"]))
+        seconds, doing = self._options.timeout, drawn(request["cell"])
         limit = Limit.of(None if seconds is None else seconds * trials)
-        frame = judge.ask((request, []), limit, doing)
-        while "fit" in frame.header:
+        frame = judge.ask(request, limit, doing)
+        while "fit" in frame:
+            tasks = frame["fit"]
+            if not (isinstance(tasks, list) and tasks and all(isinstance(task, Task) for task in tasks)):
+                raise judge.no_answer()
             if alone is not None:
-                mask = frame.arrays[1]
+                mask = tasks[0].observation.mask
                 if process.seen is not None and (process.seen & ~mask).any():
                     process = self._renewed(process, alone)
                 process.seen = mask
             self._at_work = process
             process.allow(self._shares * self._options.threads)
             try:
-                frame = self._fitted(judge, process, frame, limit, doing)
+                frame = self._fitted(judge, process, tasks, limit, doing)
             finally:
                 self._at_work = None
-        if "apart" in frame.header:
+        if "apart" in frame:
             raise Apart
-        if "error" in frame.header:  # of the harness itself
-            raise Lost(FAILED, str(frame.header["error"]))
+        if "error" in frame:  # of the harness itself
+            raise Lost(FAILED, in_one_line(str(frame["error"])))
         return frame, process
 
     def _renewed(self, process: MethodProcess, method: Method) -> MethodProcess:
@@ -253,47 +286,64 @@ class WorkerSlot:
         new.met = met
         return new
 
-    def _fitted(self, judge: JudgeProcess, process: MethodProcess, wish: Frame, limit: Limit, doing: str) -> Frame:
+    def _fitted(
+        self, judge: JudgeProcess, process: MethodProcess, tasks: Sequence[Task], limit: Limit, doing: str
+    ) -> Frame:
         """Have a method complete what a judge has drawn; what the judge says to its answer."""
-        question = wish.header["fit"]
-        tasks, shape = len(question["seeds"]), wish.arrays[0].shape
-        process.child.channel.largest = largest_estimate(shape) * tasks
+        process.child.channel.largest = largest_estimate(tasks[0].observation.shape) * len(tasks)
         start = time.perf_counter()
-        frame = process.ask((question, wish.arrays), limit, "", first=Limit.of(self._pool.question))
+        frame = process.ask({"ask": "complete", "tasks": tasks}, limit, "", first=Limit.of(self._pool.question))
         try:
-            while "report" in frame.header:
-                said = judge.ask(checked_report(frame, question["every"], shape), limit, doing)
-                if "go on" not in said.header:  # enough of them
+            while "report" in frame:
+                # The judge has a little longer, so that not it is named where a method reports until its time is up.
+                said = judge.ask(checked_report(frame, tasks), replace(limit, end=limit.end + LOOK), doing)
+                if "go on" not in said:  # enough of them
                     process.close()
                     return said
                 frame = process.answer(limit, "")
-            answer, arrays = checked_answer(frame, tasks)
+            answer = checked_answer(frame, tasks)
         except BadFrame:
             raise process.no_answer() from None
-        return judge.ask(({**answer, "seconds": time.perf_counter() - start}, arrays), limit, doing)
+        return judge.ask({**answer, "seconds": time.perf_counter() - start}, limit, doing)
 
-    def _scored(self, record: Record, made: reconstructions.Reconstruction | None) -> Record:
+    def _scored(self, record: Record, made: Reconstruction | None) -> Record:
         """A record with the scores of the metrics that have processes of their own."""
         if made is None:
             return record
         scores, missing = dict(record.metrics), dict(record.diagnostics.get("not_scored", {}))
-        (truth, arrays), (estimate, parts) = pack(made.truth), pack_estimate(made.made)
-        what = {"ask": "score", "truth": truth, "estimate": estimate}, [*arrays, made.observation.mask, *parts]
         for metric in self._pool.metrics_apart:
             try:
-                if self._losses[metric.name] >= _PATIENCE:
-                    raise Lost(FAILED, f"left out: {_PATIENCE} processes were lost over it")
-                frame = self._judge((), metric).ask(what, Limit.of(self._pool.question), f"metric {metric.name}")
-                scores |= frame.header["scores"]
-                missing |= frame.header["missing"]
+                scores |= self._scores(metric, made)
             except Lost as lost:
-                self._losses[metric.name] += 1
                 missing[metric.name] = lost.message
         headline = self._pool.headline(record.trial)
         if headline in missing:
             return Record(record.trial, FAILED, f"metric {headline}: {missing[headline]}")
         diagnostics = {**record.diagnostics, **({"not_scored": missing} if missing else {})}
         return replace(record, metrics=scores, diagnostics=diagnostics)
+
+    def _scores(self, metric: Metric, made: Reconstruction) -> dict[str, float]:
+        """The scores by one metric, which can say nothing of another.
+
+        Raises:
+            Lost, GivenUp: if there are none.
+        """
+        if self._losses[metric.name] >= _PATIENCE:
+            raise Lost(FAILED, f"left out: {_PATIENCE} processes were lost over it")
+        doing = f"metric {metric.name}"
+        try:
+            frame = self._judge((), metric).ask({"ask": "score", "of": made}, Limit.of(self._pool.question), doing)
+        except Lost:
+            self._losses[metric.name] += 1
+            raise
+        missing = frame.get("missing")
+        if isinstance(missing, Mapping) and metric.name in missing:
+            raise Lost(FAILED, in_one_line(str(missing[metric.name])))
+        try:
+            scores = _SCORES.validate_python(frame.get("scores"), strict=True)
+        except ValueError:
+            raise Lost(FAILED, f"its process {NO_ANSWER}") from None
+        return {name: score for name, score in scores.items() if name.partition(".")[0] == metric.name}
 
     def _batch_size(self, method: Method, record: Record) -> int | None:
         """How many such trials are worth computing at once.
@@ -308,13 +358,13 @@ class WorkerSlot:
         key = (record.trial.cell.method, tuple(shape), self.slot.lane)
         if key not in self._pool.batch_sizes:
             try:
-                header = self.ask_method(method, ({"ask": "batch size", "shape": shape}, []), "batch_size").header
-                if not isinstance(header.get("size"), int):
-                    raise Lost(FAILED, str(header.get("error")))
+                said = self.ask_method(method, {"ask": "batch size", "shape": shape}, "batch_size")
+                if not isinstance(said.get("size"), int):
+                    raise Lost(FAILED, in_one_line(str(said.get("error"))))
             except Lost as lost:
                 self._pool.doom("method", str(method), lost)
                 raise
-            self._pool.batch_sizes[key] = header["size"]
+            self._pool.batch_sizes[key] = said["size"]
         return self._pool.batch_sizes[key]
 
     def _record(self, record: Record, busy: int, timed: Any) -> Record:
@@ -335,7 +385,9 @@ class WorkerSlot:
         def started() -> MethodProcess:
             lender = Lender()
             setup = Setup(self._parcel(str(method), method), self.slot.device, self._options.threads)
-            child = self._started("worker", setup, lender.reading, _libraries(method, self.slot.lane))
+            # The heavy libraries that it should have at its start.
+            torch = ["torch"] if method.uses_gpu and self.slot.lane == "gpu" else []
+            child = self._started("worker", setup, lender.reading, [*method.libraries, *torch])
             lender.handed_over()
             process = MethodProcess(child, self._pool, self._given_up, lender)
             process.wait_until_ready()
@@ -351,15 +403,14 @@ class WorkerSlot:
             metric: the one that it scores by, if not by those that come with fieldbench.
         """
         metrics = [metric] if metric is not None else self._pool.metrics_together
-
         strangers = frozenset(item for item in known if self._pool.is_foreign(*item))
-        names = [f"{kind} {text}" for kind, text in sorted(strangers)]
 
         def started() -> JudgeProcess:
             stage = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the judge
             child = self._started("judge", self._parcel("the metrics", metrics), stage.fileno())
+            names = [f"{kind} {text}" for kind, text in sorted(strangers)]
             process = JudgeProcess(child, self._pool, self._given_up, stage, names)
-            self._load(process, {"ask": "start"}, None, "metrics" if metric is None else f"metric {metric.name}")
+            self._load(process, {"ask": "start"}, "metrics" if metric is None else f"metric {metric.name}")
             return process
 
         judge = _warm(self._judges, metric.name if metric is not None else strangers, started, _WARM["cpu"])
@@ -367,15 +418,14 @@ class WorkerSlot:
             if (kind, text) not in judge.knows:
                 plugin = getattr(self._pool.registry, kind)(text)
                 parcel = pickle.dumps(self._parcel(f"{kind} {text}", {(kind, text): plugin}))
-                self._load(judge, {"ask": "know"}, parcel, f"{kind} {text}")
+                self._load(judge, {"ask": "know", "parcel": np.frombuffer(parcel, np.uint8)}, f"{kind} {text}")
                 judge.knows.add((kind, text))
         return judge
 
-    def _load(self, judge: JudgeProcess, header: dict[str, Any], parcel: bytes | None, what: str) -> None:
-        arrays = [] if parcel is None else [np.frombuffer(parcel, np.uint8)]
-        frame = judge.ask(({**header, "what": what}, arrays), Limit.of(self._pool.loading), what)
-        if "error" in frame.header:
-            raise judge.blamed(Lost(FAILED, f"{what} could not be loaded: {frame.header['error']}", stage=what))
+    def _load(self, judge: JudgeProcess, question: Frame, what: str) -> None:
+        frame = judge.ask({**question, "what": what}, Limit.of(self._pool.loading), what)
+        if "error" in frame:
+            raise judge.blamed(Lost(FAILED, f"{what} could not be loaded: {frame['error']}", stage=what))
 
     def _started(self, program: str, payload: object, file: int, libraries: Sequence[str] = ()) -> forkserver.Child:
         if self._given_up():
@@ -394,7 +444,7 @@ class WorkerSlot:
 
 
 def _warm(
-    processes: OrderedDict[Any, AnyProcess], key: object, started: Callable[[], AnyProcess], most: int
+    processes: OrderedDict[Hashable, AnyProcess], key: Hashable, started: Callable[[], AnyProcess], most: int
 ) -> AnyProcess:
     """The process of a key if it can be asked, or a new one in place of the one that was used least recently."""
     if key in processes and not processes[key].usable:
@@ -405,13 +455,3 @@ def _warm(
         processes[key] = started()
     processes.move_to_end(key)
     return processes[key]
-
-
-def _reconstruction(header: dict[str, Any], arrays: deque[Any]) -> reconstructions.Reconstruction:
-    truth, observation = unpack(header["truth"], arrays), unpack(header["observation"], arrays)
-    return reconstructions.Reconstruction(truth, observation, unpack_estimate(header["estimate"], arrays))
-
-
-def _libraries(method: Method, lane: Lane) -> list[str]:
-    """The heavy libraries that a method's process should have at its start."""
-    return [*method.libraries, *(["torch"] if method.uses_gpu and lane == "gpu" else [])]

@@ -12,9 +12,8 @@ import numpy as np
 
 from fieldbench import datafile
 from fieldbench.errors import RequestError
-from fieldbench.execution.options import Options
+from fieldbench.execution.options import Options, Stop
 from fieldbench.execution.run import execute
-from fieldbench.execution.stop import Stop
 from fieldbench.records import OK, Record, cell_of, trial_of
 from fieldbench.registry import Sources
 from fieldbench.store.manifest import read_manifest
