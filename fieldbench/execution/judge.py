@@ -19,7 +19,7 @@ from fieldbench.estimate import Estimate
 from fieldbench.execution.forkserver import set_process_option
 from fieldbench.execution.frames import Channel, Frame, encode
 from fieldbench.execution.worker import as_fingerprint
-from fieldbench.field import Field
+from fieldbench.field import Field, Observation
 from fieldbench.judging import (
     Answer,
     Apart,
@@ -192,6 +192,9 @@ class _Judge:
         """
         if self._instead is not None:
             raise Abandoned
+        for task in tasks:
+            if not isinstance(task.observation, Observation):  # a modifier's mistake
+                raise TypeError(f"a fit of {type(task.observation).__name__}; it should be of an Observation")
         self._say({"fit": tasks})
         while True:
             said = self._next()

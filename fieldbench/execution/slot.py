@@ -36,6 +36,7 @@ from fieldbench.execution.processes import (
 from fieldbench.execution.provenance import machine
 from fieldbench.execution.thread_budget import Lender
 from fieldbench.execution.worker import Setup, checked_answer, checked_report
+from fieldbench.field import Observation
 from fieldbench.judging import Apart, Task, drawn
 from fieldbench.method import Method, Tuner
 from fieldbench.metric import Metric
@@ -77,13 +78,11 @@ class Outcome:
         records: one for each trial that was run; trials that the caller gave up have none.
         batch_size: how many such trials are worth computing at once, if that became known.
         kept: by key, the fields of trials that ended well, where they are wanted.
-        refusal: why the process could not even try: the options do not fit its machine.
     """
 
     records: tuple[Record, ...]
     batch_size: int | None = None
     kept: tuple[tuple[str, Reconstruction], ...] = ()
-    refusal: str = ""
 
 
 class WorkerSlot:
@@ -256,11 +255,11 @@ class WorkerSlot:
         """
         seconds, doing = self._options.timeout, drawn(request["cell"])
         limit = Limit.of(None if seconds is None else seconds * trials)
-        frame = judge.ask(request, limit, doing)
+        frame, fits = judge.ask(request, limit, doing), 0
         while "fit" in frame:
-            tasks = frame["fit"]
-            if not (isinstance(tasks, list) and tasks and all(isinstance(task, Task) for task in tasks)):
-                raise judge.no_answer()
+            tasks, fits = frame["fit"], fits + 1
+            if not _are_tasks(tasks) or (alone is None and fits > 1):
+                raise judge.no_answer(doing)
             if alone is not None:
                 mask = tasks[0].observation.mask
                 if process.seen is not None and (process.seen & ~mask).any():
@@ -441,6 +440,13 @@ class WorkerSlot:
             return self._pool.registry.parcel(objects)
         except Exception as error:
             raise Lost(FAILED, f"{name} cannot be sent to its process: {one_line(error)}") from None
+
+
+def _are_tasks(found: Any) -> bool:
+    return isinstance(found, list) and 0 < len(found) == sum(
+        isinstance(task, Task) and isinstance(task.observation, Observation) and isinstance(task.seed, int)
+        for task in found
+    )
 
 
 def _warm(
