@@ -94,9 +94,10 @@ def start(
     Raises:
         FieldbenchError: if there is none.
     """
-    folder = ""
-    with contextlib.suppress(OSError):
+    try:
         folder = os.getcwd()
+    except OSError:  # it is gone
+        folder = ""
     variables = {**os.environ, **(environment or {})}
     beginning = _Beginning(program, pickle.dumps(payload), variables, list(arguments), list(sys.path), folder)
     heavy = tuple(sorted(set(libraries) & set(HEAVY)))
@@ -118,8 +119,10 @@ def _forked(libraries: tuple[str, ...], beginning: _Beginning, files: Sequence[i
     ours, theirs = socket.socketpair()
     parent_death, parent_alive = os.pipe()
     our_output, output = os.pipe()
+    # A server loads libraries with one thread each, as it must have none to fork itself.
+    wanted = {**dict.fromkeys(THREAD_VARIABLES, "1"), "PYTHONUNBUFFERED": "1"}
     try:
-        with _LOCK, _as_loaded():
+        with _LOCK, _variables(wanted):
             os.makedirs(get_temp_dir(), mode=0o700, exist_ok=True)  # a method may have removed it
             if libraries not in _SERVERS:
                 _SERVERS[libraries] = ForkServer()
@@ -138,18 +141,16 @@ def _forked(libraries: tuple[str, ...], beginning: _Beginning, files: Sequence[i
 
 
 @contextlib.contextmanager
-def _as_loaded() -> Iterator[None]:
-    """The environment in which a server loads libraries: one thread each, as it must have none to fork itself."""
-    wanted = {**dict.fromkeys(THREAD_VARIABLES, "1"), "PYTHONUNBUFFERED": "1"}
-    before = {name: os.environ.get(name) for name in wanted}
+def _variables(wanted: Mapping[str, str]) -> Iterator[None]:
+    """Some variables of the environment for a moment."""
+    before = {name: os.environ[name] for name in wanted if name in os.environ}
     os.environ.update(wanted)
     try:
         yield
     finally:
-        for name, value in before.items():
+        for name in wanted:
             os.environ.pop(name)
-            if value is not None:
-                os.environ[name] = value
+        os.environ.update(before)
 
 
 class Child:
@@ -173,15 +174,14 @@ class Child:
         Raises:
             EOFError: if it is not.
         """
-        told = self._told(limit)
-        if told is None:
+        if (told := self._told(limit)) is None:
             self.kill()
             raise EOFError
         self.pid = told
 
     def exit_code(self, wait: float = 0.0) -> int | None:
         """How it ended, negative for a signal as in :mod:`subprocess`; None if it runs or nobody knows."""
-        if self._code is None and not self._ended:
+        if self._code is None:
             self._code = self._told(wait)
         return self._code
 
@@ -298,14 +298,10 @@ class _Beginning:
 
 
 def end_with(parent_death: int) -> None:
-    """End this process's whole group as soon as the other end of a pipe is closed.
+    """End this process's whole group, which it must lead, as soon as the other end of a pipe is closed.
 
     On Linux the kernel itself is asked to send SIGKILL then, so that it also reaches a process whose interpreter
-    is stuck in compiled code. Elsewhere a thread waits for the end of the pipe.
-
-    Args:
-        parent_death: the reading end of a pipe; nothing is ever written to it. The process must lead a group
-            of its own.
+    is stuck in compiled code. Elsewhere a thread waits for the end of the pipe, to which nothing is ever written.
     """
     if sys.platform == "linux":
         fcntl.fcntl(parent_death, fcntl.F_SETOWN, -os.getpgrp())
@@ -317,16 +313,16 @@ def end_with(parent_death: int) -> None:
         threading.Thread(target=_wait, args=(parent_death,), name="parent-death", daemon=True).start()
 
 
+def _wait(parent_death: int) -> None:
+    os.read(parent_death, 1)
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
 def set_process_option(option: int, value: Any) -> None:
     """Linux's prctl(2), which Python does not have; elsewhere nothing."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
-def _wait(parent_death: int) -> None:
-    os.read(parent_death, 1)
-    os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 def _use_threads(count: int) -> None:

@@ -41,7 +41,7 @@ from fieldbench.judging import Apart, Task, drawn
 from fieldbench.method import Method, Tuner
 from fieldbench.metric import Metric
 from fieldbench.reconstructions import Reconstruction
-from fieldbench.records import FAILED, OUT_OF_MEMORY, Cell, Record, Status, Trial
+from fieldbench.records import FAILED, OUT_OF_MEMORY, Cell, Record, Status, Timed, Trial
 from fieldbench.sources import Parcel
 
 if TYPE_CHECKING:
@@ -112,20 +112,17 @@ class WorkerSlot:
         """
         with gpu_lock(self.slot, self._given_up):
             try:
-                hopeless = self._pool.hopeless(trials[0])
-                if hopeless is not None:
-                    return Outcome(tuple(self._record(Record(trial, *hopeless), busy, "shared") for trial in trials))
+                if (hopeless := self._pool.hopeless(trials[0])) is not None:
+                    return Outcome(tuple(self._record(Record(trial, *hopeless), busy) for trial in trials))
                 return self._together(trials, busy)
             except GivenUp:
                 return Outcome(())
-            except Apart:
-                pass
-            except (Lost, SystemExit) as error:  # an exit is a plugin's, where it is packed for its process
-                lost = error if isinstance(error, Lost) else Lost(FAILED, one_line(error))
+            except (Apart, Lost, SystemExit) as error:  # an exit is a plugin's, where it is packed for its process
                 if len(trials) == 1:
+                    lost = error if isinstance(error, Lost) else Lost(FAILED, one_line(error))
                     diagnostics = {"output": lost.output} if lost.output else {}
                     record = Record(trials[0], lost.status, lost.message, diagnostics=diagnostics)
-                    return Outcome((self._record(record, busy, "shared"),))
+                    return Outcome((self._record(record, busy),))
         outcomes = [self.run([trial], busy) for trial in trials]
         return Outcome(
             tuple(itertools.chain.from_iterable(outcome.records for outcome in outcomes)),
@@ -192,38 +189,35 @@ class WorkerSlot:
         return frame
 
     def _together(self, trials: Sequence[Trial], busy: int) -> Outcome:
-        cell, options = trials[0].cell, self._options
-        method, apart = self._pool.registry.method(cell.method), self._pool.metrics_apart
+        cell, options, apart = trials[0].cell, self._options, self._pool.metrics_apart
+        method = self._pool.registry.method(cell.method)
+        several = bool(self._pool.registry.refits(cell.method))
         judge, process = self._judge(self._needed(cell)), self._method(method)
-        request: Frame = {
-            "ask": "run",
-            "cell": cell,
-            "seed": options.secrets.get(trials[0].seed, trials[0].seed),
-            "numbers": [trial.number for trial in trials],
-            "keep": options.save_fields is not None or bool(apart),
-        }
-        alone = method if self._pool.registry.refits(cell.method) else None
-        if alone is not None and process.met:
-            process = self._renewed(process, method)
+        if several and process.met:
+            process = self._renewed(method)
+        numbers, seed = [trial.number for trial in trials], trials[0].seed
+        request = {"ask": "run", "cell": cell, "seed": options.secrets.get(seed, seed), "numbers": numbers}
+        request["keep"] = options.save_fields is not None or bool(apart)
         first = cell.dataset not in process.met
-        if options.timing and first and alone is None:  # warming up does not count, and has as much time for itself
-            self._judged(judge, process, {**request, "numbers": request["numbers"][:1]})
+        if options.timing and first and not several:  # warming up does not count, and has as much time for itself
+            self._judged(judge, method, {**request, "numbers": numbers[:1]}, several)
         process.met.add(cell.dataset)
         process.child.forget_output()
         reset_peak(process.child.pid)
-        frame, process = self._judged(judge, process, request, len(trials), alone)
+        frame = self._judged(judge, method, request, several)
         try:
             said = _JUDGED.validate_python(frame.get("records"), strict=True)
             records = [Record(trial, **one) for trial, one in zip(trials, said, strict=True)]
             kept = [made if isinstance(made, Reconstruction) else None for made in frame.get("kept") or ()]
         except (TypeError, ValueError):
             raise judge.no_answer() from None
+        process = self._methods[str(method)]
         peak = peak_memory(process.child.pid)
         if any(record.status == OUT_OF_MEMORY for record in records):
             process.close()  # what such a trial leaves behind in memory would trouble the next
         if apart:
             records = [self._scored(*item) for item in itertools.zip_longest(records, kept)][: len(records)]
-        timed = "alone" if options.timing else "first" if first else "shared"
+        timed: Timed = "alone" if options.timing else "first" if first else "shared"
         keys = [trial.key for trial in trials if options.save_fields is not None]
         return Outcome(
             tuple(self._record(replace(record, peak_memory=peak), busy, timed) for record in records),
@@ -231,39 +225,28 @@ class WorkerSlot:
             tuple((key, made) for key, made in zip(keys, kept, strict=False) if made is not None),
         )
 
-    def _judged(
-        self,
-        judge: JudgeProcess,
-        process: MethodProcess,
-        request: Frame,
-        trials: int = 1,
-        alone: Method | None = None,
-    ) -> tuple[Frame, MethodProcess]:
-        """Have a judge run trials with a method, and say which process was asked last.
+    def _judged(self, judge: JudgeProcess, method: Method, request: Frame, several: bool) -> Frame:
+        """Have a judge run trials with a method; what it says of them.
 
-        Args:
-            judge: who draws and scores.
-            process: the method's.
-            request: what to run.
-            trials: how many trials that is.
-            alone: the method, if it is fitted several times: then no process that has been handed an entry is asked
-                for a fit from which it is withheld.
+        A method that is fitted several times gets a new process where the one before has been handed an entry that is
+        withheld from this fit.
 
         Raises:
             Lost, GivenUp: as :meth:`Process.ask`.
             Apart: if each is to be run by itself.
         """
         seconds, doing = self._options.timeout, drawn(request["cell"])
-        limit = Limit.of(None if seconds is None else seconds * trials)
+        limit = Limit.of(None if seconds is None else seconds * len(request["numbers"]))
         frame, fits = judge.ask(request, limit, doing), 0
         while "fit" in frame:
             tasks, fits = frame["fit"], fits + 1
-            if not _are_tasks(tasks) or (alone is None and fits > 1):
+            if not _are_tasks(tasks) or (fits > 1 and not several):
                 raise judge.no_answer(doing)
-            if alone is not None:
+            process = self._methods[str(method)]
+            if several:
                 mask = tasks[0].observation.mask
                 if process.seen is not None and (process.seen & ~mask).any():
-                    process = self._renewed(process, alone)
+                    process = self._renewed(method)
                 process.seen = mask
             self._at_work = process
             process.allow(self._shares * self._options.threads)
@@ -275,14 +258,14 @@ class WorkerSlot:
             raise Apart
         if "error" in frame:  # of the harness itself
             raise Lost(FAILED, in_one_line(str(frame["error"])))
-        return frame, process
+        return frame
 
-    def _renewed(self, process: MethodProcess, method: Method) -> MethodProcess:
+    def _renewed(self, method: Method) -> MethodProcess:
         """A new process of a method in place of one that knows too much."""
-        met = process.met
+        process = self._methods[str(method)]
         process.close()
         new = self._method(method)
-        new.met = met
+        new.met = process.met
         return new
 
     def _fitted(
@@ -315,7 +298,7 @@ class WorkerSlot:
                 scores |= self._scores(metric, made)
             except Lost as lost:
                 missing[metric.name] = lost.message
-        headline = self._pool.headline(record.trial)
+        headline = self._pool.registry.dataset(record.trial.cell.dataset).metric
         if headline in missing:
             return Record(record.trial, FAILED, f"metric {headline}: {missing[headline]}")
         diagnostics = {**record.diagnostics, **({"not_scored": missing} if missing else {})}
@@ -366,7 +349,7 @@ class WorkerSlot:
             self._pool.batch_sizes[key] = said["size"]
         return self._pool.batch_sizes[key]
 
-    def _record(self, record: Record, busy: int, timed: Any) -> Record:
+    def _record(self, record: Record, busy: int, timed: Timed = "shared") -> Record:
         return replace(record, device=self.slot.name, slots=busy, timed=timed, machine=machine())
 
     def _needed(self, cell: Cell) -> list[tuple[str, str]]:

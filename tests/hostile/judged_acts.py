@@ -216,7 +216,7 @@ FORGED_DRAWS = [
                 """,
             ),
             "draw-fits-for-ever": (
-                FAILS,
+                LATER,
                 """
                 once = judge._Judge._complete
 
