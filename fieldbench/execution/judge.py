@@ -45,11 +45,11 @@ from fieldbench.spec import split
 STAGE = 5
 
 
-def main(metrics: Parcel, channel: Channel) -> None:
+def main(_: None, channel: Channel) -> None:
     """Serve until the socket is closed."""
     # PR_SET_DUMPABLE: below root, other processes of the same user cannot read this one's memory any more.
     set_process_option(4, 0)
-    _Judge(metrics, channel).serve()
+    _Judge(channel).serve()
 
 
 def note(what: str) -> None:
@@ -63,17 +63,13 @@ class Abandoned(BaseException):
 
 
 class _Shelf:
-    """The plugins that were sent here, by kind and spec: ``shelf.dataset("ssf")``."""
+    """The plugins that were sent here, by kind and spec: ``shelf.dataset("ssf")``, or by kind alone: ``metrics()``."""
 
     def __init__(self) -> None:
         self.known: dict[tuple[str, str], Any] = {}
-        self.scored_by: list[Any] = []
 
     def __getattr__(self, kind: str) -> Any:
-        return lambda text: self.known[kind, text]
-
-    def metrics(self) -> list[Any]:
-        return self.scored_by
+        return lambda text="": self.known[kind, text]
 
     def refits(self, text: str) -> list[Any]:
         found = [("modifier", part) for part in split(text, "+")[1:]]
@@ -81,10 +77,8 @@ class _Shelf:
 
 
 class _Judge:
-    def __init__(self, metrics: Parcel, channel: Channel) -> None:
-        self._parcel, self._channel = metrics, channel
-        self._shelf = _Shelf()
-        self._number = 0
+    def __init__(self, channel: Channel) -> None:
+        self._channel, self._shelf, self._number = channel, _Shelf(), 0
         #: What the parent asks in the midst of a trial. That is over then, whatever its plugins do.
         self._instead: Frame | None = None
 
@@ -118,13 +112,8 @@ class _Judge:
         except Exception as error:
             # What it says to whoever made the request: its type only where it is not a complaint about a value.
             said = in_one_line(str(error)) if isinstance(error, ValueError) else ""
-            return {"error": said or one_line(error), "refused": isinstance(error, RequestError)}
+            return {"error": said or one_line(error)}
         return found
-
-    def _start(self, asked: Frame) -> Frame:
-        note(asked["what"])
-        self._shelf.scored_by = self._parcel.open()
-        return {}
 
     def _know(self, asked: Frame) -> Frame:
         """Take plugins over."""

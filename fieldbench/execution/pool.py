@@ -138,7 +138,7 @@ class Pool:
         except Lost as lost:
             return lost
         except RequestError as error:
-            return Lost(FAILED, f"{doing}: {error}")
+            return Lost(FAILED, str(error))
 
     def doom(self, kind: str, what: str | Setting, lost: Lost) -> None:
         """No trial of this method, dataset or setting is worth trying: its processes end before one begins.

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from fieldbench.dataset import Dataset
 from fieldbench.errors import RequestError
 from fieldbench.execution.pool import Pool
-from fieldbench.execution.processes import GivenUp, Lost, Raised
+from fieldbench.execution.processes import GivenUp, Lost
 from fieldbench.field import Observation
 from fieldbench.identity import draw_identity
 from fieldbench.judging import Task
@@ -87,13 +87,9 @@ def _examine_dataset(plan: Plan, pool: Pool, text: str) -> str:
     try:
         ask({"ask": "prepare", "dataset": text}, f"dataset {text}", limit, known[0])
         said = ask(look, f"dataset {text}", limit, *known, unit=str, applies=bool, trouble=str)
-    except RequestError as error:
-        raise RequestError(f"dataset {text}: {error}") from None
     except Lost as lost:
         if lost.stage == f"metric {headline}":
             raise RequestError(f"{lost.message}; no table can be made of it") from None
-        if isinstance(lost, Raised):
-            raise RequestError(lost.message) from None
         raise
     if not said["applies"]:
         raise RequestError(f"metric {plan.metric} does not apply to {text}; its own is {headline}")
@@ -108,12 +104,7 @@ def _examine_setting(plan: Plan, pool: Pool, setting: Setting) -> None:
     drawn_by = {"dataset": setting.dataset, "sampler": setting.sampler, "noise": setting.noise}
     where = {"rate": setting.rate, "seed": plan.request.seed, "first": plan.request.first_trial}
     question, limit = {"ask": "observe", **drawn_by, **where}, pool.options.timeout
-    try:
-        said = pool.questions.ask_judge(question, described, limit, *drawn_by.items(), observation=Observation)
-    except RequestError as error:
-        raise RequestError(f"{described}: {error}") from None
-    except Raised as raised:
-        raise RequestError(raised.message) from None
+    said = pool.questions.ask_judge(question, described, limit, *drawn_by.items(), observation=Observation)
     task = Task(said["observation"], 0, 0)
     for text in dict.fromkeys(cell.method for cell in plan.cells if Setting.of(cell) == setting):
         _examine_method(pool, text, setting, task)

@@ -21,7 +21,7 @@ from fieldbench.execution.frames import BadFrame, Frame, encode
 from fieldbench.execution.machine import resident_memory
 from fieldbench.execution.thread_budget import Lender
 from fieldbench.field import Mask
-from fieldbench.records import CRASHED, FAILED, OUT_OF_MEMORY, TIMEOUT
+from fieldbench.records import CRASHED, OUT_OF_MEMORY, TIMEOUT
 
 if TYPE_CHECKING:
     from fieldbench.execution.pool import Pool
@@ -44,13 +44,6 @@ class Lost(Exception):
     def __init__(self, status: str, message: str, output: str = "", stage: str = "") -> None:
         super().__init__(message)
         self.status, self.message, self.output, self.stage = status, message, output, stage
-
-
-class Raised(Lost):
-    """A plugin raised at a question that is not a trial; its process goes on."""
-
-    def __init__(self, message: str, stage: str) -> None:
-        super().__init__(FAILED, message, stage=stage)
 
 
 class GivenUp(Exception):
@@ -188,11 +181,7 @@ class MethodProcess(Process):
         self.seen: Mask | None = None
 
     def wait_until_ready(self) -> None:
-        """Wait until it has loaded its plugin, which it says unasked; that does not count towards a trial's time.
-
-        Raises:
-            Lost, GivenUp: as :meth:`ask`.
-        """
+        """Wait until it has loaded its plugin, which it says unasked; that does not count towards a trial's time."""
         try:
             self.answer(Limit.of(self._pool.loading), "loading the plugin")
         except (Lost, GivenUp):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 from typing_extensions import TypedDict
 
 from fieldbench.errors import RequestError, in_one_line, one_line
@@ -31,7 +31,6 @@ from fieldbench.execution.processes import (
     Lost,
     MethodProcess,
     Process,
-    Raised,
 )
 from fieldbench.execution.provenance import machine
 from fieldbench.execution.thread_budget import Lender
@@ -56,6 +55,15 @@ _PATIENCE = 3
 AnyProcess = TypeVar("AnyProcess", bound=Process)
 
 
+class _Diagnostics(TypedDict, total=False):
+    """Of what else a judge says of a trial, what is read here."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+
+    shape: list[int]
+    not_scored: dict[str, str]
+
+
 class _Judged(TypedDict):
     """What a judge says of a trial."""
 
@@ -63,10 +71,10 @@ class _Judged(TypedDict):
     error: str
     metrics: dict[str, float]
     seconds: float | None
-    diagnostics: dict[str, Any]
+    diagnostics: _Diagnostics
 
 
-_JUDGED: TypeAdapter[list[_Judged]] = TypeAdapter(list[_Judged])
+_JUDGED: TypeAdapter[Any] = TypeAdapter(list[_Judged])
 _SCORES: TypeAdapter[dict[str, float]] = TypeAdapter(dict[str, float])
 
 
@@ -86,7 +94,10 @@ class Outcome:
 
 
 class WorkerSlot:
-    """A slot with its judges and its methods' processes. One thread at a time uses it."""
+    """A slot with its judges and its methods' processes. One thread at a time uses it.
+
+    Whatever asks one of them raises ``Lost`` and ``GivenUp`` as :meth:`Process.ask`.
+    """
 
     def __init__(self, slot: Slot, pool: Pool, given_up: Callable[[], bool]) -> None:
         self.slot, self._pool, self._options = slot, pool, pool.options
@@ -138,11 +149,7 @@ class WorkerSlot:
         self._judges.clear()
 
     def ready(self, method: Method) -> int:
-        """Have a method's process running, and say which it is.
-
-        Raises:
-            Lost, GivenUp: as :meth:`Process.ask`.
-        """
+        """Have a method's process running, and say which it is."""
         return self._method(method).child.pid
 
     def ask_method(
@@ -156,9 +163,6 @@ class WorkerSlot:
             doing: what is asked, for messages.
             limit: seconds that it may take, if not those of a small question.
             largest: bytes that the arrays of the answer may have.
-
-        Raises:
-            Lost, GivenUp: as :meth:`Process.ask`.
         """
         process = self._method(method)
         process.child.channel.largest = largest
@@ -175,15 +179,12 @@ class WorkerSlot:
             said: names and types of what it answers.
 
         Raises:
-            Lost, GivenUp: as :meth:`Process.ask`.
-            Raised: what the plugin raises.
-            RequestError: what the plugin refuses.
+            RequestError: if the plugin refuses or fails; its process goes on.
         """
         judge = self._judge(known)
         frame = judge.ask(what, Limit.of(limit), doing)
         if "error" in frame:
-            error = in_one_line(str(frame["error"]))
-            raise RequestError(error) if frame.get("refused") else Raised(f"{doing}: {error}", doing)
+            raise RequestError(f"{doing}: {in_one_line(str(frame['error']))}")
         if not all(isinstance(frame.get(name), kind) for name, kind in said.items()):
             raise judge.no_answer(doing)
         return frame
@@ -232,7 +233,6 @@ class WorkerSlot:
         withheld from this fit.
 
         Raises:
-            Lost, GivenUp: as :meth:`Process.ask`.
             Apart: if each is to be run by itself.
         """
         seconds, doing = self._options.timeout, drawn(request["cell"])
@@ -244,8 +244,8 @@ class WorkerSlot:
                 raise judge.no_answer(doing)
             process = self._methods[str(method)]
             if several:
-                mask = tasks[0].observation.mask
-                if process.seen is not None and (process.seen & ~mask).any():
+                mask, seen = tasks[0].observation.mask, process.seen
+                if seen is not None and (seen.shape != mask.shape or (seen & ~mask).any()):
                     process = self._renewed(method)
                 process.seen = mask
             self._at_work = process
@@ -305,11 +305,7 @@ class WorkerSlot:
         return replace(record, metrics=scores, diagnostics=diagnostics)
 
     def _scores(self, metric: Metric, made: Reconstruction) -> dict[str, float]:
-        """The scores by one metric, which can say nothing of another.
-
-        Raises:
-            Lost, GivenUp: if there are none.
-        """
+        """The scores by one metric, which can say nothing of another."""
         if self._losses[metric.name] >= _PATIENCE:
             raise Lost(FAILED, f"left out: {_PATIENCE} processes were lost over it")
         doing = f"metric {metric.name}"
@@ -328,11 +324,7 @@ class WorkerSlot:
         return {name: score for name, score in scores.items() if name.partition(".")[0] == metric.name}
 
     def _batch_size(self, method: Method, record: Record) -> int | None:
-        """How many such trials are worth computing at once.
-
-        Raises:
-            Lost: if the method says nothing of use; none of its trials is tried any more.
-        """
+        """How many such trials are worth computing at once; of a method that says nothing of use no other is tried."""
         shape = record.diagnostics.get("shape")
         several = type(method).batch_size is not Method.batch_size
         if shape is None or not several or self._pool.registry.refits(str(method)):
@@ -340,7 +332,7 @@ class WorkerSlot:
         key = (record.trial.cell.method, tuple(shape), self.slot.lane)
         if key not in self._pool.batch_sizes:
             try:
-                said = self.ask_method(method, {"ask": "batch size", "shape": shape}, "batch_size")
+                said = self.ask_method(method, {"ask": "batch_size", "shape": shape}, "batch_size")
                 if not isinstance(said.get("size"), int):
                     raise Lost(FAILED, in_one_line(str(said.get("error"))))
             except Lost as lost:
@@ -389,25 +381,25 @@ class WorkerSlot:
 
         def started() -> JudgeProcess:
             stage = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the judge
-            child = self._started("judge", self._parcel("the metrics", metrics), stage.fileno())
             names = [f"{kind} {text}" for kind, text in sorted(strangers)]
+            child = self._started("judge", None, stage.fileno())
             process = JudgeProcess(child, self._pool, self._given_up, stage, names)
-            self._load(process, {"ask": "start"}, "metrics" if metric is None else f"metric {metric.name}")
+            self._load(process, "metrics", "", metrics, "metrics" if metric is None else f"metric {metric.name}")
             return process
 
         judge = _warm(self._judges, metric.name if metric is not None else strangers, started, _WARM["cpu"])
         for kind, text in known:
             if (kind, text) not in judge.knows:
-                plugin = getattr(self._pool.registry, kind)(text)
-                parcel = pickle.dumps(self._parcel(f"{kind} {text}", {(kind, text): plugin}))
-                self._load(judge, {"ask": "know", "parcel": np.frombuffer(parcel, np.uint8)}, f"{kind} {text}")
-                judge.knows.add((kind, text))
+                self._load(judge, kind, text, getattr(self._pool.registry, kind)(text), f"{kind} {text}")
         return judge
 
-    def _load(self, judge: JudgeProcess, question: Frame, what: str) -> None:
-        frame = judge.ask({**question, "what": what}, Limit.of(self._pool.loading), what)
+    def _load(self, judge: JudgeProcess, kind: str, text: str, plugin: Any, what: str) -> None:
+        parcel = pickle.dumps(self._parcel(what, {(kind, text): plugin}))
+        question = {"ask": "know", "what": what, "parcel": np.frombuffer(parcel, np.uint8)}
+        frame = judge.ask(question, Limit.of(self._pool.loading), what)
         if "error" in frame:
             raise judge.blamed(Lost(FAILED, f"{what} could not be loaded: {frame['error']}", stage=what))
+        judge.knows.add((kind, text))
 
     def _started(self, program: str, payload: object, file: int, libraries: Sequence[str] = ()) -> forkserver.Child:
         if self._given_up():

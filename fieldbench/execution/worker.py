@@ -166,15 +166,8 @@ class Desk:
         """The answer to a question."""
         if self._method is None:
             return {"status": FAILED, "error": self._reason, "diagnostics": {"of_the_machine": True}}
-        questions: dict[str, Callable[[Method, Frame], Frame]] = {
-            "complete": self._complete,
-            "suits": self._suits,
-            "batch size": self._batch_size,
-            "fingerprint": self._fingerprint,
-            "attention": self._attention,
-        }
         try:
-            return {"status": OK, **questions[frame["ask"]](self._method, frame)}
+            return {"status": OK, **getattr(self, f"_{frame['ask']}")(self._method, frame)}
         except Exception as error:
             status, message, diagnostics = failure(error)
             return {"status": status, "error": message, "diagnostics": diagnostics}

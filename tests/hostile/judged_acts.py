@@ -193,6 +193,8 @@ FORGED_DRAWS = [
             "draw-forges-scores": (FAILS, "forge_records(metrics={'rmse': 'good'})"),
             "draw-forges-seconds": (FAILS, "forge_records(seconds='none')"),
             "draw-forges-diagnostics": (FAILS, "forge_records(diagnostics=[1])"),
+            "draw-forges-a-shape": (FAILS, "forge_records(diagnostics={'shape': 5})"),
+            "draw-forges-what-is-missing": (FAILS, "forge_records(diagnostics={'not_scored': 'all'})"),
             "draw-forges-a-reason": (FAILS, "forge_records(error={'a': 1})"),
             "draw-forges-a-fit": (FAILS, "forge('fit', 5)"),
             "draw-forges-no-task": (FAILS, "forge('fit', [])"),

@@ -1125,6 +1125,13 @@ REFITS = [
                 FAILS,
                 "return fit(fieldbench.Observation(np.ones((3, 3)), np.ones((3, 3), bool)), seed)",
             ),
+            "refit-fits-another-shape-later": (
+                FAILS,
+                """
+                fit(observation, seed)
+                return fit(fieldbench.Observation(np.ones((3, 3)), np.ones((3, 3), bool)), seed)
+                """,
+            ),
             "refit-seed-without-end": (FAILS, "return fit(observation, 10**5000)"),
             "refit-withholds-odd": (FAILS, "withhold('half', None)"),
         },
