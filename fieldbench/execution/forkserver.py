@@ -157,13 +157,11 @@ class Child:
     """A process, as the one that asked for it sees it."""
 
     def __init__(self, channel: Channel, status: int, parent_alive: int, output: int) -> None:
-        self.channel = channel
-        self.pid = 0
-        self._status = status
+        self.channel, self.pid = channel, 0
+        self._status, self._ended = status, False
+        self._code: int | None = None
         #: Lets it notice that the parent is done with it, also when this object is forgotten.
         self._let_go = weakref.finalize(self, os.close, parent_alive)
-        self._code: int | None = None
-        self._ended = False
         self._tail = bytearray()
         self._drainer = threading.Thread(target=_drain, args=(output, self._tail), daemon=True)
         self._drainer.start()
@@ -187,8 +185,7 @@ class Child:
 
     def fate(self) -> str:
         """How it ended, in words; asked when its socket has closed."""
-        code = self.exit_code(_FAREWELL)
-        if code is None:
+        if (code := self.exit_code(_FAREWELL)) is None:
             return "closed its socket"
         return f"exited with code {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
 

@@ -77,14 +77,9 @@ def encode(said: Mapping[str, Any]) -> bytes:
 
 
 class Channel:
-    """One end of a socket that carries frames."""
+    """One end of a stream socket that carries frames; from a method only small headers, arrays and estimates."""
 
     def __init__(self, link: socket.socket, *, of_method: bool = False) -> None:
-        """
-        Args:
-            link: a connected stream socket.
-            of_method: whether a method is at the other end, which sends small headers, arrays and estimates only.
-        """
         link.setblocking(False)
         self._link, self._of_method = link, of_method
         #: Bytes that the arrays of a frame may have; to be set before reading where the other end is not trusted.

@@ -34,18 +34,10 @@ LOADING, PATIENT_LOADING = 60.0, 600.0
 
 
 class Pool:
-    """The slots of this machine for one run. At its end no process is left."""
+    """The slots of this machine for one run, planned here or ``elsewhere``. At its end no process is left."""
 
     def __init__(self, slots: Sequence[Slot], registry: Registry, options: Options, *, elsewhere: bool = False) -> None:
-        """
-        Args:
-            slots: what it consists of.
-            registry: where plugins are found.
-            options: limits.
-            elsewhere: whether the trials were planned on another machine.
-        """
-        self._elsewhere = elsewhere
-        self.registry, self.options, self.stop = registry, options, Stop()
+        self.registry, self.options, self.stop, self._elsewhere = registry, options, Stop(), elsewhere
         #: What ``sys.argv`` is in the processes: a script's own, but not those of fieldbench's command.
         self.arguments = list(sys.argv) if registry.sources.classes else [""]
         #: Metrics that come with fieldbench share the judges; each other one has a process of its own.

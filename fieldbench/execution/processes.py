@@ -78,14 +78,13 @@ class Process:
         """Whether it can be asked, and nothing came that nobody asked for."""
         return not self.child.killed and self.child.exit_code() is None and not self.child.channel.has_rest
 
-    def ask(self, what: Mapping[str, Any], limit: Limit, doing: str, first: Limit | None = None) -> Frame:
+    def ask(self, what: Mapping[str, Any], limit: Limit, doing: str) -> Frame:
         """Ask, and wait for the answer.
 
         Args:
             what: the question.
             limit: of all of it.
             doing: what is asked, for messages.
-            first: of the small questions before the work begins.
 
         Raises:
             Lost: if there is none; the process is gone then.
@@ -94,26 +93,22 @@ class Process:
         self.number = secrets.randbits(52)  # nobody can answer what was not asked yet
         self._oom_kills = self._pool.oom_kills()
         try:
-            self.child.channel.send(encode({**what, "id": self.number}), lambda: self._keep_on(first or limit, doing))
+            self.child.channel.send(encode({**what, "id": self.number}), lambda: self._keep_on(limit, doing))
         except (EOFError, OSError):
             raise self._lost(doing) from None
-        return self.answer(limit, doing, first)
+        return self.answer(limit, doing)
 
-    def answer(self, limit: Limit, doing: str, first: Limit | None = None) -> Frame:
+    def answer(self, limit: Limit, doing: str) -> Frame:
         """Wait for what is still to come to the last question; as :meth:`ask`."""
         try:
             while True:
-                now = first or limit
-                frame = self.child.channel.poll(max(0.0, min(self._look, now.end - time.monotonic())))
-                if frame is None or time.monotonic() > now.end:  # whatever it sends, its time is up
-                    self._keep_on(now, doing if first is None else "applicable")
-                if frame is None:
-                    continue
-                if frame.get("id") != self.number:
+                frame = self.child.channel.poll(max(0.0, min(self._look, limit.end - time.monotonic())))
+                if frame is None or time.monotonic() > limit.end:  # whatever it sends, its time is up
+                    self._keep_on(limit, doing)
+                if frame is not None and frame.get("id") != self.number:
                     raise BadFrame
-                if "began" not in frame:
+                if frame is not None:
                     return frame
-                first = None
         except (EOFError, OSError):
             raise self._lost(doing) from None
         except BadFrame:
@@ -208,11 +203,7 @@ class JudgeProcess(Process):
         super().__init__(child, pool, given_up)
         self._file, self._strangers = stage, strangers
         self.knows: set[tuple[str, str]] = set()
-        self._seen, self._since = "", 0.0
-
-    def ask(self, what: Mapping[str, Any], limit: Limit, doing: str, first: Limit | None = None) -> Frame:
-        self._seen = ""
-        return super().ask(what, limit, doing, first)
+        self._seen, self._since = (0, ""), 0.0
 
     def blamed(self, lost: Lost) -> Lost:
         """The same, with the foreign plugins named that may be behind it."""
@@ -236,9 +227,9 @@ class JudgeProcess(Process):
 
     def _keep_on(self, limit: Limit, doing: str) -> None:
         """A score is a small question, however long the trial may take."""
-        stage, now = self._stage(doing), time.monotonic()
-        if stage != self._seen:
-            self._seen, self._since = stage, now
+        stage = self._stage(doing)
+        if (self.number, stage) != self._seen:
+            self._seen, self._since = (self.number, stage), time.monotonic()
         if stage.startswith("metric "):
             small = Limit(self._pool.question, self._since + self._pool.question)
             limit = min(limit, small, key=lambda one: one.end)

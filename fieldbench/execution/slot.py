@@ -166,7 +166,9 @@ class WorkerSlot:
         """
         process = self._method(method)
         process.child.channel.largest = largest
-        return process.ask(what, Limit.of(self._pool.question if limit is None else limit), doing)
+        within = Limit.of(self._pool.question if limit is None else limit)
+        frame = process.ask(what, within, doing)
+        return process.answer(within, doing) if "began" in frame else frame
 
     def ask_judge(self, what: Frame, doing: str, limit: float | None, *known: tuple[str, str], **said: type) -> Frame:
         """Ask a judge something that is not a trial.
@@ -274,7 +276,9 @@ class WorkerSlot:
         """Have a method complete what a judge has drawn; what the judge says to its answer."""
         process.child.channel.largest = largest_estimate(tasks[0].observation.shape) * len(tasks)
         start = time.perf_counter()
-        frame = process.ask({"ask": "complete", "tasks": tasks}, limit, "", first=Limit.of(self._pool.question))
+        frame = process.ask({"ask": "complete", "tasks": tasks}, Limit.of(self._pool.question), "applicable")
+        if "began" in frame:  # the small questions are answered
+            frame = process.answer(limit, "")
         try:
             while "report" in frame:
                 # The judge has a little longer, so that not it is named where a method reports until its time is up.

@@ -140,7 +140,10 @@ def main(setup: Setup, channel: Channel) -> None:
 
 
 class Desk:
-    """Answers questions to one method."""
+    """Answers questions to one method; to one that could not be had, for the reason given.
+
+    ``threads`` tells how many CPU threads it may use now, and ``tell`` is given what comes before an answer.
+    """
 
     def __init__(
         self,
@@ -150,14 +153,6 @@ class Desk:
         threads: Callable[[], int] = lambda: 1,
         tell: Callable[[Frame], None] = lambda said: None,
     ) -> None:
-        """
-        Args:
-            method: whom to ask; none where it could not be had, for the reason given.
-            reason: see there.
-            device: where it may work.
-            threads: tells how many CPU threads it may use now.
-            tell: is given what comes before an answer.
-        """
         self._method, self._reason, self._allowed, self.tell = method, reason, threads, tell
         self._most_threads = 1
         self._device = device if method is not None and method.uses_gpu else "cpu"
