@@ -124,18 +124,18 @@ class Channel:
         frame = self._whole()
         if frame is not None or not readable(self._link, wait):
             return frame
-        piece = b" " * _PIECE
-        while len(piece) == _PIECE:
+        while True:
             try:
                 piece = self._link.recv(_PIECE)
             except BlockingIOError:
-                break
+                return self._whole()
             except OSError:
                 raise EOFError from None
             if not piece:
                 raise EOFError
             self._read += piece
-        return self._whole()
+            if len(piece) < _PIECE:
+                return self._whole()
 
     def receive(self) -> Frame:
         """The next frame, however long it takes.

@@ -44,6 +44,8 @@ class Pool:
         self.metrics_together = [item for item in registry.metrics() if registry.is_own("metric", item.name)]
         self.metrics_apart = [item for item in registry.metrics() if item not in self.metrics_together]
         self.batch_sizes: dict[Any, int] = {}
+        self._foreign: dict[tuple[str, str], bool] = {}
+        self._headlines: dict[str, str] = {}
         self.closed = False
         self._changed = threading.Condition()
         self.workers = [WorkerSlot(slot, self, self.given_up) for slot in slots]
@@ -85,10 +87,17 @@ class Pool:
 
     def is_foreign(self, kind: str, text: str) -> bool:
         """Whether a plugin does not come with fieldbench."""
-        if kind in ("selection", "space"):
-            return False
-        name = getattr(self.registry, kind)(text).name
-        return not self.registry.is_own("method" if kind == "modifier" else kind, name)
+        if (kind, text) not in self._foreign:
+            name = "" if kind in ("selection", "space") else getattr(self.registry, kind)(text).name
+            own = name == "" or self.registry.is_own("method" if kind == "modifier" else kind, name)
+            self._foreign[kind, text] = not own
+        return self._foreign[kind, text]
+
+    def headline(self, dataset: str) -> str:
+        """The name of the metric of a dataset."""
+        if dataset not in self._headlines:
+            self._headlines[dataset] = self.registry.dataset(dataset).metric
+        return self._headlines[dataset]
 
     def oom_kills(self, *, now: bool = False) -> int:
         """How many processes the kernel had killed; for trials of milliseconds, once a second will do."""

@@ -37,7 +37,7 @@ from fieldbench.execution.thread_budget import Lender
 from fieldbench.execution.worker import Setup, checked_answer, checked_report
 from fieldbench.field import Observation
 from fieldbench.judging import Apart, Task, drawn
-from fieldbench.method import Method, Tuner
+from fieldbench.method import Method, OfFits, Tuner
 from fieldbench.metric import Metric
 from fieldbench.reconstructions import Reconstruction
 from fieldbench.records import FAILED, OUT_OF_MEMORY, Cell, Record, Status, Timed, Trial
@@ -194,8 +194,9 @@ class WorkerSlot:
     def _together(self, trials: Sequence[Trial], busy: int) -> Outcome:
         cell, options, apart = trials[0].cell, self._options, self._pool.metrics_apart
         method = self._pool.registry.method(cell.method)
-        several = bool(self._pool.registry.refits(cell.method))
-        judge, process = self._judge(self._needed(cell)), self._method(method)
+        refits = [modifier for modifier in method.modifiers if isinstance(modifier, OfFits)]
+        several = bool(refits)
+        judge, process = self._judge(self._needed(cell, refits)), self._method(method)
         if several and process.met:
             process = self._renewed(method)
         numbers, seed = [trial.number for trial in trials], trials[0].seed
@@ -224,7 +225,7 @@ class WorkerSlot:
         keys = [trial.key for trial in trials if options.save_fields is not None]
         return Outcome(
             tuple(self._record(replace(record, peak_memory=peak), busy, timed) for record in records),
-            self._batch_size(method, records[0]),
+            None if several else self._batch_size(method, records[0]),
             tuple((key, made) for key, made in zip(keys, kept, strict=False) if made is not None),
         )
 
@@ -302,7 +303,7 @@ class WorkerSlot:
                 scores |= self._scores(metric, made)
             except Lost as lost:
                 missing[metric.name] = lost.message
-        headline = self._pool.registry.dataset(record.trial.cell.dataset).metric
+        headline = self._pool.headline(record.trial.cell.dataset)
         if headline in missing:
             return Record(record.trial, FAILED, f"metric {headline}: {missing[headline]}")
         diagnostics = {**record.diagnostics, **({"not_scored": missing} if missing else {})}
@@ -330,8 +331,7 @@ class WorkerSlot:
     def _batch_size(self, method: Method, record: Record) -> int | None:
         """How many such trials are worth computing at once; of a method that says nothing of use no other is tried."""
         shape = record.diagnostics.get("shape")
-        several = type(method).batch_size is not Method.batch_size
-        if shape is None or not several or self._pool.registry.refits(str(method)):
+        if shape is None or type(method).batch_size is Method.batch_size:
             return None
         key = (record.trial.cell.method, tuple(shape), self.slot.lane)
         if key not in self._pool.batch_sizes:
@@ -348,11 +348,10 @@ class WorkerSlot:
     def _record(self, record: Record, busy: int, timed: Timed = "shared") -> Record:
         return replace(record, device=self.slot.name, slots=busy, timed=timed, machine=machine())
 
-    def _needed(self, cell: Cell) -> list[tuple[str, str]]:
+    def _needed(self, cell: Cell, refits: Sequence[OfFits]) -> list[tuple[str, str]]:
         """Kind and spec of the plugins that a judge needs for a cell."""
-        headline = self._pool.registry.dataset(cell.dataset).metric
+        headline = self._pool.headline(cell.dataset)
         names = [("dataset", cell.dataset), ("sampler", cell.sampler), ("noise", cell.noise)]
-        refits = self._pool.registry.refits(cell.method)
         spaces = [("space", cell.method)] if any(isinstance(refit, Tuner) for refit in refits) else []
         others = [*spaces, *(("modifier", str(refit)) for refit in refits)]
         return [*names, ("selection", cell.select), ("metric", headline), *others]
