@@ -134,11 +134,11 @@ DATASETS = [
             ),
             "draw-patches-field": (
                 EITHER,
-                """
+                later("""
                 answer = wave(rng)
                 Field.valid = property(lambda self: self.values > 0)
                 return answer
-                """,
+                """),
             ),
             "draw-patches-rivals": (
                 EITHER,
