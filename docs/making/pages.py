@@ -26,22 +26,38 @@ ORDER: dict[str, list[str]] = {
     "": ["index.md", "install.md", "tutorial.md", "gallery.md", "glossary.md"],
     "Compare": ["cli.md", "selection.md", "tuning.md", "clusters.md"],
     "Read the results": ["reading-tables.md", "uncertainty.md", "tables.md", "figures.md", "page.md"],
-    "Methods and data": ["methods.md", "baselines.md", "trained.md", "datasets.md", "own-data.md", "speed.md"],
+    "Methods and data": [
+        "methods.md",
+        "baselines.md",
+        "trained.md",
+        "datasets.md",
+        "own-data.md",
+        "own-dataset.md",
+        "speed.md",
+    ],
     "Write your own": [
         "add-a-method.md",
         "add-a-dataset.md",
         "plugin-api.md",
+        "public-names.md",
         "plugins/*",
         "strangers.md",
         "regression.md",
     ],
     "The paper": ["reproduction.md"],
-    "How it is built": ["architecture.md", "engine.md", "security.md", "decisions/index.md", "decisions/*"],
+    "How it is built": [
+        "architecture.md",
+        "engine.md",
+        "security.md",
+        "checks.md",
+        "decisions/index.md",
+        "decisions/*",
+    ],
     "Reference": ["reference/commands.md", "reference/python.md", "reference/plugins.md", "reference/built-in.md"],
 }
 
 #: The runs behind the results pages.
-SUITES = Path(__file__).resolve().parents[2] / "results" / "suites"
+REFERENCE = Path(__file__).resolve().parents[2] / "results" / "reference"
 
 COMMANDS, BUILT_IN = "reference/commands.md", "reference/built-in.md"
 
@@ -82,7 +98,7 @@ def results_site() -> Iterator[tuple[str, bytes]]:
     from fieldbench.registry import Sources
     from fieldbench.report.site import write_site
 
-    runs = sorted(path.parent for path in SUITES.glob("*/manifest.json"))
+    runs = sorted(path.parent for path in REFERENCE.glob("*/manifest.json"))
     with tempfile.TemporaryDirectory() as folder:
         write_site(runs, Path(folder), Sources())
         for path in sorted(Path(folder).rglob("*.*")):

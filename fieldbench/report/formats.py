@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import io
+import logging
 import math
 import re
 import textwrap
@@ -15,7 +16,10 @@ from tabulate import tabulate
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.report.blocks import Block, TableCell
+from fieldbench.report.floors import distance
 from fieldbench.report.numbers import fixed
+
+_LOG = logging.getLogger("fieldbench")
 
 #: The rows of a table, each cell written in the style of its format.
 Rows: TypeAlias = Sequence[Sequence[str]]
@@ -76,15 +80,26 @@ class Text:
         if self.width is not None:
             title = self._filled(title)
             heads = [self._filled(head, self.width // 3) for head in heads]
-            spare = self.width - sum(self._sizes([heads, *rows])[labels:])
-            share = max(spare // labels, self.width // (3 * labels)) - self.gap
-            rows = [[*(self._filled(cell, share) for cell in row[:labels]), *row[labels:]] for row in rows]
+            heads, rows, labels = self._with_labels_that_fit(heads, rows, labels)
         grids = []
         for part in self.parts([heads, *rows], labels):
             aligned = ["left" if column < labels else "right" for column in range(len(part[0]))]
             grids.append(tabulate(part[1:], part[0], tablefmt=self.kind, colalign=aligned, disable_numparse=True))
         grid = "\n\n".join(grids)
         return f"{title}{self.below_title}{grid}" if title else grid
+
+    def _with_labels_that_fit(self, heads: Sequence[str], rows: Rows, labels: int) -> tuple[Sequence[str], Rows, int]:
+        """The labels of a table broken to fit; two stand one below the other where one of them would lose a word."""
+        width, numbers = self.width or 0, self._sizes([heads, *rows])[labels:]
+        longest = max((len(piece) for row in rows for cell in row[:labels] for piece in _pieces(cell)), default=0)
+        most = width - max(numbers, default=0)
+        columns = 1 if labels * (longest + self.gap) > most else labels
+        least = max(width // (3 * columns), min(longest + self.gap, most // columns))
+        share = max((width - sum(numbers)) // columns, least) - self.gap
+        lines = [[*(self._filled(cell, share) for cell in row[:labels]), *row[labels:]] for row in (heads, *rows)]
+        if columns < labels:
+            lines = [["\n".join(line[:labels]), *line[labels:]] for line in lines]
+        return lines[0], lines[1:], columns
 
     def parts(self, lines: Rows, labels: int) -> list[list[list[str]]]:
         """The lines of a table, split by columns so that each part fits; the labels stand in every part.
@@ -223,7 +238,16 @@ class Latex(Text):
     def whole(self, tables: Sequence[str], notes: Sequence[str]) -> str:
         blocks, below = "\n\\par\\bigskip\n".join(tables), "\\\\\n".join(notes)
         head = "% needs \\usepackage{booktabs,graphicx}"
+        if foreign := "".join(dict.fromkeys(filter(_is_foreign, blocks + below))):
+            said = f"pdflatex stops at {foreign}: use lualatex with a font that has it, or other labels"
+            head += f"; {said}"
+            _LOG.warning("%s", said)
         return f"{head}\n{blocks}\n\\par\\smallskip\n{{\\footnotesize\\raggedright {below}\\par}}"
+
+
+def _is_foreign(letter: str) -> bool:
+    """Whether pdflatex has no letter for it: whatever is not Latin or a mark of its own."""
+    return ord(letter) > 0x17F and letter not in "\u2018\u2019\u201c\u201d\u2013\u2014\u2026\u20ac\u2122"
 
 
 def _no_wider_than_a_line(tabular: str) -> str:
@@ -255,6 +279,11 @@ def style_of(format: str, *, styled: bool = False, width: int | None = None) -> 
     return style if width is None or format not in ("text", "latex") else type(style)(width)
 
 
+def _pieces(cell: str) -> list[str]:
+    """What of a label is not broken."""
+    return _Wrapper.wordsep_simple_re.split(cell)
+
+
 def _size(cell: str) -> int:
     """Characters that a cell takes of a line."""
     return max(map(len, _MARKUP.sub("", cell).splitlines()), default=0)
@@ -274,8 +303,8 @@ def block_table(block: Block, style: Text) -> str:
 
 def _cell_above(block: Block, row: int, column: int, style: Text) -> str:
     """One cell, and how far it is above the floor."""
-    shown, above = cell_text(block.cells[row, column], style), block.above(row, column)
-    return shown if math.isnan(above) else f"{shown} {style.text(f'{round(above) + 0:+d} %')}"
+    shown, above = cell_text(block.cells[row, column], style), distance(block.above(row, column))
+    return f"{shown} {style.text(above)}" if above else shown
 
 
 def cell_text(cell: TableCell, style: Text) -> str:

@@ -48,9 +48,7 @@ class Frozen(Waves):
 class NotSoFixed(Waves):
     """It says that it is always the same."""
 
-    @property
-    def fixed_field(self):
-        return True
+    fixed_field = True
 
 
 class Unseeded(Waves):

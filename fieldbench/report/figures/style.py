@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain
 from typing import Any, Literal
 
 import matplotlib
@@ -15,6 +18,9 @@ import pandas as pd
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, fontManager, get_font
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import ArrayLike
 
@@ -86,8 +92,33 @@ def printing(name: str = "paper") -> Iterator[None]:
 
     Other threads wait, since matplotlib has one set of settings for all.
     """
-    with _ALONE, style.context(["default", _PAPER, STYLES[name]]):
+    fonts = {"font.family": ["DejaVu Sans", *_fallbacks()]}
+    with _ALONE, style.context(["default", _PAPER, STYLES[name], fonts]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # :func:`without_glyph` says it
         yield
+
+
+#: Fonts for the scripts that matplotlib's own font lacks, which of them a machine has.
+FALLBACKS = (
+    *("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans CJK KR", "Source Han Sans", "WenQuanYi Zen Hei"),
+    *("WenQuanYi Micro Hei", "Droid Sans Fallback", "Microsoft YaHei", "SimHei", "PingFang SC", "Hiragino Sans"),
+    *("Yu Gothic", "Malgun Gothic", "Apple SD Gothic Neo", "Arial Unicode MS", "Unifont"),
+)
+
+
+@cache
+def _fallbacks() -> tuple[str, ...]:
+    installed = set(fontManager.get_font_names())
+    return tuple(name for name in FALLBACKS if name in installed)
+
+
+def without_glyph(figures: Iterable[Figure]) -> str:
+    """The characters of figures that no font has, so that a box stands for each."""
+    texts = chain.from_iterable(figure.findobj(Text) for figure in figures)
+    shown = dict.fromkeys(letter for text in texts for letter in text.get_text() if letter.isprintable())
+    files = (fontManager.findfont(FontProperties(family=[name])) for name in ("DejaVu Sans", *_fallbacks()))
+    had = set(chain.from_iterable(get_font(file).get_charmap() for file in files))
+    return "".join(letter for letter in shown if ord(letter) not in had)
 
 
 #: What stands behind the data: trials joined, promises, the floor's hatching.
@@ -130,7 +161,9 @@ class Shown:
             self.last[name] = value
 
 
-def mean_band(axes: Axes, samples: Mapping[float, ArrayLike], look: Look, among: int, *, marker: bool = True) -> Shown:
+def mean_band(
+    axes: Axes, samples: Mapping[float, ArrayLike], look: Look, among: int, number: int | None = None
+) -> Shown:
     """A line through the means of samples, with their 95 % intervals (Student's t) as a band.
 
     An empty sample is left out. One with a value that is not finite has no mean to be shown and leaves a gap. Where no
@@ -142,7 +175,7 @@ def mean_band(axes: Axes, samples: Mapping[float, ArrayLike], look: Look, among:
         samples: values by their place along the horizontal axis, shape (n,) each.
         look: colour and name of the line.
         among: how many bands the axes have.
-        marker: whether each mean has one.
+        number: of the line among them, where it has too many means for a marker on each; see :func:`some_markers`.
     """
     vectors = {place: np.asarray(samples[place], dtype=float) for place in sorted(samples)}
     vectors = {place: vector for place, vector in vectors.items() if len(vector)}
@@ -153,8 +186,8 @@ def mean_band(axes: Axes, samples: Mapping[float, ArrayLike], look: Look, among:
     lows, highs = np.array([interval(vector) for vector in vectors.values()]).T
     if not any((vector < 0).any() for vector in vectors.values()):
         lows = np.maximum(lows, 0)
-    form = look.marker if marker else ""
-    axes.plot(places, means, color=look.colour, marker=form, linestyle=look.dash, label=look.name, zorder=3)
+    every = some_markers(number) if number is not None and len(places) > 1 else None
+    axes.plot(places, means, **look.points, linestyle=look.dash, label=look.name, markevery=every, zorder=3)
     pale = min(0.16, 0.35 / among)
     axes.fill_between(places, lows, highs, facecolor=(look.colour, pale), linewidth=0, zorder=1)
     edges = [np.column_stack([places, ends]) for ends in (lows, highs)]
@@ -163,6 +196,11 @@ def mean_band(axes: Axes, samples: Mapping[float, ArrayLike], look: Look, among:
     )
     finite = [mean for mean in means if math.isfinite(mean)]
     return Shown(finite, [*lows, *highs], {look.name: finite[-1]} if finite else {})
+
+
+def some_markers(number: int) -> tuple[float, float]:
+    """Where a line has its markers, in shares of the axes' diagonal: each line of a figure at other places."""
+    return 0.02 + 0.047 * number % 0.23, 0.25
 
 
 def error_axis(axes: Axes, shown: Shown, which: Literal["x", "y"] = "y") -> None:
