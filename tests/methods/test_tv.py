@@ -195,7 +195,7 @@ def test_too_few_entries_to_choose_a_weight():
     mask[3, 4, 5] = True
     observation = Observation(np.where(mask, 1.0, np.nan), mask)
     with pytest.raises(RequestError, match=r"too little is observed.*\+tv\[weight="):
-        (TAP(epochs=1) + TotalVariation()).complete(observation, seed=0, device="cpu", report=NullReport())
+        (TAP(epochs=1) + TotalVariation()).complete(observation)
 
 
 @pytest.mark.parametrize("method", [TAP(epochs=150), MHTAP(epochs=150, heads=(1, 2, 1)), TNN(epochs=400)])
@@ -206,7 +206,7 @@ def test_it_smooths_every_method(method):
     observation = Observation(np.where(mask, field, np.nan), mask)
     rough = []
     for modified in (method, method + TotalVariation(weight=0.3)):
-        estimate = np.asarray(modified.complete(observation, seed=0, device="cpu", report=NullReport()))
+        estimate = np.asarray(modified.complete(observation))
         rough.append(variation(torch.from_numpy(estimate[None]), "second-order", (0, 1)).item())
     assert rough[1] < 0.7 * rough[0]
 
@@ -219,5 +219,5 @@ def test_the_chosen_weight_is_the_same_with_companions():
         observations.append(Observation(np.where(mask, field, np.nan), mask))
     method = TNN(epochs=12) + TotalVariation()
     together = method.complete_batch(observations, seeds=[4, 5], device="cpu", reports=[NullReport()] * 2)
-    alone = method.complete(observations[1], seed=5, device="cpu", report=NullReport())
+    alone = method.complete(observations[1], seed=5)
     np.testing.assert_array_equal(together[1], alone)
