@@ -1,4 +1,4 @@
-"""The runs in results/suites are whole, and of the suites that they are named for."""
+"""The runs of suites in results/reference are whole, and of the suites that they are named for."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from fieldbench.records import FAILURES
 from fieldbench.results import Results
 from fieldbench.store.status import run_status
 
-SUITES = Path(__file__).resolve().parents[1] / "results" / "suites"
-RUNS = sorted(path.parent for path in SUITES.glob("*/manifest.json"))
+REFERENCE = Path(__file__).resolve().parents[1] / "results" / "reference"
+RUNS = sorted(path.parent for path in REFERENCE.glob("*/manifest.json"))
 
 
 @pytest.mark.parametrize("run", RUNS, ids=lambda run: run.name)

@@ -41,7 +41,7 @@ ORDER: dict[str, list[str]] = {
 }
 
 #: The runs behind the results pages.
-SUITES = Path(__file__).resolve().parents[2] / "results" / "suites"
+REFERENCE = Path(__file__).resolve().parents[2] / "results" / "reference"
 
 COMMANDS, BUILT_IN = "reference/commands.md", "reference/built-in.md"
 
@@ -82,7 +82,7 @@ def results_site() -> Iterator[tuple[str, bytes]]:
     from fieldbench.registry import Sources
     from fieldbench.report.site import write_site
 
-    runs = sorted(path.parent for path in SUITES.glob("*/manifest.json"))
+    runs = sorted(path.parent for path in REFERENCE.glob("*/manifest.json"))
     with tempfile.TemporaryDirectory() as folder:
         write_site(runs, Path(folder), Sources())
         for path in sorted(Path(folder).rglob("*.*")):

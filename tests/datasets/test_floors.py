@@ -99,12 +99,15 @@ def test_a_radio_map_has_a_floor_by_whole_fibers_without_noise():
     assert scores(small, 0.2, noise="gaussian[sigma=0.001]") == {}
 
 
-@pytest.mark.parametrize(("rate", "kriging"), [(0.05, 0.148), (0.1, 0.068), (0.2, 0.041)])
-def test_the_floor_of_radio_map_1_is_below_what_kriging_was_measured_to_reach(rate, kriging):
-    # With factors and emitters' positions given, six maps were measured to reach .099, .061 and .039; the floor has the
-    # exponents and norms as well, and takes the mean of the logarithm, so it is somewhat below.
-    found = np.mean([scores("radiomap1", rate, number)["slnre"] for number in range(3)])
-    assert 0.5 * kriging < found < kriging
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rate", "elsewhere", "kriging"), [(0.05, 0.099, 0.148), (0.1, 0.061, 0.068), (0.2, 0.039, 0.041)]
+)
+def test_the_floor_of_radio_map_1_is_what_was_measured_elsewhere_within_its_spread_over_maps(rate, elsewhere, kriging):
+    # The mean of six other maps, with the factors and the emitters' positions given, and what kriging reached on them.
+    found = [scores("radiomap1", rate, number)["slnre"] for number in range(24)]
+    assert abs(np.mean(found) - elsewhere) < 2 * np.std(found, ddof=1)
+    assert np.mean(found) < kriging
 
 
 def test_a_map_without_shadowing_is_known_whole():
