@@ -281,7 +281,7 @@ def matched(mask: np.ndarray, shape: Sequence[int], name: str) -> np.ndarray:
     """A mask made to broadcast to ``shape``: it has that shape, or 1 in places, or that of first or last dimensions.
 
     Args:
-        mask: zero where the field is hidden.
+        mask: zero where the field is unobserved.
         shape: of the variable.
         name: of the mask, for messages.
 

@@ -124,8 +124,8 @@ def test_its_deviation_is_as_large_as_its_error():
         field = of_rank(2, seed=seed) + 0.3 * rng.normal(size=(9, 8, 14))
         observation = observe(field, 0.6, seed)
         made = Dineof(axis=2).complete(observation)
-        hidden = ~observation.mask
-        ratios.append(np.mean(made.deviation[hidden] ** 2) / np.mean((made.mean - field)[hidden] ** 2))
+        unobserved = ~observation.mask
+        ratios.append(np.mean(made.deviation[unobserved] ** 2) / np.mean((made.mean - field)[unobserved] ** 2))
         assert not made.deviation[observation.mask].any()
     assert np.mean(ratios) == pytest.approx(1.0, abs=0.25)
 

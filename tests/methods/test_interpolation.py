@@ -52,10 +52,10 @@ def test_inverse_distance_is_scikit_learns(shape, power):
     count = int(observation.mask.sum())  # all, as which of equally distant ones come first is arbitrary
     model = KNeighborsRegressor(count, weights=lambda distances: distances**-power)
     model.fit(observation.indices, observation.observed)
-    hidden = ~observation.mask
+    unobserved = ~observation.mask
     estimate = complete(InverseDistance(power=power, neighbours=count), observation)
-    np.testing.assert_allclose(estimate[hidden], model.predict(np.argwhere(hidden)), atol=1e-12)
-    np.testing.assert_allclose(estimate[~hidden], observation.observed, rtol=1e-12)
+    np.testing.assert_allclose(estimate[unobserved], model.predict(np.argwhere(unobserved)), atol=1e-12)
+    np.testing.assert_allclose(estimate[~unobserved], observation.observed, rtol=1e-12)
 
 
 def test_inverse_distance_with_one_neighbour_is_nearest():

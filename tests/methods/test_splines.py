@@ -265,11 +265,11 @@ def test_its_deviation_is_as_large_as_its_error(method):
         field = GaussianField(shape=(20, 20), lengths=(4.0,)).draw(rng).values
         observation = Observation(field, rng.random(field.shape) < 0.3)
         made = method.complete(observation)
-        hidden = ~observation.mask
-        error = (made.mean - field)[hidden]
+        unobserved = ~observation.mask
+        error = (made.mean - field)[unobserved]
         squares.append(np.mean(error**2))
-        variances.append(np.mean(made.deviation[hidden] ** 2))
-        within.append(np.mean(np.abs(error) < 1.645 * made.deviation[hidden]))
+        variances.append(np.mean(made.deviation[unobserved] ** 2))
+        within.append(np.mean(np.abs(error) < 1.645 * made.deviation[unobserved]))
     assert np.mean(variances) / np.mean(squares) == pytest.approx(1.0, abs=0.35)
     assert np.mean(within) == pytest.approx(0.9, abs=0.04)
 

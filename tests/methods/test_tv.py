@@ -133,26 +133,26 @@ def observing(mask, valid=None):
 def test_whole_fibers_are_withheld_from_fibers():
     mask = np.zeros((6, 7, 5), dtype=bool)
     mask[np.random.default_rng(0).random((6, 7)) < 0.5] = True
-    hidden = withhold_lines(observing(mask), 0.2, seed=1)
-    lines = hidden.any(axis=2)
-    np.testing.assert_array_equal(hidden, np.repeat(lines[:, :, None], 5, axis=2))
+    withheld = withhold_lines(observing(mask), 0.2, seed=1)
+    lines = withheld.any(axis=2)
+    np.testing.assert_array_equal(withheld, np.repeat(lines[:, :, None], 5, axis=2))
     assert lines.sum() == round(0.2 * mask[:, :, 0].sum())
-    assert not (hidden & ~mask).any()
+    assert not (withheld & ~mask).any()
 
 
 def test_single_entries_are_withheld_from_scattered_ones():
     mask = np.random.default_rng(0).random((6, 7, 5)) < 0.3
-    hidden = withhold_lines(observing(mask), 0.2, seed=1)
-    assert hidden.sum() == round(0.2 * mask.sum())
-    assert not (hidden & ~mask).any()
-    assert not np.array_equal(hidden, withhold_lines(observing(mask), 0.2, seed=2))
+    withheld = withhold_lines(observing(mask), 0.2, seed=1)
+    assert withheld.sum() == round(0.2 * mask.sum())
+    assert not (withheld & ~mask).any()
+    assert not np.array_equal(withheld, withhold_lines(observing(mask), 0.2, seed=2))
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (1, 12, 14), (12, 14, 1), (1, 7)])
 @pytest.mark.parametrize("share", [0.2, 0.5])
 def test_single_entries_are_withheld_where_everything_is_observed(shape, share):
-    hidden = withhold_lines(observing(np.ones(shape, dtype=bool)), share, seed=1)
-    assert hidden.sum() == round(share * hidden.size)
+    withheld = withhold_lines(observing(np.ones(shape, dtype=bool)), share, seed=1)
+    assert withheld.sum() == round(share * withheld.size)
 
 
 def test_the_weight_that_predicts_withheld_entries_best_is_taken():
