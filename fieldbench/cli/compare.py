@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fieldbench.cli.options import Label, LabelFile, Only, RunFolders, TableFormat, Width
+from fieldbench.cli.options import Label, LabelFile, Only, RunFolders, TableFormat, Width, levels
 
 
 def compare(
@@ -53,7 +53,6 @@ def compare(
         fieldbench compare RUN --baseline tap --label tap=Ours --format latex
         fieldbench compare RUN --metric seconds --format csv
     """
-    from fieldbench.cli.choices import levels
     from fieldbench.cli.terminal import show
     from fieldbench.report.comparison import compare
     from fieldbench.report.labels import read_labels

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from fieldbench.progress import in_words
 from fieldbench.records import FAILURES, percent
 from fieldbench.report.numbers import rounded
+from fieldbench.session import Listener
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from fieldbench.execution import Stop
     from fieldbench.progress import Progress
     from fieldbench.records import Cell, Record
-    from fieldbench.session import Listener
 
 
 class FailureLines:
@@ -45,7 +45,7 @@ def display(console: Console, stop: Stop) -> Listener:
     return LiveDisplay(console, stop) if console.is_terminal else Lines()
 
 
-class LiveDisplay:
+class LiveDisplay(Listener):
     """A bar of trials, the running mean of every method, and the time to go."""
 
     def __init__(self, console: Console, stop: Stop) -> None:
@@ -74,9 +74,6 @@ class LiveDisplay:
 
     def say(self, text: str) -> None:
         self._console.print(text, markup=False, soft_wrap=True)
-
-    def stopping(self) -> None:
-        return None  # the display says so by itself
 
     def close(self) -> None:
         if self._live is not None:
@@ -122,7 +119,7 @@ class LiveDisplay:
 _FEW = 4
 
 
-class Lines:
+class Lines(Listener):
     """A plain line on stderr for every failure, and one about the state now and then: every few seconds at first."""
 
     def __init__(self, every: float = 5.0) -> None:
@@ -146,21 +143,13 @@ class Lines:
     def stopping(self) -> None:
         _say("finishing what is running; Ctrl-C again stops now")
 
-    def close(self) -> None:
-        return None
-
     def _state(self, progress: Progress) -> None:
         self._said = time.monotonic()
-        line = f"{progress.done} of {progress.total} trials"
-        if progress.failed:
-            line += f", {progress.failed} failed"
-        if progress.left:
-            line += f", to go: {in_words(progress.seconds_left())}"
         means = [
             f"{cell.method} on {setting}: {progress.headline(cell.dataset)} {mean}"
             for cell, setting, mean, _ in _means(progress)
         ]
-        _say("; ".join([line, *means] if len(means) <= _FEW else [line]))
+        _say("; ".join([progress.sentence(), *(means if len(means) <= _FEW else [])]))
 
 
 @contextlib.contextmanager

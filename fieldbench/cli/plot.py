@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fieldbench.cli.options import Label, LabelFile, Only, RunFolder
+from fieldbench.cli.options import Label, LabelFile, Only, RunFolder, levels
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 
 #: Inches of text on a page: a figure that is higher fits none.
@@ -72,7 +72,6 @@ def plot(
         fieldbench plot RUN --kind cost --width column --style talk --colour nearest=black
         fieldbench plot RUN --kind slices --only rate=0.1 --trial 2 --at 0,5,10
     """
-    from fieldbench.cli.choices import levels
     from fieldbench.errors import RequestError, nearest
     from fieldbench.report.figures import FORMATS, KINDS, NothingToDraw, View, draw, save, width_of_page
     from fieldbench.report.labels import read_labels

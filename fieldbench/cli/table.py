@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fieldbench.cli.options import Label, LabelFile, Only, RunFolders, TableFormat, Width
+from fieldbench.cli.options import Label, LabelFile, Only, RunFolders, TableFormat, Width, levels
 
 
 def table(
@@ -67,7 +67,6 @@ def table(
         fieldbench table RUN --metric crps,coverage90,width90
         fieldbench table RUN --only method=tap,tnn --label tap=Ours --format latex > table.tex
     """
-    from fieldbench.cli.choices import levels
     from fieldbench.cli.terminal import show
     from fieldbench.report.labels import read_labels
     from fieldbench.results import Results

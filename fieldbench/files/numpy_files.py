@@ -9,20 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from fieldbench.errors import RequestError
-from fieldbench.field import Axis, FloatArray, Mask, grid_axes
+from fieldbench.field import Axis, FloatArray, grid_axes
 from fieldbench.files import cf
 from fieldbench.files.axes import axis
 from fieldbench.files.format import Format
-from fieldbench.files.gridded import (
-    Completion,
-    GriddedVariable,
-    Selector,
-    Variable,
-    candidates,
-    choose,
-    matched,
-    unused,
-)
+from fieldbench.files.gridded import Completion, Selector, Variable, candidates, choose, matched, unused
 
 
 class Npy(Format):
@@ -156,11 +147,10 @@ def complete_arrays(arrays: dict[str, np.ndarray], completions: Sequence[Complet
     """Put completed fields into arrays by name, and beside them what was filled and the deviations."""
     for completion in completions:
         gridded = completion.gridded
-        original = arrays[gridded.name]
-        arrays[gridded.name] = completed(original, completion)
+        arrays[gridded.name] = completed(arrays[gridded.name], completion)
         if completion.deviation is not None:
-            arrays[unused(f"{gridded.name}_std", arrays)] = spread_out(original.shape, gridded, completion.deviation)
-        arrays[unused(f"{gridded.name}_filled", arrays)] = filled_in(original.shape, completion)
+            arrays[unused(f"{gridded.name}_std", arrays)] = gridded.spread(completion.deviation)
+        arrays[unused(f"{gridded.name}_filled", arrays)] = completion.filled_in_file()
 
 
 def as_notes(completions: Sequence[Completion]) -> str:
@@ -168,23 +158,3 @@ def as_notes(completions: Sequence[Completion]) -> str:
     if len(completions) == 1:
         return json.dumps(dict(completions[0].attributes), indent=2)
     return json.dumps({item.gridded.name: dict(item.attributes) for item in completions}, indent=2)
-
-
-def filled_in(shape: tuple[int, ...], completion: Completion) -> Mask:
-    """An array of the file's shape, True where the completion filled a gap."""
-    whole = np.zeros(shape, dtype=bool)
-    whole[completion.gridded.region] = completion.filled
-    return whole
-
-
-def spread_out(shape: tuple[int, ...], gridded: GriddedVariable, part: FloatArray) -> FloatArray:
-    """An array of the file's shape with ``part`` in the field's region and NaN elsewhere.
-
-    Args:
-        shape: of the file's array.
-        gridded: knows the region.
-        part: values of the region.
-    """
-    whole = np.full(shape, np.nan)
-    whole[gridded.region] = part
-    return whole

@@ -15,7 +15,7 @@ from fieldbench.errors import RequestError
 from fieldbench.files.format import GEOTIFF, format_of
 from fieldbench.files.geotiff import write_beside
 from fieldbench.files.gridded import Completion
-from fieldbench.files.numpy_files import as_notes, filled_in, spread_out
+from fieldbench.files.numpy_files import as_notes
 
 
 def check_target(source: Path, target: Path, *, overwrite: bool) -> None:
@@ -85,18 +85,12 @@ def _write_beside(file: Path, temporary: Path, source: Path, completions: Sequen
     if file.suffix == ".json":
         temporary.write_text(as_notes(completions) + "\n")
         return True
-    several = [completion.gridded for completion in completions]
-    shapes = [gridded.variable.values.shape for gridded in several]
-    arrays: list[np.ndarray]
+    arrays: list[np.ndarray] = []
     if file.stem.endswith("_filled"):
-        arrays = [filled_in(shape, completion) for shape, completion in zip(shapes, completions, strict=True)]
-    else:
-        deviations = [item.deviation for item in completions]
-        arrays = [
-            spread_out(shape, gridded, np.full(gridded.values.shape, np.nan) if part is None else part)
-            for shape, gridded, part in zip(shapes, several, deviations, strict=True)
-            if any(known is not None for known in deviations)
-        ]
+        arrays = [item.filled_in_file() for item in completions]
+    elif any(item.deviation is not None for item in completions):
+        unknown = np.array(np.nan)
+        arrays = [item.gridded.spread(unknown if item.deviation is None else item.deviation) for item in completions]
     if arrays and file.suffix == ".npy":
         np.save(temporary, arrays[0])  # a .npy file holds one array
     elif arrays:

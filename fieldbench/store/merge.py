@@ -56,7 +56,7 @@ class Merged:
 def merge(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> Merged:
     """Write the union of two or more runs to a new folder.
 
-    Each trial is kept once: a good result before a failed one, else that of the first run that has it. RowLog that say
+    Each trial is kept once: a good result before a failed one, else that of the first run that has it. Rows that say
     something else than the one taken go to ``conflicts.jsonl``.
 
     Args:
