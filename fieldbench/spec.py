@@ -39,6 +39,15 @@ class Part:
     parameters: dict[str, Value] = field(default_factory=dict)
 
 
+def name_of(text: str) -> str:
+    """A spec without its parameters.
+
+    >>> name_of("tap[epochs=500]+tv[weight=0.1]")
+    'tap+tv'
+    """
+    return "+".join(part.name for part in parse(text))
+
+
 def parse(text: str) -> tuple[Part, ...]:
     """Read a spec; the first part is the plugin, the others are modifiers added with ``+``.
 

@@ -33,4 +33,4 @@ def test_no_method_knows_more_than_it_observed(run: Path) -> None:
 
 
 def test_there_are_runs() -> None:
-    assert {run.name for run in RUNS} >= {"ocean", "radio"}
+    assert {run.name for run in RUNS} >= {"ocean", "radio", "gaps"}

@@ -155,6 +155,13 @@ def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None)
     sys.exit(code)
 
 
+#: What the system says of a path that no file can be written to or read from, whatever the disk has room for.
+_WRONG_PATH = {
+    *(errno.ENAMETOOLONG, errno.ELOOP, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EEXIST),
+    *(errno.EACCES, errno.EPERM, errno.EROFS),
+}
+
+
 def _code_of(app: typer.Typer, name: str, arguments: Sequence[str] | None) -> int:
     try:
         outcome = app(args=arguments, prog_name=name, standalone_mode=False)
@@ -171,8 +178,10 @@ def _code_of(app: typer.Typer, name: str, arguments: Sequence[str] | None) -> in
     except (KeyboardInterrupt, typer.Abort):
         return INTERRUPTED
     except OSError as error:  # a folder that is read-only, a disk that is full
-        _complain(f"{error.filename or 'the output'}: {error.strerror or error}")
-        return WRONG_REQUEST if error.errno in (errno.ENAMETOOLONG, errno.ELOOP) else SOME_FAILED
+        blocked = error.errno in (errno.EEXIST, errno.ENOTDIR)
+        why = "a file stands where a folder has to be" if blocked else error.strerror or error
+        _complain(f"{error.filename or 'the output'}: {why}")
+        return WRONG_REQUEST if error.errno in _WRONG_PATH else SOME_FAILED
     return outcome if isinstance(outcome, int) else ALL_OK
 
 

@@ -73,7 +73,7 @@ def plot(
         fieldbench plot RUN --kind slices --only rate=0.1 --trial 2 --at 0,5,10
     """
     from fieldbench.errors import RequestError, nearest
-    from fieldbench.report.figures import FORMATS, KINDS, NothingToDraw, View, draw, save, width_of_page
+    from fieldbench.report.figures import FORMATS, KINDS, NothingToDraw, View, draw, must_take, save, width_of_page
     from fieldbench.report.labels import read_labels
     from fieldbench.report.stored import StoredRun
     from fieldbench.spec import split
@@ -100,6 +100,7 @@ def plot(
             raise RequestError(f"--colour {text!r} is not understood; write --colour tap=#d55e00")
         colours[method.strip()] = chosen.strip()
     view = View(width_of_page(width), style, colours, trial=trial, axis=axis, at=places)
+    must_take(kinds, view.asked)
     stored = StoredRun(run, sources(plugin, no_plugin), levels(only), read_labels(labels, label))
     folder = out or stored.path / "figures"
     if stored.frame.empty:
@@ -107,7 +108,7 @@ def plot(
     written = 0
     for name in kinds:
         try:
-            figures = draw(stored, name, view)
+            figures = draw(stored, name, view.of_kind(name))
         except NothingToDraw as error:
             if not every:
                 raise

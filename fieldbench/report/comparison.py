@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.records import OK
-from fieldbench.report.factors import must_be_measured, once, ordered
+from fieldbench.report.factors import levels_meant, must_be_measured, once, ordered
 from fieldbench.report.formats import Text, csv_text, style_of
-from fieldbench.report.labels import called, labelled
+from fieldbench.report.labels import called, labelled, named_so
 from fieldbench.report.metadata import RunMetadata
 from fieldbench.report.numbers import decimals, fixed, p_text, with_unit
 from fieldbench.report.settings import SETTING, about_masks, records_of, settings_of, title_of
@@ -314,7 +314,8 @@ def compare(
         metric: a metric or ``seconds``; by default the headline metric of each dataset.
         average: factors of the setting (``rate``, ``noise``, ``sampler``) over which each trial's scores are
             averaged first, so that trials stay the independent unit. Only trials that are complete count.
-        baseline: test each other method against this one only, and correct for these tests.
+        baseline: test each other method against this one only, and correct for these tests; a spec, the name that one
+            spec alone has, or a label.
         labels: what to call what.
 
     Raises:
@@ -330,9 +331,8 @@ def compare(
         raise RequestError("a comparison needs at least two methods; this run has " + (", ".join(methods) or "none"))
     if metric is not None:
         must_be_measured(metric, frame)
-    if baseline is not None and baseline not in methods:
-        raise RequestError(f"the baseline {baseline!r} is not in this run{nearest(baseline, methods)}")
     average, labels = tuple(dict.fromkeys(average)), labels or {}
+    baseline = None if baseline is None else _baseline(baseline, frame, methods, labels)
     names = {name: called(name, labels) for name in methods}
     methods = list(names.values())
     plain = frame.assign(method=frame["method"].astype(str).map(names), status=frame["status"].astype(str))
@@ -367,6 +367,20 @@ def compare(
     rows = [dict(zip(group.methods, group.means, strict=True)) for group in groups]
     scores = pd.DataFrame(rows, index=[group.title for group in groups], columns=methods, dtype=float)
     return Comparison(tuple(groups), scores, tuple(directions), average, names.get(baseline or "", ""))
+
+
+def _baseline(text: str, frame: pd.DataFrame, methods: Sequence[str], labels: Mapping[str, str]) -> str:
+    """The one method that a spec, a name or a label stands for."""
+    named = named_so(text, labels)
+    if named in methods:
+        return named
+    try:
+        (meant,) = levels_meant(frame, "method", [named])
+    except RequestError:
+        raise RequestError(f"the baseline {text!r} is not in this run{nearest(text, methods)}") from None
+    if len(meant) > 1:
+        raise RequestError(f"the baseline {text!r} may be any of {', '.join(map(str, meant))}; give one of these")
+    return str(meant[0])
 
 
 def fewest_for_ranks(pairs: int) -> int:

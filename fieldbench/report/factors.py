@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 import pandas as pd
@@ -10,7 +11,7 @@ import pandas as pd
 from fieldbench.errors import RequestError, nearest
 from fieldbench.records import NOT_APPLICABLE, OK, percent
 from fieldbench.report.metadata import MEASURES, RunMetadata
-from fieldbench.spec import format_part, parse
+from fieldbench.spec import format_part, name_of, parse
 
 #: The level of a parameter where a spec has no such parameter.
 ABSENT = "-"
@@ -103,13 +104,13 @@ def ordered(values: Sequence[object], factor: str, metadata: RunMetadata) -> lis
 
 
 def _spec_order(specs: Sequence[object], metadata: RunMetadata) -> list[object]:
-    names = [_name(text) for text in metadata.order]
+    names = [name_of(text) for text in metadata.order]
 
     def reading_order(value: object) -> tuple[int, str]:
         text = str(value)
         if text in metadata.order:
             return metadata.order.index(text), text
-        return names.index(_name(text)) if _name(text) in names else len(names), text
+        return names.index(name_of(text)) if name_of(text) in names else len(names), text
 
     return sorted(specs, key=reading_order)
 
@@ -133,6 +134,27 @@ def levels_meant(frame: pd.DataFrame, factor: str, wanted: Sequence[str]) -> lis
         absent = wanted[found.index([])]
         raise RequestError(f"there is no record of {factor} {absent}{nearest(absent, map(str, levels))}")
     return found
+
+
+def with_levels(frame: pd.DataFrame, only: Mapping[str, Sequence[str]], metadata: RunMetadata) -> pd.DataFrame:
+    """The records with these levels of factors or parameters.
+
+    Args:
+        frame: one row a record.
+        only: texts by factor, as ``--only method=tap`` and ``--only tap.epochs=500`` have them.
+        metadata: of the run.
+
+    Raises:
+        RequestError: if there is no such factor, or a text stands for no level.
+    """
+    kept, known_factors = frame, [*choices(frame, metadata), "trial"]
+    for factor, wanted in only.items():
+        if factor not in (*frame, *known_factors):
+            raise RequestError(f"unknown factor {factor!r}{nearest(factor, known_factors)}")
+        known = frame if factor in frame else with_parameters(frame, [factor], metadata)
+        meant = chain.from_iterable(levels_meant(known, factor, wanted))
+        kept = kept[known.loc[kept.index, factor].isin(list(meant))]
+    return kept
 
 
 def once(frame: pd.DataFrame, factors: Sequence[str] = ()) -> pd.DataFrame:
@@ -207,10 +229,6 @@ def _size(value: object) -> tuple[bool, float, str]:
         return True, float(text), text
     except ValueError:
         return False, 0.0, text
-
-
-def _name(text: str) -> str:
-    return "+".join(part.name for part in parse(text))
 
 
 def _is_meant(level: object, text: str, factor: str) -> bool:

@@ -76,15 +76,26 @@ class Text:
         if self.width is not None:
             title = self._filled(title)
             heads = [self._filled(head, self.width // 3) for head in heads]
-            spare = self.width - sum(self._sizes([heads, *rows])[labels:])
-            share = max(spare // labels, self.width // (3 * labels)) - self.gap
-            rows = [[*(self._filled(cell, share) for cell in row[:labels]), *row[labels:]] for row in rows]
+            heads, rows, labels = self._with_labels_that_fit(heads, rows, labels)
         grids = []
         for part in self.parts([heads, *rows], labels):
             aligned = ["left" if column < labels else "right" for column in range(len(part[0]))]
             grids.append(tabulate(part[1:], part[0], tablefmt=self.kind, colalign=aligned, disable_numparse=True))
         grid = "\n\n".join(grids)
         return f"{title}{self.below_title}{grid}" if title else grid
+
+    def _with_labels_that_fit(self, heads: Sequence[str], rows: Rows, labels: int) -> tuple[Sequence[str], Rows, int]:
+        """The labels of a table broken to fit; two stand one below the other where one of them would lose a word."""
+        width, numbers = self.width or 0, self._sizes([heads, *rows])[labels:]
+        longest = max((len(piece) for row in rows for cell in row[:labels] for piece in _pieces(cell)), default=0)
+        most = width - max(numbers, default=0)
+        columns = 1 if labels * (longest + self.gap) > most else labels
+        least = max(width // (3 * columns), min(longest + self.gap, most // columns))
+        share = max((width - sum(numbers)) // columns, least) - self.gap
+        lines = [[*(self._filled(cell, share) for cell in row[:labels]), *row[labels:]] for row in (heads, *rows)]
+        if columns < labels:
+            lines = [["\n".join(line[:labels]), *line[labels:]] for line in lines]
+        return lines[0], lines[1:], columns
 
     def parts(self, lines: Rows, labels: int) -> list[list[list[str]]]:
         """The lines of a table, split by columns so that each part fits; the labels stand in every part.
@@ -253,6 +264,11 @@ def style_of(format: str, *, styled: bool = False, width: int | None = None) -> 
         raise RequestError(f"unknown format {format!r}{nearest(format, FORMATS)}")
     style = Terminal() if styled and format == "text" else STYLES[format]
     return style if width is None or format not in ("text", "latex") else type(style)(width)
+
+
+def _pieces(cell: str) -> list[str]:
+    """What of a label is not broken."""
+    return _Wrapper.wordsep_simple_re.split(cell)
 
 
 def _size(cell: str) -> int:

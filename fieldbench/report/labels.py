@@ -72,6 +72,19 @@ def called(text: str, labels: Mapping[str, str]) -> str:
     return _PART.sub(lambda part: labels.get(part[0], part[0]), text)
 
 
+def named_so(text: str, labels: Mapping[str, str]) -> str:
+    """What a text is the label of; the text itself where it is none.
+
+    >>> named_so("Ours", {"tap": "Ours"}), named_so("tnn", {"tap": "Ours"})
+    ('tap', 'tnn')
+
+    Args:
+        text: a name or a label.
+        labels: by name.
+    """
+    return text if text in labels else next((name for name, label in labels.items() if label == text), text)
+
+
 def labelled(rows: Iterable[Mapping[str, Any]], labels: Mapping[str, str]) -> Iterator[dict[str, Any]]:
     """Flat rows with labels in place of names, in their keys too.
 

@@ -28,7 +28,7 @@ from fieldbench.report.settings import ORDINARY, about_masks
 from fieldbench.report.statistics import half_width
 from fieldbench.report.stored import Panel, StoredRun
 from fieldbench.report.tables import make_table
-from fieldbench.spec import parse
+from fieldbench.spec import name_of
 from fieldbench.store.files import FLOORS, MANIFEST, TRIALS, storing
 
 #: What of a run can be downloaded.
@@ -105,11 +105,7 @@ def _cells(name: str, run: StoredRun) -> pd.DataFrame:
         rows += [{**row, "place": 1 + means.index(row["mean"]), "rivals": len(ranked)} for row in ranked]
     names = {"dataset name": "dataset", "method name": "method"}
     found = pd.DataFrame(rows, columns=None if rows else ["run", *CELL, "place"])
-    return found.assign(**{new: found[old].map(_bare) for new, old in names.items()})
-
-
-def _bare(text: object) -> str:
-    return "+".join(part.name for part in parse(str(text)))
+    return found.assign(**{new: found[old].map(name_of) for new, old in names.items()})
 
 
 def _run_page(name: str, run: StoredRun) -> str:
@@ -280,7 +276,7 @@ def _matrix(run: StoredRun, cells: pd.DataFrame) -> dict[str, Any]:
     return {
         "heads": heads,
         "rows": [
-            {"method": method, "address": _page_of("method", _bare(method)), "rank": _rank_text(ranks, method),
+            {"method": method, "address": _page_of("method", name_of(method)), "rank": _rank_text(ranks, method),
              "cells": shown}
             for method, shown in rows.items()
         ],
@@ -295,7 +291,7 @@ def _head(setting: Panel) -> dict[str, Any]:
     dataset, *details = (
         label(level, factor) for factor, level in setting.levels.items() if ORDINARY.get(factor) != level
     )
-    address = _page_of("dataset", _bare(dataset))
+    address = _page_of("dataset", name_of(dataset))
     return {"dataset": dataset, "address": address, "details": [*details, with_unit(setting.name, setting.unit)]}
 
 

@@ -16,10 +16,10 @@ from fieldbench.execution.again import reconstruction
 from fieldbench.reconstructions import Reconstruction
 from fieldbench.records import OK, trial_of
 from fieldbench.registry import Registry, Sources
-from fieldbench.report.factors import SPECS, levels_meant, ordered
+from fieldbench.report.factors import SPECS, ordered, with_levels
 from fieldbench.report.floors import DRAW, floors_of, has_floor, read_floor_frame
 from fieldbench.report.frame import read_frame
-from fieldbench.report.labels import must_be_there
+from fieldbench.report.labels import must_be_there, named_so
 from fieldbench.report.metadata import RunMetadata
 from fieldbench.report.numbers import with_unit
 from fieldbench.report.settings import SETTING, records_of, settings_of, title_of
@@ -123,11 +123,9 @@ class StoredRun:
     @cached_property
     def frame(self) -> pd.DataFrame:
         """The records that :attr:`only` leaves."""
-        frame = whole = self.everything
-        must_be_there(self.labels, whole, self.metadata)
-        for factor, wanted in self.only.items():
-            found = levels_meant(whole, factor, wanted)
-            frame = frame[frame[factor].isin([level for meant in found for level in meant])]
+        must_be_there(self.labels, self.everything, self.metadata)
+        only = {factor: [named_so(text, self.labels) for text in wanted] for factor, wanted in self.only.items()}
+        frame = with_levels(self.everything, only, self.metadata)
         if self.only and frame.empty:
             chosen = ", ".join(f"{factor} {' or '.join(wanted)}" for factor, wanted in self.only.items())
             raise RequestError(f"{self.path} has no record of {chosen}")
@@ -189,6 +187,15 @@ class StoredRun:
         keys = set(good.loc[(good["trial"] == wanted[0]) & (good["seed"] == wanted[1]), "key"])
         rows = {row["method"]: row for row in read_rows(self.path, keys=keys)}
         return f"{setting.title}, {self.draw_name(*wanted)}", rows
+
+    def must_have_trial(self, number: int) -> None:
+        """
+        Raises:
+            RequestError: if no trial of this number ended well.
+        """
+        there = sorted(self.frame.loc[self.frame["status"] == OK, "trial"].unique())
+        if number not in there:
+            raise RequestError(f"no trial {number} ended well; these did: {', '.join(map(str, there)) or 'none'}")
 
     def draw_name(self, trial: int, seed: int) -> str:
         """A draw in words: its trial's number, and its seed where the run has several."""

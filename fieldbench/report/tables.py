@@ -28,7 +28,7 @@ from fieldbench.report.factors import (
 )
 from fieldbench.report.floors import DRAW, MEANING, floors_of, has_floor
 from fieldbench.report.formats import block_table, csv_text, style_of
-from fieldbench.report.labels import called, labelled
+from fieldbench.report.labels import called, labelled, named_so
 from fieldbench.report.metadata import MEASURES, RunMetadata
 from fieldbench.report.numbers import decimals, fixed, places_of, with_unit
 from fieldbench.report.settings import ORDINARY, about_masks, named, settings_of
@@ -248,7 +248,8 @@ def make_table(
     frame = frame.assign(**{mark: frame["method"].isin(getattr(metadata, mark)) for mark in _OF_METHODS})
     budgets = tuple(dict.fromkeys(metadata.tuned[text] for text in frame["method"].unique() if text in metadata.tuned))
     frame = with_parameters(frame, parameters, metadata)  # last, since the metadata are those of whole specs
-    first = {factor: levels_meant(frame, factor, wanted) for factor, wanted in (order or {}).items()}
+    asked = {factor: [named_so(text, labels or {}) for text in wanted] for factor, wanted in (order or {}).items()}
+    first = {factor: levels_meant(frame, factor, wanted) for factor, wanted in asked.items()}
     metadata = replace(metadata, first={factor: list(chain(*meant)) for factor, meant in first.items()})
     others = [name for name in (*FACTORS, *MEASURED) if name not in used and name not in ("device", "machine", "run")]
     varying = [name for name in others if frame[name].nunique() > 1]

@@ -95,11 +95,11 @@ def test_plot_says_which_figure_is_higher_than_a_page(
 def test_plot_takes_width_style_colours_and_labels(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("matplotlib", reason="figures come with the extra plots")
     words = ["--kind", "settings", "--format", "svg", "--width", "column", "--style", "dark"]
-    assert command("plot", run, *words, "--colour", "flat=#123456", "--label", "flat=Level") == 0
+    assert command("plot", run, *words, "--colour", "flat=#56b4e9", "--label", "flat=Level") == 0
     drawn = Path(capsys.readouterr().out.strip()).read_text()
     assert 'width="252pt"' in drawn  # 3.5 inches
     assert "#14171c" in drawn  # the ground
-    assert "#123456" in drawn
+    assert "#56b4e9" in drawn
     assert "<!-- Level -->" in drawn
     assert "<!-- flat -->" not in drawn
 
@@ -123,6 +123,21 @@ def test_plot_takes_width_style_colours_and_labels(run: Path, capsys: pytest.Cap
         (["plot", "RUN", "--colour", "flt=red"], "a colour is for 'flt', which is not drawn; did you mean 'flat'"),
         (["plot", "RUN", "--colour", "flat=blu"], "the colour of flat is 'blu'"),
         (["plot", "RUN", "--kind", "slices", "--at", "a"], "write --at 0,5,10"),
+        (["plot", "RUN", "--kind", "slices", "--trial", "99"], "no trial 99 ended well; these did: 0, 1, 2, 3"),
+        (["plot", "RUN", "--kind", "settings", "--at", "1"], "'at' has no effect on settings; it is for slices, devi"),
+        (["plot", "RUN", "--trial", "1"], "it is for slices, deviation, attention"),
+        (["plot", "RUN", "--kind", "slices", "--colour", "flat=red"], "a colour has no effect on slices; it is for se"),
+        (["plot", "RUN", "--kind", "attention", "--axis", "x"], "'axis' has no effect on attention"),
+        (["plot", "RUN", "--kind", "deviation", "--at", "1,2"], "deviation shows one slice; give one index, such as 1"),
+        (["plot", "RUN", "--colour", "flat=white"], "'white', which cannot be seen on the ground; take a darker one"),
+        (["plot", "RUN", "--colour", "flat=navy", "--style", "dark"], "take a lighter one"),
+        (["plot", "RUN", "--colour", "flat=none"], "the colour of flat is 'none'"),
+        (["plot", "RUN", "--kind", "settings", "--out", "A-FILE"], "a-file: a file stands where a folder has to be"),
+        (["plot", "RUN", "--kind", "settings", "--out", "A-FILE/x"], "a file stands where a folder has to be"),
+        (["report", "RUN", "--out", "A-FILE/x.html"], "a-file: a file stands where a folder has to be"),
+        (["report", "RUN", "--out", "RUN"], "Is a directory"),
+        (["table", "RUN", "--only", "learner.speed=2"], "unknown factor 'learner.speed'"),
+        (["table", "RUN", "--only", "trail=0"], "unknown factor 'trail'; did you mean 'trial'"),
         (["report", "nowhere"], "nowhere is not a run"),
         (["watch", "nowhere"], "nowhere is not a run"),
     ],
@@ -130,7 +145,8 @@ def test_plot_takes_width_style_colours_and_labels(run: Path, capsys: pytest.Cap
 def test_wrong_requests_get_one_line_and_code_2(
     run: Path, words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert command(*(run if word == "RUN" else word for word in words)) == 2
+    (run.parent / "a-file").write_text("")
+    assert command(*(word.replace("RUN", str(run)).replace("A-FILE", f"{run.parent}/a-file") for word in words)) == 2
     printed = capsys.readouterr()
     assert complaint in printed.err
     assert len(printed.err.strip().splitlines()) == 1
@@ -223,3 +239,65 @@ def test_a_baseline_that_is_not_there_is_refused(run: Path, capsys: pytest.Captu
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert len(rows) == 2 + 3  # of the other methods that have scores
     assert all("learner" in (row["better"], row["worse"]) for row in rows)
+
+
+def test_only_takes_parameters_as_rows_do(
+    write_run: Callable[..., StoredRun], capsys: pytest.CaptureFixture[str]
+) -> None:
+    methods = ["idw[power=1.0]", "idw[power=2.0]", "nearest"]
+    path = write_run(
+        *({"method": method, "metrics": {"rmse": 1.0}} for method in methods),
+        parameters={"idw[power=1.0]": {"idw.power": "1.0"}, "idw[power=2.0]": {"idw.power": "2.0"}},
+    ).path
+    for words, kept in (
+        (["--only", "idw.power=2"], [methods[1]]),
+        (["--only", "power=2,-"], methods[1:]),
+        (["--only", "method=idw", "--only", "power=1"], methods[:1]),
+    ):
+        assert command("table", path, *words, "--format", "csv") == 0
+        assert [row["method"] for row in csv.DictReader(io.StringIO(capsys.readouterr().out))] == kept
+
+
+def test_a_label_stands_for_its_method_in_options(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--label", "learner=Ours", "--only", "rate=0.4", "--format", "csv"]
+    for name in ("learner", "Ours"):
+        assert command("compare", run, "--baseline", name, *words) == 0
+        rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+        assert all("Ours" in (row["better"], row["worse"]) for row in rows)
+        assert len(rows) == 3
+        assert command("table", run, "--only", f"method={name},half", "--order", f"method={name}", *words) == 0
+        assert [row["method"] for row in csv.DictReader(io.StringIO(capsys.readouterr().out))] == ["Ours", "half"]
+
+
+def test_a_baseline_may_leave_its_parameters_out(
+    write_run: Callable[..., StoredRun], capsys: pytest.CaptureFixture[str]
+) -> None:
+    methods = ["idw[power=1.0]", "idw[power=2.0]", "tap[epochs=5]"]
+    path = write_run(*({"method": method, "metrics": {"rmse": 1.0}} for method in methods)).path
+    assert command("compare", path, "--baseline", "tap", "--format", "csv") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 3
+    assert command("compare", path, "--baseline", "idw") == 2
+    assert "may be any of idw[power=1.0], idw[power=2.0]; give one of these" in capsys.readouterr().err
+
+
+def test_a_run_without_records_has_no_page(
+    write_run: Callable[..., StoredRun], capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write_run().path
+    assert command("report", path) == 2
+    assert "has no record yet" in capsys.readouterr().err
+    assert not (path / "report.html").exists()
+
+
+@pytest.mark.parametrize("columns", ["40", "52", "80"])
+def test_a_narrow_terminal_breaks_no_name(
+    run: Path, columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    words = ["--label", "learner=tucker-als", "--label", "flat=thin-plate"]
+    assert command("compare", run, "--only", "rate=0.4", *words) == 0
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= int(columns)
+    for name in ("tucker-als", "thin-plate", "half", "fussy"):
+        assert printed.split().count(name) >= 3  # in each of its pairs
+        assert not {name[:end] for end in range(3, len(name))} & set(printed.split())

@@ -234,12 +234,12 @@ def test_the_colours_of_families() -> None:
     assert len({look.colour for look in colours.values()}) == len(colours)
 
 
-def test_two_of_one_colour_have_different_markers() -> None:
+def test_two_of_one_colour_have_different_markers_or_dashes() -> None:
     from fieldbench.report.figures.colours import looks
 
     names = [f"method-{number}" for number in range(300)]
     found = looks(names)
-    assert len({(look.colour, look.marker) for look in found.values()}) == len(names)
+    assert len({(look.colour, look.marker, look.filled, look.dash) for look in found.values()}) == len(names)
 
 
 def test_a_chosen_colour_is_for_a_method_that_is_drawn(many: Callable[[int], StoredRun]) -> None:
@@ -332,6 +332,14 @@ def test_unobserved_entries_have_a_colour_of_no_map() -> None:
         used = lab(colours(np.linspace(0, 1, 512))[:, :3])
         for part in ("facecolor", "edgecolor"):
             assert np.linalg.norm(used - lab(to_rgb(UNOBSERVED[part])), axis=1).min() > 12, (colours.name, part)
+
+
+def test_heads_of_slices_break_no_word(many: Callable[[int], StoredRun]) -> None:
+    stored = many(7)
+    for width, style in itertools.product(WIDTHS.values(), ("paper", "talk")):
+        figure = next(iter(draw(stored, "slices", View(width, style, most=1)).values()))
+        lines = [line for ax in figure.axes for line in ax.get_title().split("\n")]
+        assert {"truth", "observation", "nearest", "mine", "rbf"} <= set(lines), (width, style)
 
 
 def test_pictures_of_slices_have_equal_gaps(many: Callable[[int], StoredRun]) -> None:

@@ -76,6 +76,32 @@ def test_epoch_shows_sparsity_at_the_steps_that_tell_it(write_run: Callable[...,
     assert [line.get_xydata().tolist() for line in right.lines] == [[[200, 50], [400, 25]]]
 
 
+def test_epoch_goes_on_where_a_trial_has_ended(write_run: Callable[..., StoredRun]) -> None:
+    """What has ended keeps its estimate; a step that a trial passed over without a report counts for none."""
+    curves = [
+        {"step": [0, 100], "rmse": [5.0, 1.0]},
+        {"step": [0, 50, 100, 200, 300], "rmse": [3.0, 9.0, 3.0, 2.0, 1.0]},
+    ]
+    told = {"early": curves, "apart": [{"step": [7], "rmse": [2.0]}, {"step": [9], "rmse": [4.0]}]}
+    (figure,) = draw(
+        write_run(
+            *(
+                {"method": method, "trial": trial, "metrics": {"rmse": 1.0}, "diagnostics": {"curve": curve}}
+                for method, listed in told.items()
+                for trial, curve in enumerate(listed)
+            ),
+            order=list(told),
+        ),
+        "epoch",
+    ).values()
+    early, apart = figure.axes[0].lines
+    assert early.get_xydata().tolist() == [[0, 4], [100, 2], [200, 1.5], [300, 1]]
+    assert apart.get_xydata().tolist() == [[9, 3]]
+    assert apart.get_marker() not in ("", "None")  # a point alone is seen
+    assert apart.get_markevery() is None
+    assert "a trial that ended before others keeps its last error" in figure.get_suptitle().replace("\n", " ")
+
+
 @pytest.mark.parametrize("kind", ["rate", "epoch"])
 def test_bands_of_a_metric_that_may_be_negative_are_whole(write_run: Callable[..., StoredRun], kind: str) -> None:
     scores = [-3.0, -1.0, 1.0, 2.0]
@@ -272,6 +298,18 @@ def test_settings_show_every_mean_with_its_interval(stored: StoredRun) -> None:
             assert bars[place] == pytest.approx([max(low, 0), high])
 
 
+def test_settings_put_a_method_without_a_score_last_and_say_so(write_run: Callable[..., StoredRun]) -> None:
+    """A rank that is no number must not upset the order of the others."""
+    scores = {"d": 4.0, "lost": None, "a": 1.0, "c": 3.0, "none": None, "b": 2.0}
+    rows = [
+        {"method": method, "status": "failed"} if score is None else {"method": method, "metrics": {"rmse": score}}
+        for method, score in scores.items()
+    ]
+    (figure,) = draw(write_run(*rows, order=list(scores)), "settings").values()
+    names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    assert names == ["a", "b", "c", "d", "lost (no score)", "none (no score)"]
+
+
 def test_deviation_sets_stated_beside_actual_errors() -> None:
     from fieldbench.report.figures.deviation import Stated, reliability
 
@@ -420,7 +458,7 @@ def test_slices_along_another_axis_and_wrong_views(stored: StoredRun) -> None:
         draw(stored, "slices", View(axis="dept"))
     with pytest.raises(RequestError, match="no slice 5; the axis has 5, from 0 to 4"):
         draw(stored, "slices", View(at=(5,)))
-    with pytest.raises(RequestError, match="no trial"):
+    with pytest.raises(RequestError, match="no trial 77 ended well; these did: 0, 1, 2, 3"):
         draw(stored, "slices", View(trial=77))
 
 
@@ -491,7 +529,7 @@ def test_a_dollar_sign_is_no_formula(write_run: Callable[..., StoredRun], tmp_pa
 
 @pytest.mark.parametrize("kind", ["epoch", "cost", "strips", "slices"])
 def test_most_is_how_many_settings_are_drawn(stored: StoredRun, kind: str) -> None:
-    (name,) = draw(stored, kind, View(most=1, at=(0,)))
+    (name,) = draw(stored, kind, View(most=1))
     assert "rate-20" in name
 
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Callable, Container, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import chain, count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fieldbench.errors import RequestError, how_to_install, nearest
 
@@ -53,7 +53,7 @@ class View:
         axis: name or number of the axis that is cut; the last by default.
         at: indices along it; three spread over it by default.
 
-    ``trial``, ``axis`` and ``at`` are for the kinds that show fields.
+    ``colours``, ``trial``, ``axis`` and ``at`` are for some kinds only (:attr:`Kind.takes`).
     """
 
     width: float = WIDTHS["text"]
@@ -64,6 +64,16 @@ class View:
     axis: str | None = None
     at: tuple[int, ...] = ()
 
+    @property
+    def asked(self) -> list[str]:
+        """What was chosen of that which only some kinds take."""
+        return [name for name in ("colours", "trial", "axis", "at") if getattr(self, name) not in (None, (), {})]
+
+    def of_kind(self, kind: str) -> View:
+        """The view with what a kind takes of it."""
+        left_out: dict[str, Any] = {name: getattr(View(), name) for name in self.asked if name not in KINDS[kind].takes}
+        return replace(self, **left_out)
+
 
 @dataclass(frozen=True)
 class Kind:
@@ -73,17 +83,21 @@ class Kind:
         summary: what it shows.
         module: its name.
         of_fields: whether it shows fields, which may have to be computed again.
+        takes: what of a :class:`View` it makes use of besides width, style and number.
     """
 
     summary: str
     module: str
     of_fields: bool = False
+    takes: tuple[str, ...] = ("colours",)
 
 
 KINDS: dict[str, Kind] = {
     "settings": Kind("error in every setting, side by side", "settings"),
     "rate": Kind("error against sampling rate, with 95 % bands", "rate"),
-    "param": Kind("error against a parameter of which several values were run, a line for each rate", "param"),
+    "param": Kind(
+        "error against a parameter of which several values were run, a line for each rate", "param", takes=()
+    ),
     "epoch": Kind("error against epoch, with the sparsity of the core beside it", "epoch"),
     "cost": Kind("error against seconds, and the methods that no other beats in both", "cost"),
     "strips": Kind("every trial's error, trials of one draw joined", "strips"),
@@ -91,9 +105,16 @@ KINDS: dict[str, Kind] = {
         "observed against promised coverage, and where in its distribution the truth lies", "calibration"
     ),
     "ranks": Kind("mean ranks over settings, with critical differences", "ranks"),
-    "slices": Kind("truth, observation, reconstructions, their errors and deviations", "slices", of_fields=True),
-    "deviation": Kind("where and how well a stated deviation tells the size of the error", "deviation", of_fields=True),
-    "attention": Kind("attention maps of methods that have one", "attention", of_fields=True),
+    "slices": Kind(
+        "truth, observation, reconstructions, their errors and deviations", "slices", True, ("trial", "axis", "at")
+    ),
+    "deviation": Kind(
+        "where and how well a stated deviation tells the size of the error",
+        "deviation",
+        True,
+        ("colours", "trial", "axis", "at"),
+    ),
+    "attention": Kind("attention maps of methods that have one", "attention", True, ("trial",)),
 }
 
 
@@ -106,12 +127,16 @@ def draw(run: StoredRun, kind: str, view: View | None = None) -> dict[str, Figur
         view: what of the run is shown.
 
     Raises:
-        RequestError: for an unknown kind or style, a width that no figure can have, or a missing matplotlib.
+        RequestError: for an unknown kind or style, a width that no figure can have, a choice that is without effect on
+            the kind, a trial that is not there, or a missing matplotlib.
         NothingToDraw: for a run that has nothing to show of it.
     """
     view = view or View()
     if kind not in KINDS:
         raise RequestError(f"unknown kind of figure {kind!r}{nearest(kind, KINDS)}")
+    must_take([kind], view.asked)
+    if view.trial is not None:
+        run.must_have_trial(view.trial)
     if not NARROWEST <= view.width <= WIDEST:
         raise RequestError(f"a figure cannot be {view.width:g} inches wide; choose {NARROWEST:g} to {WIDEST:g}")
     try:
@@ -126,6 +151,22 @@ def draw(run: StoredRun, kind: str, view: View | None = None) -> dict[str, Figur
     with printing(view.style):
         figures: dict[str, Figure] = module.draw(run, view)
     return figures
+
+
+def must_take(kinds: Sequence[str], asked: Iterable[str]) -> None:
+    """
+    Args:
+        kinds: of figures.
+        asked: what of a :class:`View` was chosen.
+
+    Raises:
+        RequestError: if none of the kinds makes use of it.
+    """
+    for name in asked:
+        if not any(name in KINDS[kind].takes for kind in kinds):
+            takers = ", ".join(kind for kind, known in KINDS.items() if name in known.takes)
+            what = "a colour" if name == "colours" else repr(name)
+            raise RequestError(f"{what} has no effect on {', '.join(kinds)}; it is for {takers}")
 
 
 def width_of_page(text: str | float) -> float:

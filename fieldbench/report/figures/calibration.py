@@ -94,10 +94,12 @@ def _histogram(ax: Axes, transforms: Mapping[str, list[Sequence[float]]], styles
     for method, listed in transforms.items():
         densities = np.array(listed) * len(listed[0])
         edges = np.linspace(0, 1, densities.shape[1] + 1)
-        ax.stairs(densities.mean(axis=0), edges, color=styles[method].colour, label=styles[method].name)
+        means, look = densities.mean(axis=0), styles[method]
+        ax.stairs(means, edges, color=look.colour, label=look.name)
+        ax.plot((edges[1:] + edges[:-1]) / 2, means, linestyle="", **look.points)
         ends = np.maximum([interval(column) for column in densities.T], 0).T
         lows, highs = (np.append(end, end[-1]) for end in ends)
-        ax.fill_between(edges, lows, highs, step="post", color=styles[method].colour, alpha=0.1, linewidth=0)
+        ax.fill_between(edges, lows, highs, step="post", color=look.colour, alpha=0.1, linewidth=0)
     ax.axhline(1, color=FAINT, linewidth=0.8, zorder=1)
     ax.set_xlim(0, 1)
     ax.set_ylim(bottom=0)

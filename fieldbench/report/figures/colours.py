@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from itertools import product
+from typing import Any, TypeAlias
 from zlib import crc32
 
 import matplotlib
 import numpy as np
-from matplotlib.colors import is_color_like, to_hex, to_rgb
+from matplotlib.colors import is_color_like, to_hex, to_rgb, to_rgba
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.report.labels import called
-from fieldbench.spec import parse
+from fieldbench.spec import name_of, parse
 
 #: A hue in degrees of CIELAB, None for grey.
 Hue: TypeAlias = float | None
@@ -42,6 +43,9 @@ DASHES: tuple[tuple[int, tuple[float, ...]], ...] = ((0, ()), (0, (5, 1.5)), (0,
 #: Contrast of text with its ground that readers need (WCAG 2, level AA).
 READABLE = 4.5
 
+#: Contrast of a chosen colour with the ground: less than the palest blue of Okabe and Ito's palette has is refused.
+SEEN = 2.0
+
 _DARKEST, _LIGHTEST = 26.0, 58.0  # lightness in CIELAB on white
 
 
@@ -54,48 +58,79 @@ class Look:
         colour: of its lines and points.
         marker: matplotlib's.
         dash: matplotlib's style of its line.
+        filled: whether its marker is.
     """
 
     name: str
     colour: str
     marker: str
     dash: tuple[int, tuple[float, ...]]
+    filled: bool = True
+
+    @property
+    def points(self) -> dict[str, Any]:
+        """Its points, in matplotlib's words."""
+        edge, fill = (0.0, "full") if self.filled else (0.9, "none")
+        return {"color": self.colour, "marker": self.marker, "markeredgewidth": edge, "fillstyle": fill}
 
 
 def looks(
     methods: Sequence[str], labels: Mapping[str, str] | None = None, chosen: Mapping[str, str] | None = None
 ) -> dict[str, Look]:
-    """A look for each method, which another run gives it, too.
+    """A look for each method: its colour is the same in every run.
 
-    Two methods of one colour and marker get different markers: the colour never moves.
+    Each has a marker of its own, filled or open, since two colours may look alike to a reader; where there are more
+    methods than markers, those of one marker differ in their dash.
 
     Args:
         methods: specs.
         labels: what to call them.
-        chosen: colours to use in place of the rule's, by spec or by the name that several specs share.
+        chosen: colours to use in place of the rule's, by spec, label or the name that several specs share.
 
     Raises:
-        RequestError: if a colour is chosen for no method of these, or is none.
+        RequestError: if a colour is chosen for no method of these, is none, or cannot be seen on the ground.
     """
-    chosen = chosen or {}
-    names = {method: "+".join(part.name for part in parse(method)) for method in methods}
+    chosen, labels = chosen or {}, labels or {}
+    keys = {method: (method, called(method, labels), name_of(method)) for method in methods}
     for key, colour in chosen.items():
-        if key not in (*methods, *names.values()):
-            raise RequestError(f"a colour is for {key!r}, which is not drawn{nearest(key, methods)}")
-        if not is_color_like(colour):
-            raise RequestError(f"the colour of {key} is {colour!r}; write a name or #rrggbb, such as {key}=#0072b2")
+        _must_be_seen(key, colour, [name for known in keys.values() for name in known])
     found: dict[str, Look] = {}
-    taken: set[tuple[str, str]] = set()
     for method in methods:
-        look = _look(method, called(method, labels or {}))
-        colours = [chosen[key] for key in (method, names[method]) if key in chosen]
+        look = _look(method, called(method, labels))
+        colours = [chosen[key] for key in keys[method] if key in chosen]
         if colours:
             look = replace(look, colour=to_hex(colours[0]))
-        turned = MARKERS[MARKERS.index(look.marker) :] + MARKERS
-        look = replace(look, marker=next((free for free in turned if (look.colour, free) not in taken), look.marker))
-        taken.add((look.colour, look.marker))
-        found[method] = look
+        found[method] = _told_apart(look, list(found.values()))
     return found
+
+
+def _must_be_seen(key: str, colour: str, known: Sequence[str]) -> None:
+    if key not in known:
+        raise RequestError(f"a colour is for {key!r}, which is not drawn{nearest(key, known)}")
+    if not is_color_like(colour) or to_rgba(colour)[3] < 1:
+        raise RequestError(f"the colour of {key} is {colour!r}; write a name or #rrggbb, such as {key}=#0072b2")
+    ground = matplotlib.rcParams["figure.facecolor"]
+    if contrast(to_hex(colour), ground) < SEEN:
+        kind = "a lighter" if luminance(ground) < 0.2 else "a darker"
+        raise RequestError(f"the colour of {key} is {colour!r}, which cannot be seen on the ground; take {kind} one")
+
+
+def _told_apart(look: Look, others: Sequence[Look]) -> Look:
+    """The look with a marker that no other has, as far as there are some: the next ones are open, or differ in dash."""
+    turned = MARKERS[(first := MARKERS.index(look.marker)) :] + MARKERS[:first]
+    dashes = [look.dash, *(dash for dash in DASHES if dash != look.dash)]
+    forms, dashed = {(other.marker, other.filled) for other in others}, {replace(other, name="") for other in others}
+    lines = {(other.marker, other.filled, other.dash) for other in others}
+    candidates = (
+        replace(look, marker=marker, filled=filled, dash=dash)
+        for dash, filled, marker in product(dashes, (True, False), turned)
+    )
+
+    def shared(one: Look) -> tuple[bool, bool, bool]:
+        form = (one.marker, one.filled)
+        return form in forms, (*form, one.dash) in lines, replace(one, name="") in dashed
+
+    return min(candidates, key=shared)
 
 
 def _look(method: str, name: str) -> Look:

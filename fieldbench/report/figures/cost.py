@@ -66,11 +66,11 @@ def _points(
         if mine.empty:
             continue
         seconds = mine[SECONDS]
-        ax.plot(seconds, mine["score"], look.marker, color=look.colour, alpha=0.3, markersize=2.5, mew=0, zorder=1)
+        ax.plot(seconds, mine["score"], linestyle="", **look.points, alpha=0.3, markersize=2.5, zorder=1)
         if np.isfinite(scores).all():
             centres[method] = (float(seconds.median()), float(scores.mean()))
-            ax.plot(*centres[method], look.marker, color=look.colour, markersize=6 * scale(), mew=0, zorder=3)
-        ax.plot([], [], look.marker, color=look.colour, markersize=5 * scale(), label=look.name)
+            ax.plot(*centres[method], linestyle="", **look.points, markersize=6 * scale(), zorder=3)
+        ax.plot([], [], linestyle="", **look.points, markersize=5 * scale(), label=look.name)
     return centres
 
 

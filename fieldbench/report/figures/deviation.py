@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from fieldbench.errors import RequestError
 from fieldbench.field import Field, FloatArray, Mask
 from fieldbench.reconstructions import Reconstruction
 from fieldbench.report.figures import View, of_settings
@@ -61,6 +62,8 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
         NothingToDraw: if no method says how sure it is.
         RequestError: if the view is not part of the field.
     """
+    if len(view.at) > 1:
+        raise RequestError(f"deviation shows one slice; give one index, such as {view.at[0]}")
     styles = looks(run.methods, run.labels, view.colours)
 
     def drawn(setting: Panel) -> Figure | None:
@@ -141,7 +144,7 @@ def _notes(truth: Field, axis: int, index: int) -> list[str]:
 def _reliability(ax: Axes, deviations: FloatArray, errors: FloatArray, look: Look, farthest: float) -> None:
     """Actual against stated error, on equal axes."""
     ax.plot([0, farthest], [0, farthest], color=FAINT, linewidth=0.8, zorder=1)
-    ax.plot(deviations, errors, look.marker + "-", color=look.colour, markersize=2.5 * scale(), linewidth=0.8, zorder=3)
+    ax.plot(deviations, errors, **look.points, markersize=2.5 * scale(), linewidth=0.8, zorder=3)
     ax.set_xlim(0, farthest)
     ax.set_ylim(0, farthest)
     for axis in (ax.xaxis, ax.yaxis):

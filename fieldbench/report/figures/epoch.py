@@ -13,15 +13,24 @@ from fieldbench.records import OK
 from fieldbench.report.figures import View, of_settings
 from fieldbench.report.figures.colours import Look, looks
 from fieldbench.report.figures.layout import grid, heading, name_lines
-from fieldbench.report.figures.style import FLOOR, Shown, error_axis, floor_edge, mean_band, not_finite, trials_of
+from fieldbench.report.figures.style import (
+    FLOOR,
+    Shown,
+    error_axis,
+    floor_edge,
+    mean_band,
+    not_finite,
+    some_markers,
+    trials_of,
+)
 from fieldbench.report.numbers import is_number
 from fieldbench.report.stored import Panel, StoredRun
 
 
 def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     """One figure a setting: mean error of the reported estimates with its 95 % interval, and beside it the
-    share of core entries that are not zero, where a method reports it. A method that reports nothing is a
-    level line at its final error.
+    share of core entries that are not zero, where a method reports it. A trial that ended before others keeps its last
+    estimate, and the figure says so. A method that reports nothing is a level line at its final error.
 
     Raises:
         NothingToDraw: if no method reported estimates while it worked.
@@ -62,14 +71,16 @@ def _figure(
     figure, axes = grid(2 if sparse else 1, view.width, 2.2, 2.3)
     part = run.part(setting)
     ends, scores = _errors(axes[0], setting, part, curves, styles, run.floor(setting))
-    for method, told in sparse.items():
-        mean_band(axes[1], _samples(told, "support"), styles[method], len(sparse), marker=False)
+    for number, (method, told) in enumerate(sparse.items()):
+        mean_band(axes[1], _samples(told, "support"), styles[method], len(sparse), number)
     if sparse:
         axes[1].set_ylabel("non-zero core entries (%)")
         axes[1].set_ylim(bottom=0)
     for ax in axes:
         ax.set_xlabel("epoch")
-    heading(figure, setting.title, [trials_of(part), *not_finite(scores)])
+    early = any(len({curve["step"][-1] for curve in listed}) > 1 for listed in curves.values())
+    ended = ["a trial that ended before others keeps its last error"] if early else []
+    heading(figure, setting.title, [trials_of(part), *ended, *not_finite(scores)])
     name_lines(axes, ends, styles.values())
     return figure
 
@@ -85,15 +96,16 @@ def _errors(
     """Draw the curves and level lines; where each ends on the right, and all scores that they are made of."""
     level = part[~part["method"].isin(list(curves))].dropna(subset="score")
     scores, shown = list(level["score"]), Shown()
-    for method, listed in curves.items():
+    for number, (method, listed) in enumerate(curves.items()):
         samples = _samples(listed, setting.metric)
-        shown.add(mean_band(ax, samples, styles[method], len(curves), marker=False))
+        shown.add(mean_band(ax, samples, styles[method], len(curves), number))
         scores += [score for sample in samples.values() for score in sample]
-    for method, look in styles.items():
+    for number, (method, look) in enumerate(styles.items()):
         mean = float(level.loc[level["method"] == method, "score"].mean())
         shown.level(look.name, mean)
         if math.isfinite(mean):
-            ax.axhline(mean, color=look.colour, linestyle=(0, (3, 2)), linewidth=1.0, label=look.name)
+            every = some_markers(number)
+            ax.axhline(mean, **look.points, markevery=every, linestyle=(0, (3, 2)), linewidth=1.0, label=look.name)
     shown.level(FLOOR, floor)
     ax.set_ylabel(setting.measure)
     error_axis(ax, shown)
@@ -102,10 +114,13 @@ def _errors(
 
 
 def _samples(curves: list[dict[str, Any]], name: str) -> dict[float, list[float]]:
-    """By step, as far as all trials reported it, the value of every trial."""
+    """The value of every trial by step: at steps that each reported, or before which it had ended."""
     known = [dict(zip(curve["step"], curve[name], strict=True)) for curve in curves]
-    steps = sorted(set.intersection(*map(set, known)))
-    return {step: [math.nan if at[step] is None else float(at[step]) for at in known] for step in steps}
+    ends = [curve["step"][-1] for curve in curves]
+    trials = list(zip(known, ends, strict=True))
+    told = {step for step in set().union(*known) if all(step in at or step > end for at, end in trials)}
+    values = {step: [at[min(step, end)] for at, end in trials] for step in sorted(told)}
+    return {step: [math.nan if value is None else float(value) for value in row] for step, row in values.items()}
 
 
 def _sparsity(curve: dict[str, Any]) -> dict[str, Any]:

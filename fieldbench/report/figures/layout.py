@@ -12,7 +12,9 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
+from matplotlib.lines import Line2D
 from matplotlib.textpath import text_to_path
+from matplotlib.transforms import offset_copy
 
 from fieldbench.report.figures.colours import Look, readable
 from fieldbench.report.figures.style import FAINT, scale
@@ -22,6 +24,9 @@ LEADING = 1.3
 
 #: Inches a point.
 POINT = 1 / 72
+
+#: Points between axes and the names beside them.
+BEFORE_NAME = 24
 
 #: Share of a figure's width that labels beside its axes may take.
 BESIDE = 0.4
@@ -56,6 +61,10 @@ def wrapped(text: str, width: float, points: float) -> str:
     return "\n".join(line for part in text.split("\n") for line in _lines(part, width, points))
 
 
+#: Of a word, what stays together: up to a mark of a spec.
+_PIECE = r"[^,;\[+=]*(?:[,;\[+=]\s*|$)"
+
+
 def _lines(text: str, width: float, points: float) -> list[str]:
     lines = [""]
 
@@ -70,8 +79,13 @@ def _lines(text: str, width: float, points: float) -> list[str]:
                 lines.append(piece)
 
     # Between words, but not before a per cent sign; behind the marks of a spec; anywhere.
-    put(re.findall(r"(?:[^ ]| %)+ *", text), [r"[^,;\[+=]*(?:[,;\[+=]\s*|$)", r"."])
+    put(re.findall(r"(?:[^ ]| %)+ *", text), [_PIECE, r"."])
     return [line.strip() for line in lines if line.strip()] or [""]
+
+
+def width_of_word(text: str, points: float) -> float:
+    """Inches that the longest piece takes which :func:`wrapped` would not break: the least room for a text."""
+    return max(width_of(piece.strip(), points) for piece in re.findall(rf"(?:{_PIECE})", text) if piece.strip())
 
 
 def heading(figure: Figure, title: str, notes: Sequence[str] = ()) -> None:
@@ -158,7 +172,7 @@ def legend(figure: Figure, panels: Sequence[Axes]) -> None:
 
 
 def name_lines(panels: Sequence[Axes], ends: Mapping[str, float], looks: Iterable[Look]) -> None:
-    """Write what each line is at its end on the right, or make a legend where there are several panels or long names.
+    """Write what each line is, with its marker, at its end on the right; long names and several panels make a legend.
 
     To be called last: labels are moved apart where the finished axes are. The figure grows as far as they need.
 
@@ -172,7 +186,7 @@ def name_lines(panels: Sequence[Axes], ends: Mapping[str, float], looks: Iterabl
     if len(panels) > 1 or max(width_of(name, points) for name in ends) > BESIDE * figure.get_figwidth():
         legend(figure, panels)
         return
-    colours = {look.name: look.colour for look in looks}
+    known = {look.name: look for look in looks}
     names = sorted(ends, key=ends.__getitem__)
     heights = np.full(len(names), points * LEADING * 1.02)
     grow(figure, max(0.0, (heights.sum() + 6) * POINT - 0.6 * figure.get_figheight()))
@@ -181,11 +195,11 @@ def name_lines(panels: Sequence[Axes], ends: Mapping[str, float], looks: Iterabl
             name,
             (1, ends[name]),
             xycoords=("axes fraction", "data"),
-            xytext=(20, 0),
+            xytext=(BEFORE_NAME, 0),
             textcoords="offset points",
             va="center",
             fontsize=points,
-            color=readable(colours.get(name, FAINT)),
+            color=readable(known[name].colour if name in known else FAINT),
             annotation_clip=False,
         )
         for name in names
@@ -197,19 +211,23 @@ def name_lines(panels: Sequence[Axes], ends: Mapping[str, float], looks: Iterabl
     low, high = axes.bbox.y0 / per_point - below, axes.bbox.y1 / per_point
     placed = apart(np.clip(wanted, low, high), heights, low, high)
     for text, there, here in zip(texts, placed, wanted, strict=True):
-        text.set_position((20, there - here))
+        text.set_position((BEFORE_NAME, there - here))
         name = text.get_text()
+        look = known.get(name)
         axes.annotate(
             "",
             (1, ends[name]),
             xycoords=("axes fraction", "data"),
-            xytext=(18, there - here),
+            xytext=(BEFORE_NAME - (7 if look else 2), there - here),
             textcoords="offset points",
             arrowprops={
-                "arrowstyle": "-", "color": colours.get(name, FAINT), "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2
+                "arrowstyle": "-", "color": look.colour if look else FAINT, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 2
             },
             annotation_clip=False,
         )  # fmt: skip
+        if look:
+            beside = offset_copy(axes.get_yaxis_transform(), figure, BEFORE_NAME - 4, there - here, "points")
+            figure.add_artist(Line2D([1], [ends[name]], transform=beside, **look.points))
 
 
 def apart(wanted: Any, heights: Any, low: float, high: float) -> Any:

@@ -28,7 +28,7 @@ from fieldbench.report.figures.style import Shown, error_axis, log_axis, logarit
 from fieldbench.report.labels import called
 from fieldbench.report.metadata import RunMetadata
 from fieldbench.report.stored import Panel, StoredRun
-from fieldbench.spec import parse
+from fieldbench.spec import name_of
 
 
 def draw(run: StoredRun, view: View) -> dict[str, Figure]:
@@ -71,7 +71,7 @@ def grids(methods: list[str], metadata: RunMetadata) -> dict[tuple[str, str], di
         By method and parameter, and by what else differs between its specs: each spec, and its value of the parameter.
     """
     found: dict[tuple[str, str], dict[tuple[str, ...], dict[str, str]]] = {}
-    names = {method: "+".join(part.name for part in parse(method)) for method in methods}
+    names = {method: name_of(method) for method in methods}
     for name in dict.fromkeys(names.values()):
         specs = {method: metadata.parameters_of(method) for method in methods if names[method] == name}
         levels = {key: {known.get(key) for known in specs.values()} for known in specs.values() for key in known}

@@ -36,7 +36,8 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     parts = {setting.title: run.part(setting) for setting in settings}
     styles = looks(run.methods, run.labels, view.colours)
     order = _order(run, settings)
-    names = [styles[method].name for method in order]
+    scored = {str(method) for part in parts.values() for method in part.loc[part["score"].notna(), "method"]}
+    names = [styles[method].name + ("" if method in scored else " (no score)") for method in order]
     points = size_of("ytick.label")
     room = min(max(width_of(name, points) for name in names), 0.4 * view.width)
     broken = [wrapped(name, room, points) for name in names]
@@ -81,7 +82,7 @@ def _order(run: StoredRun, settings: list[Panel]) -> list[str]:
         means = run.part(setting).groupby("method", observed=True)["score"].mean()
         ranks.append(means.map(lambda score, metric=setting.metric: run.metadata.rank(metric, score)).rank())
     mean = pd.concat(ranks, axis=1).mean(axis=1)
-    return sorted(run.methods, key=lambda method: float(mean.get(method, np.inf)))
+    return sorted(run.methods, key=lambda method: float(mean.fillna(np.inf).get(method, np.inf)))
 
 
 def _panel(
@@ -102,7 +103,7 @@ def _panel(
         if (scores >= 0).all():
             low = max(low, 0.0)
         ax.hlines(place, low, high, color=look.colour, linewidth=1.2, alpha=0.6, zorder=2)
-        ax.plot([scores.mean()], [place], look.marker, color=look.colour, zorder=3)
+        ax.plot([scores.mean()], [place], **look.points, zorder=3)
         shown.add(Shown([float(scores.mean())], [low, high]))
     floor = run.floor(setting)
     shown.values.append(floor)

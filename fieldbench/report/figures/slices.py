@@ -14,7 +14,16 @@ from fieldbench.field import Field, FloatArray
 from fieldbench.reconstructions import Reconstruction
 from fieldbench.report.figures import View, of_settings
 from fieldbench.report.figures.colours import looks
-from fieldbench.report.figures.layout import LEADING, POINT, heading, height_of, inch_axes, size_of, wrapped
+from fieldbench.report.figures.layout import (
+    LEADING,
+    POINT,
+    heading,
+    height_of,
+    inch_axes,
+    size_of,
+    width_of_word,
+    wrapped,
+)
 from fieldbench.report.figures.pictures import (
     Coloured,
     Scale,
@@ -121,11 +130,17 @@ class _Sheet:
 
     @classmethod
     def of(cls, truth: Field, columns: list[Pictures], view: View) -> _Sheet:
-        """As many columns beside one another as the width holds; the middle slice alone where it does not hold all."""
+        """As many columns beside one another as the width holds with the words of their heads whole, two at least.
+
+        Where it does not hold all, the middle slice alone.
+        """
         axis = cut_axis(truth, view.axis)
         left = 0.34 * scale() + 3 * size_of("axes.label") * LEADING * POINT
         room = view.width - left - 0.1
-        bands = -(-len(columns) // max(3, int((room + GAP) / (NARROW * scale() + GAP))))
+        words = [word for column in columns for word in column.head.split()]
+        longest = max(width_of_word(word, size_of("axes.title")) for word in words)
+        narrow = max(NARROW * scale(), min(longest, room / 2))
+        bands = -(-len(columns) // max(2, int((room + GAP) / (narrow + GAP))))
         many = -(-len(columns) // bands)
         size = min(WIDE * scale(), (room + GAP) / many - GAP)
         positions = [0]

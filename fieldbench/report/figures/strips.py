@@ -43,7 +43,7 @@ def _figure(run: StoredRun, setting: Panel, styles: dict[str, Look], view: View)
         ax.plot(line, places, color=FAINT, alpha=0.5, linewidth=0.5, zorder=1)
     for place, method, values in zip(places, present, scores.T, strict=True):
         look, good = styles[method], values[np.isfinite(values)]
-        ax.plot(values, np.full(len(values), place), look.marker, color=look.colour, alpha=0.75, mew=0, zorder=2)
+        ax.plot(values, np.full(len(values), place), linestyle="", **look.points, alpha=0.75, zorder=2)
         if len(good) and not np.isinf(values).any():
             ax.vlines(good.mean(), place - 0.35, place + 0.35, color=look.colour, linewidth=1.8, zorder=3)
     floor = run.floor(setting)

@@ -12,6 +12,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from fieldbench.errors import RequestError
 from fieldbench.report.page.browser import Album, make_album
 from fieldbench.report.page.contents import contents
 from fieldbench.report.page.drawings import Drawing, drawings
@@ -29,6 +30,8 @@ def write_page(run: StoredRun, path: Path, *, recompute: bool = False) -> Path:
     Raises:
         RequestError: if the run has no record yet.
     """
+    if run.frame.empty:
+        raise RequestError(f"{run.path} has no record yet; a page shows finished trials")
     path.parent.mkdir(parents=True, exist_ok=True)
     text = page(run, drawings(run), make_album(run, recompute=recompute))
     path.write_text(text, encoding="utf-8", errors="replace")  # names of files may be no text
