@@ -39,26 +39,34 @@ class Npy(Format):
             np.save(stream, array)
 
 
-class Npz(Format):
+class NamedArrays(Format):
     """Arrays by name; coordinates are vectors that the request names."""
 
-    def variable(self, file: Path, selector: Selector) -> Variable:
+    def arrays(self, file: Path) -> dict[str, np.ndarray]:
+        """All that the file holds."""
         with np.load(file, allow_pickle=False) as data:
-            kinds = "fiub" if selector.variable else "fiu"  # a mask of truths is the field only where it is named
-            shapes = {name: data[name].shape for name in data.files if data[name].dtype.kind in kinds}
-            name = named(shapes, selector, file.name)
-            whole, values = is_whole(data[name]), floats(data[name], name)
-            vectors = {key: data[key] for key in selector.coordinates if key in data.files}
-        return Variable(name, values, axes_from(vectors, values.shape, selector, file.name), whole=whole)
+            return dict(data)
+
+    def shape(self, array: np.ndarray) -> tuple[int, ...]:
+        """The shape by which a field is sought among the arrays."""
+        return array.shape
+
+    def variable(self, file: Path, selector: Selector) -> Variable:
+        data = self.arrays(file)
+        kinds = "fiub" if selector.variable else "fiu"  # true and false are the field only where it is named
+        shapes = {name: self.shape(item) for name, item in data.items() if item.dtype.kind in kinds}
+        name = named(shapes, selector, file.name)
+        values = floats(data[name], name)
+        vectors = {key: data[key] for key in selector.coordinates if key in data}
+        axes = axes_from(vectors, values.shape, selector, file.name)
+        return Variable(name, values, axes, whole=is_whole(data[name]))
 
     def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
-        with np.load(file, allow_pickle=False) as data:
-            array = data[choose(dict.fromkeys(data.files, ""), name, file.name)]
-        return matched(array, variable.values.shape, name)
+        data = self.arrays(file)
+        return matched(data[choose(dict.fromkeys(data, ""), name, file.name)], variable.values.shape, name)
 
     def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
-        with np.load(source, allow_pickle=False) as data:
-            arrays = {name: data[name] for name in data.files}
+        arrays = self.arrays(source)
         complete_arrays(arrays, completions)
         arrays["fieldbench"] = np.array(as_notes(completions))
         with target.open("wb") as stream:
@@ -67,7 +75,7 @@ class Npz(Format):
 
 def format_for(file: Path) -> Format:
     """The one that the suffix says."""
-    return Npy() if file.suffix.lower() == ".npy" else Npz()
+    return Npy() if file.suffix.lower() == ".npy" else NamedArrays()
 
 
 def real(array: np.ndarray, name: str) -> np.ndarray:
