@@ -31,9 +31,9 @@ def compare(
             show_default="every pair",
         ),
     ] = None,
-    only: Only = [],  # noqa: B006 - typer reads the default and never changes it
+    only: Only = [],
     labels: LabelFile = None,
-    label: Label = [],  # noqa: B006
+    label: Label = [],
     format: TableFormat = "text",
     width: Width = None,
 ) -> None:

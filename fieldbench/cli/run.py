@@ -85,7 +85,7 @@ def run(
             "May be repeated.",
             show_default=False,
         ),
-    ] = [],  # noqa: B006 - typer reads the default and never changes it
+    ] = [],
     device: Device = "auto",
     jobs: Jobs = None,
     threads: Annotated[int, how(max=MOST, help="CPU threads of each trial.")] = 1,
@@ -109,14 +109,14 @@ def run(
         where(
             metavar="RUN", help="Take what another run has finished from there. May be repeated.", show_default=False
         ),
-    ] = [],  # noqa: B006
+    ] = [],
     fresh: Annotated[bool, where("--fresh", help="Delete what the folder holds and start over.")] = False,
     save_fields: Annotated[
         bool,
         where("--save-fields", help="Keep truth, observation and estimate of every trial, compressed, for figures."),
     ] = False,
-    plugin: PluginFiles = [],  # noqa: B006
-    no_plugin: Blocked = [],  # noqa: B006
+    plugin: PluginFiles = [],
+    no_plugin: Blocked = [],
 ) -> int:
     """Compare methods on datasets: every combination of methods, datasets, rates and noises, several times.
 

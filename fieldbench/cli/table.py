@@ -38,7 +38,7 @@ def table(
             show_default="interval; of seconds std",
         ),
     ] = None,
-    only: Only = [],  # noqa: B006 - typer reads the default and never changes it
+    only: Only = [],
     order: Annotated[
         list[str],
         typer.Option(
@@ -46,9 +46,9 @@ def table(
             help="What comes first, in this order: method=tap,tnn. May be repeated.",
             show_default="as the run has it",
         ),
-    ] = [],  # noqa: B006
+    ] = [],
     labels: LabelFile = None,
-    label: Label = [],  # noqa: B006
+    label: Label = [],
     format: TableFormat = "text",
     width: Width = None,
 ) -> None:

@@ -46,7 +46,7 @@ def regression(
             show_default="the suite's",
         ),
     ] = None,
-    plugin: PluginFiles = [],  # noqa: B006
+    plugin: PluginFiles = [],
 ) -> int:
     """Run a matrix of methods and datasets and check its scores against a reference."""
 
