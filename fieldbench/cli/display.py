@@ -9,10 +9,11 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from fieldbench.cli.terminal import plain_console
 from fieldbench.progress import in_words
 from fieldbench.records import FAILURES, percent
 from fieldbench.report.numbers import rounded
-from fieldbench.session import Listener
+from fieldbench.session import Listener, interruptible
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from fieldbench.execution import Stop
     from fieldbench.progress import Progress
     from fieldbench.records import Cell, Record
+    from fieldbench.session import Session
 
 
 class FailureLines:
@@ -40,9 +42,20 @@ class FailureLines:
         return f"{record.status}: {where}: {record.error}"
 
 
-def display(console: Console, stop: Stop) -> Listener:
-    """The display that suits the console."""
-    return LiveDisplay(console, stop) if console.is_terminal else Lines()
+def run_displayed(session: Session, *, fresh: bool = False, retry_failed: bool = False) -> Progress:
+    """Run what is missing, shown on stderr as suits it; Ctrl-C asks for an end.
+
+    Args:
+        session: the run.
+        fresh: do not go on with the trials that are there.
+        retry_failed: run failed trials again.
+    """
+    from fieldbench.execution import Stop
+
+    stop, console = Stop(), plain_console(stderr=True, highlight=False)
+    watch = LiveDisplay(console, stop) if console.is_terminal else Lines()
+    with interruptible(stop, watch):
+        return session.run(fresh=fresh, retry_failed=retry_failed, watch=watch, stop=stop)
 
 
 class LiveDisplay(Listener):

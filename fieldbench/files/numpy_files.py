@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +67,7 @@ class NamedArrays(Format):
         return matched(data[choose(dict.fromkeys(data, ""), name, file.name)], variable.values.shape, name)
 
     def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
-        arrays = self.arrays(source)
+        arrays: dict[str, Any] = self.arrays(source)
         complete_arrays(arrays, completions)
         arrays["fieldbench"] = np.array(as_notes(completions))
         with target.open("wb") as stream:
