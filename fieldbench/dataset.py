@@ -31,6 +31,7 @@ class Dataset(Plugin, ABC):
         default_sampler: spec of the sampler that this dataset is usually observed with.
         default_rates: sampling rates of a run that names none.
         metric: name of the metric that its tables show.
+        fixed_field: whether every trial has the same field, so that trials tell of other masks and not of other fields.
         licence: terms of a measured field, and where they are.
         citation: what to cite.
     """
@@ -38,6 +39,7 @@ class Dataset(Plugin, ABC):
     default_sampler: ClassVar[str] = "random"
     default_rates: ClassVar[tuple[float, ...]] = (0.1,)
     metric: ClassVar[str] = "rmse"
+    fixed_field: ClassVar[bool] = False
     licence: ClassVar[str] = ""
     citation: ClassVar[str] = ""
 
@@ -56,11 +58,6 @@ class Dataset(Plugin, ABC):
             observation: what methods are given of it.
         """
         return None
-
-    @property
-    def fixed_field(self) -> bool:
-        """Whether every trial has the same field, so that trials tell of other masks and not of other fields."""
-        return False
 
     def prepare(self) -> None:
         """Fetch and verify what :meth:`draw` needs; called once, before any trial.

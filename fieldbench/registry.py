@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import difflib
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -181,15 +182,15 @@ class Registry:
                     f"{kind} {name!r}: its plugin ({item.source}) is broken: {item.reason}; "
                     f"`fieldbench plugins {item.name}` shows the rest"
                 )
-        raise RequestError(f"unknown {kind} {name!r}{nearest(name, self._choices(kind))}{self._suspicion()}")
+        raise RequestError(f"unknown {kind} {name!r}{self._suspicion() or nearest(name, self._choices(kind))}")
 
     def _suspicion(self) -> str:
         """What an unknown name may have to do with plugins that did not load at all, or nothing."""
         unloaded = {item.name: item.reason for item in self.broken if not item.brings}
         if not unloaded:
             return ""
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in unloaded.items())
-        return f" (it may come from a plugin that is broken: {reasons}; `fieldbench plugins {next(iter(unloaded))}`)"
+        reasons = "; ".join(f"{name} does not load: {reason}" for name, reason in unloaded.items())
+        return f"; {reasons}; `fieldbench plugins {next(iter(unloaded))}` shows the rest"
 
     def method(self, text: str) -> Method:
         """The method that a spec such as ``tap[epochs=500]+tv`` describes, modifiers applied."""
@@ -436,7 +437,7 @@ class Registry:
 
     def _breaks(self, name: str, source: Source, where: str = "") -> Callable[[BaseException], None]:
         """Breaks a plugin by what its code raised."""
-        return lambda error: self._break(name, source, f"{where}{one_line(error)}", traceback.format_exc())
+        return lambda error: self._break(name, source, f"{where}{_why(error)}", traceback.format_exc())
 
     def _break(self, name: str, source: Source, reason: str, details: str = "", brings: str = "") -> None:
         self.broken.append(Broken(name, source, reason, details, brings))
@@ -537,6 +538,21 @@ def _modified(method: Method, modifier: Modifier, text: str) -> Method:
             returned = _shown(modified)
             raise RequestError(f"{text!r}: modify() of {modifier.name} returned {returned}; it should be a method")
     return modified
+
+
+def _why(error: BaseException) -> str:
+    """Why a module does not load; of an attribute without a type, which pydantic refuses, in our words."""
+    if not isinstance(error, pydantic.PydanticUserError) or error.code != "model-field-missing-annotation":
+        return one_line(error)
+    written = str(error).split("`")[1]
+    name = written.partition(" ")[0]
+    known = {key for bases in KINDS.values() for base in bases for key in base.__class_vars__}
+    close = difflib.get_close_matches(name, sorted(known), n=1)
+    meant = f"; did you mean {close[0]!r}?" if close else ""
+    return (
+        f"{written}: plugins have no attribute {name}{meant}; write a parameter as {name}: TYPE = parameter(...), "
+        f"and what is none as {name}: ClassVar[TYPE] = ..."
+    )
 
 
 def _is_subclass(cls: Any, bases: tuple[type[Plugin], ...]) -> bool:

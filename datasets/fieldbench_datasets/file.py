@@ -72,7 +72,8 @@ class FileDataset(fieldbench.Dataset):
         return "rmse" if self.log_floor is None else "slnre"
 
     @property
-    def fixed_field(self) -> bool:
+    def fixed_field(self) -> bool:  # type: ignore[override]
+        """Whether there is one file and no part of it is drawn."""
         return self.draw_along is None and len(self._files()) == 1
 
     def prepare(self) -> None:

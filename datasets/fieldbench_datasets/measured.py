@@ -37,6 +37,7 @@ class AlboranSST(fieldbench.Dataset):
     revision = "1"
     default_sampler = "clouds"
     default_rates = (0.5,)
+    fixed_field = True
     licence = "that of the Copernicus Marine Service: free with attribution; the file is DINEOF's example"
     citation = (
         "AVHRR Metop-B level 3 sea surface temperature, Copernicus Marine Service; gaps as in Alvera-Azcarate, Barth, "
@@ -44,10 +45,6 @@ class AlboranSST(fieldbench.Dataset):
     )
 
     every: int = parameter(1, "distance, in points, of those that are taken along lat and lon", ge=1)
-
-    @property
-    def fixed_field(self) -> bool:
-        return True
 
     def prepare(self) -> None:
         SST.obtain()
@@ -72,15 +69,12 @@ class EraWinds(fieldbench.Dataset):
     name = "era-winds"
     revision = "1"
     default_rates = (0.05,)
+    fixed_field = True
     licence = "ECMWF's terms for ERA-Interim, https://apps.ecmwf.int/datasets/licences/general"
     citation = "Dee et al. 2011, Quarterly Journal of the Royal Meteorological Society 137, 553-597"
 
     variable: Literal["u", "v", "z"] = parameter("u", "eastward wind, northward wind, or geopotential")
     every: int = parameter(1, "distance, in points, of those that are taken along latitude and longitude", ge=1)
-
-    @property
-    def fixed_field(self) -> bool:
-        return True
 
     def prepare(self) -> None:
         WINDS.obtain()

@@ -43,12 +43,9 @@ class SoundSpeedField(fieldbench.Dataset):
 
     name = "ssf"
     revision = "1"
+    fixed_field = True
 
     mean: bool = parameter(False, "add the mean profile (1523 to 1534 m/s) back: absolute sound speed")
-
-    @property
-    def fixed_field(self) -> bool:
-        return True
 
     def prepare(self) -> None:
         ANOMALY.obtain()

@@ -32,8 +32,8 @@ def check(
 ) -> int:
     """Check that a plugin does all that fieldbench relies on, and say what a right one does where it does not.
 
-    The exit code is 1 if a check failed. Failures that the plugin declares, with a reason, do not count. Where a
-    library cannot be imported, no more is tried.
+    The exit code is 1 if a check failed, or a dataset has no field to check. Failures that the plugin declares, with
+    a reason, do not count. Where a library cannot be imported, no more is tried.
 
     **Examples**
 
@@ -52,12 +52,13 @@ def check(
     styles = {"passed": "green", "failed": "bold red", "skipped": "yellow", "expected": "yellow"}
     console = plain_console(highlight=False)
     counts = dict.fromkeys(styles, 0)
-    missing = None
+    missing, drawn = None, True
     for item in _chosen(checks(name, kind=kind, registry=registry), only):
         start = time.perf_counter()
         outcome = item.outcome()
         seconds = f"{time.perf_counter() - start:.1f} s"
         counts[outcome.status] += 1
+        drawn = drawn and (item.name, outcome.status) != ("draws-a-field", "skipped")
         shown = (f"{outcome.status:>8}", styles[outcome.status])
         console.print(Text.assemble(shown, f"  {item.name}  ", (seconds, "dim")))
         if outcome.message:
@@ -66,8 +67,9 @@ def check(
             break
     summary = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
     stopped = f"; stopped, as it cannot import: {missing}" if missing is not None else ""
+    stopped += "" if drawn else "; no field was drawn, so that this says little"
     console.print(f"{name}: {summary}{stopped}", markup=False, soft_wrap=True)
-    return 1 if counts["failed"] else 0
+    return 1 if counts["failed"] or not drawn else 0
 
 
 def _must_have_loaded(registry: Registry, files: list[str]) -> None:

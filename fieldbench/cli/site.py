@@ -7,12 +7,15 @@ from typing import Annotated
 
 import typer
 
+from fieldbench.cli.options import Label, LabelFile
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 
 
 def site(
     runs: Annotated[list[Path], typer.Argument(metavar="RUNS...", help="Folders of the runs.", show_default=False)],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the pages go.", show_default=False)],
+    labels: LabelFile = None,
+    label: Label = [],
     plugin: PluginFiles = [],
     no_plugin: Blocked = [],
 ) -> None:
@@ -24,7 +27,9 @@ def site(
     **Examples**
 
         fieldbench site runs/ocean runs/radio --out public
+        fieldbench site runs/ocean --out public --label tap=Ours
     """
+    from fieldbench.report.labels import read_labels
     from fieldbench.report.site import write_site
 
-    print(f"Wrote {write_site(runs, out, sources(plugin, no_plugin))}")
+    print(f"Wrote {write_site(runs, out, sources(plugin, no_plugin), read_labels(labels, label))}")

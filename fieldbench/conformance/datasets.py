@@ -84,11 +84,14 @@ def _defaults_exist(dataset: Dataset, registry: Registry) -> None:
         except RequestError as error:
             fail(f"looking up {attribute} of {dataset.name}", str(error), f"names a {attribute} that is installed")
     rates = dataset.default_rates
-    if not rates or not all(0 < rate <= 1 for rate in rates):
-        fail(f"reading default_rates of {dataset.name}", f"they are {rates}", "names rates in (0, 1], at least one")
+    named = isinstance(rates, tuple | list) and bool(rates) and all(isinstance(rate, float | int) for rate in rates)
+    if not named or not all(0 < rate <= 1 for rate in rates):
+        done, right = f"reading default_rates of {dataset.name}", "names rates in (0, 1], at least one: (0.1, 0.2)"
+        fail(done, f"they are {rates!r}", right)
 
 
 def _observable(dataset: Dataset, registry: Registry) -> None:
+    _defaults_exist(dataset, registry)
     field, sampler = _draw(dataset), registry.sampler(dataset.default_sampler)
     for rate in dataset.default_rates:
         done = f"observing a field of {dataset} by {dataset.default_sampler} sampling at rate {rate:g}"

@@ -19,7 +19,7 @@ DRAW = ["dataset", "sampler", "noise", "rate", "seed", "trial"]
 
 #: What the row of a table says.
 NOBODY = "floor: nobody can do better on average"
-MEANING = f"{NOBODY}; +k % is how far above it a cell is"
+MEANING = f"{NOBODY}; +k % is how far above it a cell is, up to 999 %"
 
 #: The chance that any method of a run is called below a floor and is not.
 FALSE_ALARM = 1e-3
@@ -49,6 +49,15 @@ def floors_of(part: pd.DataFrame, metric: str, floors: pd.DataFrame) -> pd.Serie
     keys = part[DRAW].astype(dict.fromkeys(DRAW[:3], object))
     known = floors[[*DRAW, metric]].rename(columns={metric: "floor"})
     return keys.merge(known, how="left", on=DRAW).set_index(part.index)["floor"]
+
+
+def distance(percent: float) -> str:
+    """How far above a floor, as text: nothing where it is unknown, or so far that a percentage says nothing.
+
+    >>> distance(12.3), distance(math.nan), distance(5e16)
+    ('+12 %', '', '')
+    """
+    return f"{round(percent) + 0:+d} %" if percent < 1000 else ""
 
 
 def has_floor(metric: str, metadata: RunMetadata) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import html
 import io
+import logging
 import math
 import re
 import textwrap
@@ -15,7 +16,10 @@ from tabulate import tabulate
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.report.blocks import Block, TableCell
+from fieldbench.report.floors import distance
 from fieldbench.report.numbers import fixed
+
+_LOG = logging.getLogger("fieldbench")
 
 #: The rows of a table, each cell written in the style of its format.
 Rows: TypeAlias = Sequence[Sequence[str]]
@@ -234,7 +238,16 @@ class Latex(Text):
     def whole(self, tables: Sequence[str], notes: Sequence[str]) -> str:
         blocks, below = "\n\\par\\bigskip\n".join(tables), "\\\\\n".join(notes)
         head = "% needs \\usepackage{booktabs,graphicx}"
+        if foreign := "".join(dict.fromkeys(filter(_is_foreign, blocks + below))):
+            said = f"pdflatex stops at {foreign}: use lualatex with a font that has it, or other labels"
+            head += f"; {said}"
+            _LOG.warning("%s", said)
         return f"{head}\n{blocks}\n\\par\\smallskip\n{{\\footnotesize\\raggedright {below}\\par}}"
+
+
+def _is_foreign(letter: str) -> bool:
+    """Whether pdflatex has no letter for it: whatever is not Latin or a mark of its own."""
+    return ord(letter) > 0x17F and letter not in "\u2018\u2019\u201c\u201d\u2013\u2014\u2026\u20ac\u2122"
 
 
 def _no_wider_than_a_line(tabular: str) -> str:
@@ -290,8 +303,8 @@ def block_table(block: Block, style: Text) -> str:
 
 def _cell_above(block: Block, row: int, column: int, style: Text) -> str:
     """One cell, and how far it is above the floor."""
-    shown, above = cell_text(block.cells[row, column], style), block.above(row, column)
-    return shown if math.isnan(above) else f"{shown} {style.text(f'{round(above) + 0:+d} %')}"
+    shown, above = cell_text(block.cells[row, column], style), distance(block.above(row, column))
+    return f"{shown} {style.text(above)}" if above else shown
 
 
 def cell_text(cell: TableCell, style: Text) -> str:

@@ -6,6 +6,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -99,6 +100,19 @@ def labelled(rows: Iterable[Mapping[str, Any]], labels: Mapping[str, str]) -> It
         }
 
 
+def nameable(frame: pd.DataFrame, metadata: RunMetadata) -> set[str]:
+    """All that a label may be for: specs and their parts, levels, factors, metrics.
+
+    Args:
+        frame: one row a record.
+        metadata: of the run.
+    """
+    present = [factor for factor in FACTORS if factor in frame]
+    levels = {factor: [label(level, factor) for level in frame[factor].unique()] for factor in present}
+    parts = [part for factor in SPECS for text in levels[factor] for part in _PART.findall(text)]
+    return {*parts, *choices(frame, metadata), *measures(frame), *chain.from_iterable(levels.values())}
+
+
 def must_be_there(labels: Mapping[str, str], frame: pd.DataFrame, metadata: RunMetadata) -> None:
     """
     Args:
@@ -111,22 +125,12 @@ def must_be_there(labels: Mapping[str, str], frame: pd.DataFrame, metadata: RunM
     """
     if not labels:
         return
-    levels = {
-        factor: [label(level, factor) for level in frame[factor].unique()] for factor in FACTORS if factor in frame
-    }
-    specs = [text for factor in SPECS for text in levels[factor]]
-    parts = [part for text in specs for part in _PART.findall(text)]
-    known = {
-        *parts,
-        *choices(frame, metadata),
-        *measures(frame),
-        *(text for texts in levels.values() for text in texts),
-    }
+    known = nameable(frame, metadata)
     for name in labels:
         if name not in known:
             raise RequestError(f"a label is for {name!r}, which this run does not have{nearest(name, known)}")
     for factor in ("method", "dataset"):
-        names = Counter(called(text, labels) for text in levels[factor])
+        names = Counter(called(str(text), labels) for text in frame[factor].unique())
         twice = [text for text, count in names.items() if count > 1]
         if twice:
             raise RequestError(f"two {factor}s would be called {twice[0]!r}; give each a label of its own")

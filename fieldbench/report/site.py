@@ -6,20 +6,22 @@ import hashlib
 import inspect
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from fieldbench.errors import RequestError
+from fieldbench.errors import RequestError, nearest
 from fieldbench.records import CELL, OK
 from fieldbench.registry import Entry, Registry, Sources
 from fieldbench.report.factors import label
-from fieldbench.report.floors import floors_of, has_floor
+from fieldbench.report.floors import distance, floors_of, has_floor
+from fieldbench.report.labels import called, nameable
 from fieldbench.report.numbers import decimals, fixed, rounded, significant, with_unit
 from fieldbench.report.page import render
 from fieldbench.report.page.contents import Grid, GridCell, GridColumn, GridRow, anchor, contents, main_table, numeric
@@ -29,28 +31,29 @@ from fieldbench.report.statistics import half_width
 from fieldbench.report.stored import Panel, StoredRun
 from fieldbench.report.tables import make_table
 from fieldbench.spec import name_of
-from fieldbench.store.files import FLOORS, MANIFEST, TRIALS, storing
+from fieldbench.store.files import FLOORS, MANIFEST, TRIALS
 
 #: What of a run can be downloaded.
 _RECORDS = (TRIALS, FLOORS, MANIFEST)
 
 
-def write_site(folders: Sequence[Path], out: Path, sources: Sources) -> Path:
+def write_site(folders: Sequence[Path], out: Path, sources: Sources, labels: Mapping[str, str] | None = None) -> Path:
     """Write the pages of some runs; what else lies in the folder stays.
 
     Args:
         folders: the runs; their folders' names are their names on the site.
         out: the site's folder.
         sources: plugins besides the installed ones, for what methods and datasets say of themselves.
+        labels: what to call what; each for something that one of the runs has.
 
     Returns:
         The first page.
 
     Raises:
-        RequestError: if a folder holds no run or no record, or two runs have one name.
-        StorageError: if the site cannot be written.
+        RequestError: if a folder holds no run or no record, two runs have one name, or a label is for nothing.
+        OSError: if the site cannot be written.
     """
-    runs = {folder.resolve().name: StoredRun(folder, sources) for folder in folders}
+    runs = _labelled({folder.resolve().name: StoredRun(folder, sources) for folder in folders}, labels or {})
     if len(runs) < len(folders):
         raise RequestError("two runs have folders of one name, by which the site would know them; rename one")
     empty = next((name for name, run in runs.items() if run.frame.empty), None)
@@ -58,20 +61,30 @@ def write_site(folders: Sequence[Path], out: Path, sources: Sources) -> Path:
         raise RequestError(f"{empty} has no record yet; a site shows finished trials")
     cells = pd.concat([_cells(name, run) for name, run in runs.items()], ignore_index=True)
     registry = Registry(sources)
-    with storing(out):
-        out.mkdir(parents=True, exist_ok=True)
-        for name, run in runs.items():
-            (out / "records" / slug(name)).mkdir(parents=True, exist_ok=True)
-            for file in _RECORDS:
-                if (run.path / file).is_file() and not (run.path / file).is_symlink():
-                    shutil.copyfile(run.path / file, out / "records" / slug(name) / file)
-            _write(out / _page_of("run", name), _run_page(name, run))
-        for kind in ("dataset", "method"):
-            for bare, part in cells.groupby(f"{kind} name", sort=False):
-                _write(out / _page_of(kind, str(bare)), _plugin_page(kind, str(bare), part, runs, registry))
-        first = out / "index.html"
-        _write(first, _index(runs, cells))
+    out.mkdir(parents=True, exist_ok=True)
+    for name, run in runs.items():
+        (out / "records" / slug(name)).mkdir(parents=True, exist_ok=True)
+        for file in _RECORDS:
+            if (run.path / file).is_file() and not (run.path / file).is_symlink():
+                shutil.copyfile(run.path / file, out / "records" / slug(name) / file)
+        _write(out / _page_of("run", name), _run_page(name, run))
+    for kind in ("dataset", "method"):
+        for bare, part in cells.groupby(f"{kind} name", sort=False):
+            _write(out / _page_of(kind, str(bare)), _plugin_page(kind, str(bare), part, runs, registry))
+    first = out / "index.html"
+    _write(first, _index(runs, cells))
     return first
+
+
+def _labelled(runs: dict[str, StoredRun], labels: Mapping[str, str]) -> dict[str, StoredRun]:
+    """The runs, each with those of the labels that are for something in it."""
+    known = {name: nameable(run.everything, run.metadata) for name, run in runs.items()}
+    every = set().union(*known.values())
+    for text in labels:
+        if text not in every:
+            raise RequestError(f"a label is for {text!r}, which no run has{nearest(text, every)}")
+    own = {name: {text: label for text, label in labels.items() if text in known[name]} for name in runs}
+    return {name: run.chosen({}, own[name]) for name, run in runs.items()}
 
 
 def slug(name: str) -> str:
@@ -96,6 +109,7 @@ def _cells(name: str, run: StoredRun) -> pd.DataFrame:
             floor = np.nan if floors is None else floors[trials.index].mean(skipna=False)
             ranked.append({
                 "run": name, **setting.levels, "method": str(method), "title": setting.title, "unit": setting.unit,
+                "name": called(str(method), run.labels),
                 "metric": setting.metric, "mean": trials.mean(), "trials": len(trials),
                 "interval": half_width(trials.std(), len(trials)) if len(trials) > 1 else np.nan,
                 "above": 100 * (trials.mean() / floor - 1) if floor > 0 else np.nan,
@@ -123,7 +137,7 @@ def _ranks(run: StoredRun) -> Grid | None:
     ranks, draws = _mean_ranks(run)
     columns = [GridColumn("method"), GridColumn("mean rank", "number"), GridColumn("± 95 % interval", "number")]
     rows = [
-        GridRow([GridCell(method), *(numeric(number, fixed(number, 2)) for number in numbers)])
+        GridRow([GridCell(called(method, run.labels)), *(numeric(number, fixed(number, 2)) for number in numbers)])
         for method, numbers in ranks.items()
     ]
     return Grid(f"Mean rank over {draws} draws, 1 is best", columns, rows, "ranks") if rows else None
@@ -159,13 +173,13 @@ def _listed(cells: pd.DataFrame) -> Grid:
     rows = []
     for row in cells.to_dict("records"):
         shown = [
-            GridCell(row["method"], link=f"{_page_of('run', row['run'])}#{anchor(row)}"),
+            GridCell(row["name"], link=f"{_page_of('run', row['run'])}#{anchor(row)}"),
             GridCell(row["title"]),
             numeric(row["mean"], f"{row['metric']} {rounded(row['mean'], row['interval'])} {row['unit']}".strip()),
             numeric(row["interval"], significant(row["interval"], 2, "")),
             numeric(row["trials"], str(row["trials"])),
             GridCell(f"{row['place']} of {row['rivals']}"),
-            numeric(row["above"], "" if np.isnan(row["above"]) else f"{row['above']:+.0f} %"),
+            numeric(row["above"], distance(row["above"])),
         ]
         rows.append(GridRow(shown))
     kinds = {"method": "text", "setting": "text", "score": "number", "± 95 % interval": "number", "trials": "number"}
@@ -188,14 +202,17 @@ def _plugin_page(kind: str, bare: str, cells: pd.DataFrame, runs: dict[str, Stor
             (str(name), _page_of("run", str(name)), _of_dataset(str(name), runs[str(name)], part))
             for name, part in cells.groupby("run", sort=False)
         ]
-    return render("site-plugin.html", name=bare, parts=list(_described(kind, bare, registry)), told=told, tables=tables)
+    title = called(bare, dict(chain.from_iterable(run.labels.items() for run in runs.values())))
+    return render(
+        "site-plugin.html", name=title, parts=list(_described(kind, bare, registry)), told=told, tables=tables
+    )
 
 
 def _of_dataset(name: str, run: StoredRun, cells: pd.DataFrame) -> Grid:
     """The main table of a run's page for some of its datasets, beside those of other runs."""
     specs = [str(spec) for spec in cells["dataset"].unique()]
-    part = StoredRun(run.path, run.sources, {"dataset": specs})
-    table = make_table(part.frame, run.metadata, floors=run.floors)
+    part = run.chosen({"dataset": specs}, run.labels)
+    table = make_table(part.frame, run.metadata, floors=run.floors, labels=run.labels)
     grid = main_table(part, table)
     rows = [replace(row, id="") for row in grid.rows]
     return replace(grid, caption=f"{name}: {grid.caption}", rows=rows, id=f"cells-{slug(name)}")
@@ -238,10 +255,11 @@ def _index(runs: dict[str, StoredRun], cells: pd.DataFrame) -> str:
         counts = {"trials": len(run.frame), "methods": len(run.methods)}
         matrix = _matrix(run, cells[cells["run"] == name])
         listed.append({"name": name, "address": _page_of("run", name), "command": command, **counts, **matrix})
-    plugins = [
-        (f"{kind.capitalize()}s", [(str(name), _page_of(kind, str(name))) for name in cells[f"{kind} name"].unique()])
-        for kind in ("dataset", "method")
-    ]
+    labels = dict(chain.from_iterable(run.labels.items() for run in runs.values()))
+    plugins = []
+    for kind in ("dataset", "method"):
+        names = [str(name) for name in cells[f"{kind} name"].unique()]
+        plugins.append((f"{kind.capitalize()}s", [(called(name, labels), _page_of(kind, name)) for name in names]))
     return render("site-index.html", runs=listed, plugins=plugins)
 
 
@@ -272,26 +290,28 @@ def _matrix(run: StoredRun, cells: pd.DataFrame) -> dict[str, Any]:
             best = ranked and found[ranked[0]]["mean"] == row["mean"] and not counted
             shown.append(numeric(row["mean"], f"{fixed(row['mean'], places)}{counted}", rank=int(bool(best))))
         floors.append(GridCell("" if np.isnan(floor) else fixed(floor, places)))
-        heads.append(_head(setting))
+        heads.append(_head(setting, run.labels))
     return {
         "heads": heads,
         "rows": [
-            {"method": method, "address": _page_of("method", name_of(method)), "rank": _rank_text(ranks, method),
-             "cells": shown}
+            {"method": called(method, run.labels), "address": _page_of("method", name_of(method)),
+             "rank": _rank_text(ranks, method), "cells": shown}
             for method, shown in rows.items()
         ],
         "floors": floors if any(cell.text for cell in floors) else [],
         "draws": draws if ranks else 0,
-        "notes": [about_masks(fields)] if (fields := list(run.metadata.fixed)) else [],
+        "notes": [about_masks(called(text, run.labels) for text in fields)] if (fields := run.metadata.fixed) else [],
     }  # fmt: skip
 
 
-def _head(setting: Panel) -> dict[str, Any]:
+def _head(setting: Panel, labels: Mapping[str, str]) -> dict[str, Any]:
     """The head of a setting's column: its dataset, how it is observed, and what the numbers are."""
     dataset, *details = (
-        label(level, factor) for factor, level in setting.levels.items() if ORDINARY.get(factor) != level
+        called(label(level, factor), labels)
+        for factor, level in setting.levels.items()
+        if ORDINARY.get(factor) != level
     )
-    address = _page_of("dataset", name_of(dataset))
+    address = _page_of("dataset", name_of(str(setting.levels["dataset"])))
     return {"dataset": dataset, "address": address, "details": [*details, with_unit(setting.name, setting.unit)]}
 
 

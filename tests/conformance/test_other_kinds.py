@@ -154,7 +154,7 @@ DATASETS = [
     ),
     (
         "not so fixed", "fixed-field", "they differ, and fixed_field is True",
-        {"fixed_field": property(lambda self: True)},
+        {"fixed_field": True},
     ),
     (
         "its own seed", "deterministic", "entries differ",

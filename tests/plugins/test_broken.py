@@ -44,7 +44,7 @@ BROKEN = {
     "long error": ("raise ValueError('first line\\nsecond line')", ["ValueError: first line"]),
     "attribute without a type": (
         "import fieldbench\nclass Mine(fieldbench.Method):\n    name = 'mine'\n    steps = 3\n",
-        ["PydanticUserError", "non-annotated attribute", "steps"],
+        ["steps = 3: plugins have no attribute steps; write a parameter as steps: TYPE = parameter(...)"],
     ),
     "hookless": ("x = 1", ["it has no hook", "fieldbench_register_methods", "@fieldbench.hookimpl"]),
     "misspelt hook": (
@@ -62,6 +62,10 @@ BROKEN = {
     "hook with an argument": (
         "import fieldbench\n@fieldbench.hookimpl\ndef fieldbench_register_methods(config):\n    return []\n",
         ["fieldbench_register_methods", "config"],
+    ),
+    "misspelt attribute": (
+        HOOK.format(returned="[]") + "\nclass Sea(fieldbench.Dataset):\n    default_rate = (0.1,)\n",
+        ["no attribute default_rate", "did you mean 'default_rates'?", "parameter(...)"],
     ),
     "newer interface": ("FIELDBENCH_API = 99\n" + HOOK.format(returned="[]"), ["plugin API 99", "has 1"]),
     "raising hook": (HOOK.format(returned="1 / 0"), ["fieldbench_register_methods: ZeroDivisionError"]),

@@ -145,6 +145,33 @@ def test_check_counts_a_declared_failure_as_none(command, write) -> None:
     assert "the number is in m/s" in out
 
 
+def test_check_of_a_dataset_whose_data_is_not_here_does_not_pass(command, write) -> None:
+    absent = """
+import fieldbench
+
+class Survey(fieldbench.Dataset):
+    "A survey that was lost."
+    name = "survey"
+    default_rates = RATES
+    def prepare(self):
+        raise fieldbench.DataUnavailable("put survey.npy here")
+    def draw(self, rng):
+        return fieldbench.Field([[1.0, 2.0]], quantity="depth")
+
+@fieldbench.hookimpl
+def fieldbench_register_datasets():
+    return [Survey]
+"""
+    code, out, _ = command("check", "survey", "--plugin", write("survey.py", absent.replace("RATES", "(0.1,)")))
+    assert code == 1
+    assert "put survey.npy here" in out
+    assert out.splitlines()[-1].endswith("no field was drawn, so that this says little")
+    written = write("survey.py", absent.replace("RATES", "0.1"))
+    code, out, _ = command("check", "survey", "--plugin", written, "--only", "defaults-exist")
+    assert code == 1
+    assert "reading default_rates of survey: they are 0.1. A right plugin names rates in (0, 1]" in out
+
+
 def test_check_of_every_kind(command) -> None:
     for kind, name in [("noise", "gaussian"), ("sampler", "fibers"), ("metric", "rmse"), ("dataset", "ssf-synthetic")]:
         code, out, _ = command("check", name, "--kind", kind)

@@ -311,14 +311,6 @@ def test_unobserved_entries_have_a_colour_of_no_map() -> None:
     """Distances in CIELAB, of which one that can just be seen is about 2."""
     from fieldbench.report.figures.pictures import UNOBSERVED, deviation_colours, error_colours, scale_of
 
-    def lab(rgb: Any) -> np.ndarray:
-        rgb = np.asarray(rgb, float)
-        linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
-        matrix = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
-        xyz = linear @ matrix.T / [0.9505, 1, 1.089]
-        f = np.where(xyz > (6 / 29) ** 3, np.cbrt(xyz), xyz / (3 * (6 / 29) ** 2) + 4 / 29)
-        return np.stack([116 * f[..., 1] - 16, 500 * (f[..., 0] - f[..., 1]), 200 * (f[..., 1] - f[..., 2])], -1)
-
     values = np.array([[-1.0, 2.0]])
     axes = (fieldbench.Axis.regular("x", 1), fieldbench.Axis.regular("y", 2))
     fields = [
@@ -353,3 +345,83 @@ def test_pictures_of_slices_have_equal_gaps(many: Callable[[int], StoredRun]) ->
     assert right < width
     first = sorted({round(box.y0 * height, 6) for box in boxes if round(box.x0 * width, 6) == lefts[2]}, reverse=True)
     assert first[0] - first[1] == pytest.approx((boxes[0].y1 - boxes[0].y0) * height + (lefts[1] - boxes[0].x1 * width))
+
+
+# How the colours look to readers who lack one kind of cone (Machado, Oliveira, Fernandes 2009, severity 1).
+SIGHTS = {
+    "all cones": [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+    "protanopia": [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]],
+    "deuteranopia": [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]],
+    "tritanopia": [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]],
+}
+
+#: Distance in CIELAB at which two colours are told apart at a glance; about 2 can just be seen side by side.
+APART = 12
+
+
+def linear(rgb: Any) -> np.ndarray:
+    """What a screen sends of red, green and blue."""
+    rgb = np.asarray(rgb, float)
+    return np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+
+
+def lab(rgb: Any, sight: str = "all cones") -> np.ndarray:
+    """Colours in CIELAB as a reader sees them, shape (..., 3)."""
+    seen = np.clip(linear(rgb) @ np.array(SIGHTS[sight]).T, 0, 1)
+    matrix = np.array([[0.4124, 0.3576, 0.1805], [0.2126, 0.7152, 0.0722], [0.0193, 0.1192, 0.9505]])
+    xyz = seen @ matrix.T / [0.9505, 1, 1.089]
+    f = np.where(xyz > (6 / 29) ** 3, np.cbrt(xyz), xyz / (3 * (6 / 29) ** 2) + 4 / 29)
+    return np.stack([116 * f[..., 1] - 16, 500 * (f[..., 0] - f[..., 1]), 200 * (f[..., 1] - f[..., 2])], -1)
+
+
+def test_colours_are_seen_as_published() -> None:
+    """White, red and blue in CIELAB; pure red and a dark green are alike without the cones for red."""
+    expected = [[100, 0, 0], [53.2, 80.1, 67.2], [32.3, 79.2, -107.9]]
+    np.testing.assert_allclose(lab([[1, 1, 1], [1, 0, 0], [0, 0, 1]]), expected, atol=0.1)
+    for sight in SIGHTS:
+        np.testing.assert_allclose(lab([0.5, 0.5, 0.5], sight), lab([0.5, 0.5, 0.5]), atol=0.1)  # grey stays
+    red, green = [0.8, 0.2, 0.1], [0.45, 0.42, 0.1]
+    assert np.linalg.norm(lab(red) - lab(green)) > 50
+    assert np.linalg.norm(lab(red, "deuteranopia") - lab(green, "deuteranopia")) < 25
+
+
+@pytest.mark.parametrize("count", METHODS)
+@pytest.mark.parametrize("style", ["paper", "dark"])
+def test_every_reader_tells_methods_apart_by_colour_or_by_marker_and_dash(count: int, style: str) -> None:
+    from fieldbench.report.figures.colours import FAMILIES, looks
+    from fieldbench.report.figures.style import printing
+
+    built_in = [method for _, members in FAMILIES for method in members]
+    with printing(style):
+        for names in (METHODS[count], built_in, [f"method-{number}" for number in range(count)]):
+            found = list(looks(names).values())
+            for sight, (one, other) in itertools.product(SIGHTS, itertools.combinations(found, 2)):
+                distance = np.linalg.norm(lab(to_rgb(one.colour), sight) - lab(to_rgb(other.colour), sight))
+                alike = (one.marker, one.filled, one.dash) == (other.marker, other.filled, other.dash)
+                assert distance > APART or not alike, (sight, one, other)
+            forms = {(look.marker, look.filled) for look in found}
+            assert len(forms) == min(len(found), 24)  # points have no dash
+
+
+def test_every_reader_tells_the_hues_of_families_apart() -> None:
+    """The first methods of the families, which stand in most figures, by colour alone to readers with all cones."""
+    from fieldbench.report.figures.colours import FAMILIES, looks
+
+    firsts = looks([members[0] for _, members in FAMILIES])
+    for one, other in itertools.combinations(firsts.values(), 2):
+        assert np.linalg.norm(lab(to_rgb(one.colour)) - lab(to_rgb(other.colour))) > APART, (one, other)
+
+
+@pytest.mark.parametrize("sight", SIGHTS)
+def test_every_reader_tells_too_much_from_too_little_in_errors(sight: str) -> None:
+    """Errors of one size and either sign, from a quarter of the scale on; and the sizes one from another."""
+    from fieldbench.report.figures.pictures import error_colours
+
+    sizes = np.array([0.25, 0.5, 0.75, 1.0])
+    above, below = (lab(error_colours()(0.5 + sign * sizes / 2)[:, :3], sight) for sign in (1, -1))
+    assert np.linalg.norm(above - below, axis=1).min() > APART
+    zero = lab(error_colours()(0.5)[:3], sight)
+    for side in (above, below):
+        steps = np.linalg.norm(np.diff(np.vstack([zero, side]), axis=0), axis=1)
+        assert steps.min() > APART / 2
+        assert (np.diff([zero[0], *side[:, 0]]) < 0).all()  # darker, the larger

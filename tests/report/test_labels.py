@@ -10,6 +10,7 @@ import pytest
 
 from fieldbench.errors import RequestError
 from fieldbench.report.labels import called, read_labels
+from fieldbench.report.stored import StoredRun
 from fieldbench.results import Results
 from tests.report.markup import parse
 from tests.report.test_commands import command
@@ -104,3 +105,42 @@ def test_a_label_is_one_line(tmp_path: Path, text: str) -> None:
     (tmp_path / "labels.toml").write_text(f"tap = {text}\n")
     with pytest.raises(RequestError, match="the label of 'tap' is empty or has more than one line; write one line"):
         read_labels(tmp_path / "labels.toml")
+
+
+CHINESE = "\u6211\u4eec"  # ours
+
+
+def test_a_label_that_no_font_has_is_said_in_one_line(
+    run_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], recwarn: pytest.WarningsRecorder
+) -> None:
+    pytest.importorskip("matplotlib", reason="figures come with the extra plots")
+    nobody_has = "\U00012000\U00012001"  # cuneiform
+    words = ["plot", run_folder, "--format", "png,svg", "--out", tmp_path, "--label", f"flat=O{nobody_has}"]
+    assert command(*words, "--kind", "settings,strips") == 0
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"fieldbench: no font here has {nobody_has}: boxes stand for it")
+    assert not [warning for warning in recwarn if "Glyph" in str(warning.message)]
+
+
+def test_a_font_that_has_a_label_is_used(run_folder: Path) -> None:
+    pytest.importorskip("matplotlib", reason="figures come with the extra plots")
+    from matplotlib.font_manager import fontManager
+
+    from fieldbench.report.figures import draw
+    from fieldbench.report.figures.style import FALLBACKS, without_glyph
+
+    if not set(FALLBACKS) & set(fontManager.get_font_names()):
+        pytest.skip("no font for Chinese on this machine")
+    figures = draw(StoredRun(run_folder, labels={"flat": CHINESE}), "settings").values()
+    assert without_glyph(figures) == ""
+
+
+def test_latex_says_what_pdflatex_cannot_write(run_folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["table", run_folder, "--format", "latex"]
+    assert command(*words, "--label", f"flat={CHINESE}") == 0
+    printed = capsys.readouterr()
+    assert f"pdflatex stops at {CHINESE}: use lualatex" in printed.out.splitlines()[0]
+    assert len(printed.err.splitlines()) == 1
+    assert f"pdflatex stops at {CHINESE}" in printed.err
+    assert command(*words, "--label", "flat=Fl\u00e4che \u2013 \u201c\u00df\u201d \u0141") == 0
+    assert capsys.readouterr().err == ""

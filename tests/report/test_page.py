@@ -299,6 +299,27 @@ def test_rows_can_be_hidden_and_brought_back(rates: WebDriver) -> None:
     assert len(column(rates, "cells", 0)) == 8
 
 
+def test_single_rows_can_be_hidden_by_pointer_and_keyboard(rates: WebDriver) -> None:
+    from selenium.webdriver.common.keys import Keys
+
+    def rows() -> list[tuple[str, str]]:
+        return list(zip(column(rates, "cells", 0), column(rates, "cells", 1), strict=True))
+
+    everything = rows()
+    hide = rates.find_element("css selector", "#cells tbody tr:nth-child(2) .hide")
+    assert hide.accessible_name == f"Hide {everything[1][0]}, {everything[1][1]}, 0.00500"
+    rates.execute_script("arguments[0].focus()", hide)
+    hide.send_keys(Keys.ENTER)
+    assert rows() == [*everything[:1], *everything[2:]]
+    rates.switch_to.active_element.click()  # the next row's
+    assert rows() == [*everything[:1], *everything[3:]]
+    assert "6 of 8 rows" in rates.find_element("css selector", "#results ~ .controls").text
+    rates.find_element("css selector", "#cells thead th:nth-child(2) button").click()
+    assert set(rows()) == {*everything[:1], *everything[3:]}  # sorting brings none back
+    rates.find_element("css selector", "#results ~ .controls > button").click()
+    assert set(rows()) == set(everything)
+
+
 def part(browser: WebDriver, name: str) -> Any:
     return browser.find_element("css selector", f"#browser [data-part='{name}']")
 

@@ -168,3 +168,38 @@ def test_the_first_page_says_what_trials_of_one_field_speak_about(tmp_path: Path
     (dataset,) = Results(out).frame()["dataset"].unique()
     page = parse(write_site([out], tmp_path / "site", Sources()).read_text())
     assert about_masks([dataset]) in page.text
+
+
+def test_labels_take_the_place_of_names_and_change_no_address(
+    site: Path, runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["site", *map(str, runs), "--out", f"{tmp_path}/labelled"]
+    labels = ["--label", "idw=Weighted & near", "--label", "gaussian-field=Gauss", "--label", "nearest=Next"]
+    with pytest.raises(SystemExit) as end:
+        main([*words, *labels])
+    assert end.value.code == 0
+    labelled = tmp_path / "labelled"
+    assert {page.name for page in labelled.glob("*.html")} == {page.name for page in site.glob("*.html")}
+    for page in labelled.glob("*.html"):
+        root, plain = parse(page.read_text()), parse((site / page.name).read_text())
+        assert anchors(root) == anchors(plain)
+        told, before = (
+            [item.text for name in ("td", "th", "h1", "a", "caption", "li") for item in page.every(name)]
+            for page in (root, plain)
+        )
+        for name, label in (("idw", "Weighted & near"), ("gaussian-field", "Gauss"), ("nearest", "Next")):
+            is_named = [any(text == name or text.startswith(f"{name}[") for text in texts) for texts in (told, before)]
+            assert not is_named[0], (page.name, name)
+            assert any(label in text for text in told) or not is_named[1], (page.name, label)
+    with pytest.raises(SystemExit) as end:
+        main([*words, "--label", "idv=Ours"])
+    assert end.value.code == 2
+    assert "a label is for 'idv', which no run has; did you mean 'idw'" in capsys.readouterr().err
+
+
+def test_a_site_goes_into_a_folder(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "a-file").write_text("")
+    with pytest.raises(SystemExit) as end:
+        main(["site", str(runs[0]), "--out", f"{tmp_path}/a-file"])
+    assert end.value.code == 2
+    assert "a file stands where a folder has to be" in capsys.readouterr().err

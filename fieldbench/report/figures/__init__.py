@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import re
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,11 @@ if TYPE_CHECKING:
     from fieldbench.report.stored import Panel, StoredRun
 
 FORMATS = ("png", "pdf", "svg")
+
+_LOG = logging.getLogger("fieldbench")
+
+#: Characters of which it was said that no font has them.
+_SAID: set[str] = set()
 
 
 class NothingToDraw(RequestError):
@@ -143,13 +149,17 @@ def draw(run: StoredRun, kind: str, view: View | None = None) -> dict[str, Figur
         importlib.import_module("matplotlib")
     except ImportError:
         raise RequestError(f"figures need matplotlib, which is not installed; {how_to_install('plots')}") from None
-    from fieldbench.report.figures.style import STYLES, printing
+    from fieldbench.report.figures.style import STYLES, printing, without_glyph
 
     if view.style not in STYLES:
         raise RequestError(f"unknown style {view.style!r}{nearest(view.style, STYLES)}")
     module = importlib.import_module(f"{__name__}.{KINDS[kind].module}")
     with printing(view.style):
         figures: dict[str, Figure] = module.draw(run, view)
+        boxes = "".join(letter for letter in without_glyph(figures.values()) if letter not in _SAID)
+        if boxes:
+            _SAID.update(boxes)
+            _LOG.warning("no font here has %s: boxes stand for it in figures; install one, as Noto Sans CJK", boxes)
     return figures
 
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import contextlib
 import math
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
+from itertools import chain
 from typing import Any, Literal
 
 import matplotlib
@@ -15,6 +18,9 @@ import pandas as pd
 from matplotlib import style
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties, fontManager, get_font
+from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import ArrayLike
 
@@ -86,8 +92,33 @@ def printing(name: str = "paper") -> Iterator[None]:
 
     Other threads wait, since matplotlib has one set of settings for all.
     """
-    with _ALONE, style.context(["default", _PAPER, STYLES[name]]):
+    fonts = {"font.family": ["DejaVu Sans", *_fallbacks()]}
+    with _ALONE, style.context(["default", _PAPER, STYLES[name], fonts]), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing from")  # :func:`without_glyph` says it
         yield
+
+
+#: Fonts for the scripts that matplotlib's own font lacks, which of them a machine has.
+FALLBACKS = (
+    *("Noto Sans CJK JP", "Noto Sans CJK SC", "Noto Sans CJK KR", "Source Han Sans", "WenQuanYi Zen Hei"),
+    *("WenQuanYi Micro Hei", "Droid Sans Fallback", "Microsoft YaHei", "SimHei", "PingFang SC", "Hiragino Sans"),
+    *("Yu Gothic", "Malgun Gothic", "Apple SD Gothic Neo", "Arial Unicode MS", "Unifont"),
+)
+
+
+@cache
+def _fallbacks() -> tuple[str, ...]:
+    installed = set(fontManager.get_font_names())
+    return tuple(name for name in FALLBACKS if name in installed)
+
+
+def without_glyph(figures: Iterable[Figure]) -> str:
+    """The characters of figures that no font has, so that a box stands for each."""
+    texts = chain.from_iterable(figure.findobj(Text) for figure in figures)
+    shown = dict.fromkeys(letter for text in texts for letter in text.get_text() if letter.isprintable())
+    files = (fontManager.findfont(FontProperties(family=[name])) for name in ("DejaVu Sans", *_fallbacks()))
+    had = set(chain.from_iterable(get_font(file).get_charmap() for file in files))
+    return "".join(letter for letter in shown if ord(letter) not in had)
 
 
 #: What stands behind the data: trials joined, promises, the floor's hatching.

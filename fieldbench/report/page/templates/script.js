@@ -94,8 +94,9 @@ function prepareTable(table) {
   const heads = [...table.tHead.rows[0].cells];
   const names = heads.map((head) => head.textContent);
   const rows = [...table.tBodies[0].rows];
-  const state = chosen.get(table.id) ?? { filters: {}, hidden: {} };
+  const state = chosen.get(table.id) ?? { filters: {}, hidden: {}, rows: new Set() };
   chosen.set(table.id, state);
+  const key = (row) => row.id || row.textContent; // the same after news
   const count = make("span", { className: "quiet", role: "status" });
 
   function show() {
@@ -108,7 +109,7 @@ function prepareTable(table) {
     });
     let shown = 0;
     for (const row of rows) {
-      row.hidden = !tests.every(([column, holds]) => holds(row.cells[column]));
+      row.hidden = state.rows.has(key(row)) || !tests.every(([column, holds]) => holds(row.cells[column]));
       shown += !row.hidden;
     }
     count.textContent = `${shown} of ${rows.length} rows`;
@@ -137,6 +138,19 @@ function prepareTable(table) {
     place.append(field);
   });
 
+  for (const row of rows) {
+    const button = make("button", { type: "button", className: "hide", title: "Hide this row" });
+    button.setAttribute("aria-label", `Hide ${[...row.cells].slice(0, 3).map((cell) => cell.textContent).join(", ")}`);
+    button.addEventListener("click", () => {
+      const shown = [...table.tBodies[0].rows].filter((other) => !other.hidden);
+      const next = shown[shown.indexOf(row) + 1] ?? shown[shown.indexOf(row) - 1];
+      state.rows.add(key(row));
+      show();
+      next?.querySelector(".hide").focus();
+    });
+    row.cells[0].append(button);
+  }
+
   const menu = make("details", {}, make("summary", { textContent: "Hide rows" }));
   heads.forEach((head, column) => {
     const levels = [...new Set(rows.map((row) => row.cells[column].textContent))];
@@ -147,6 +161,7 @@ function prepareTable(table) {
   const all = make("button", { type: "button", textContent: "Show all rows" });
   all.addEventListener("click", () => {
     state.filters = {};
+    state.rows.clear();
     Object.values(state.hidden).forEach((levels) => levels.clear());
     table.tHead.querySelectorAll("input").forEach((field) => { field.value = ""; });
     menu.querySelectorAll("input").forEach((box) => { box.checked = true; });
