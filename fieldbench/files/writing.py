@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -101,30 +101,18 @@ def _write_beside(file: Path, temporary: Path, source: Path, completions: Sequen
 def _replace(temporary: Path, target: Path) -> None:
     if target.is_dir():
         shutil.rmtree(target)
+    elif target.is_file():
+        shutil.copymode(target, temporary)
     os.replace(temporary, target)
 
 
 @contextmanager
 def _temporary(target: Path) -> Iterator[Path]:
-    """A temporary file in the target's folder and with its suffix; removed if it is still there at the end."""
-    handle, name = tempfile.mkstemp(prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
-    temporary.chmod(_permissions(target))
-    if target.suffix.lower() == ".zarr":  # a folder
-        temporary.unlink()
+    """A name in the target's folder and with its suffix; what still has it at the end is removed."""
+    temporary = target.with_name(f".{target.stem}-{uuid.uuid4().hex[:8]}{target.suffix}")
     try:
         yield temporary
     finally:
         if temporary.is_dir():
             shutil.rmtree(temporary)
         temporary.unlink(missing_ok=True)
-
-
-def _permissions(target: Path) -> int:
-    """Those of the file that is replaced, or of any new file (a temporary one would be private)."""
-    if target.is_file():
-        return target.stat().st_mode & 0o777
-    umask = os.umask(0)
-    os.umask(umask)
-    return 0o666 & ~umask
