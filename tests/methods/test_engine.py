@@ -117,6 +117,17 @@ def test_gradient_with_whole_fibers(axis):
         np.testing.assert_array_equal(gradient, expected)
 
 
+def test_gradient_with_few_fibers_of_a_field_of_four_axes():
+    method, shape = CASES["4-D"]
+    mask = np.broadcast_to(np.random.default_rng(1).random((*shape[:3], 1)) < 0.2, shape)
+    problem = replace(problem_of(shape), target=np.where(mask, smooth(shape) / 3, 0.0), mask=mask)
+    design = method.design(shape)
+    cubes = method._cubes(design.geometry, problem)
+    engine = Engine(design, cubes, problem, Schedule(1, 1e-3))
+    engine.step()
+    agree(engine.gradients, plain_gradient(design, cubes, problem, 0))
+
+
 @pytest.mark.parametrize("form", ["second-order", "first-order", "squared"])
 def test_gradient_with_total_variation(form):
     method = TAP(window=3, stride=2)
@@ -161,6 +172,20 @@ def test_the_whole_map_is_never_stored():
     whole = design.geometry.cubes**2
     arrays = [engine._support.columns, engine._support.weights, engine._support.gradient, engine._scores]
     assert max(array.size for array in arrays) < 0.5 * whole
+
+
+@pytest.mark.parametrize("width", [8, 40, 72, 232])
+def test_a_grouped_product_is_numpys(width):
+    generator = np.random.default_rng(0)
+    # Runs of rows with one pattern, of lengths that 8, 4 and 1 make up; some rows are empty, the last two are full.
+    lengths = [8, 1, 21, 4, 3, 2]
+    patterns = [generator.random(50) < 0.1, *(generator.random((3, 50)) < 0.2), np.zeros(50, bool), np.ones(50, bool)]
+    present = np.repeat(patterns, lengths, axis=0)
+    matrix = np.where(present, generator.standard_normal(present.shape), 0).astype(np.float32)
+    dense = generator.standard_normal((50, width)).astype(np.float32)
+    found = np.full((len(matrix), width), np.nan, np.float32)
+    engine_module.GroupedMatrix(matrix).times(dense, found)
+    np.testing.assert_allclose(found, matrix.astype(float) @ dense, atol=1e-5)
 
 
 @settings(deadline=None, max_examples=150)
@@ -208,7 +233,7 @@ def test_sparse_contraction_is_tensorlys():
     support.columns[: len(rows)] = columns
     support.weights[: len(rows)] = attention[rows, columns]
     tucker = engine_module._Tucker(geometry, layout)
-    field = tucker.expand(support, factors, None).reshape(tucker.field_shape)
+    field = tucker.expand(support, factors, training=False).reshape(tucker.field_shape)
     expected = tensorly.tenalg.multi_mode_dot(core, factors)
     np.testing.assert_allclose(field, expected.transpose(layout.order), rtol=1e-4, atol=1e-4)
 

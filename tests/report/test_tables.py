@@ -477,6 +477,7 @@ def test_latex_has_the_parts_of_booktabs(three: pd.DataFrame) -> None:
 def test_latex_writes_a_minus_and_keeps_hyphens() -> None:
     style = STYLES["latex"]
     assert style.text("thin-plate, 2026-11-29: [-0.5, 1e-07]") == "thin-plate, 2026-11-29: {[}$-$0.5, 1e-07{]}"
+    assert style.text("run more (--trials)") == "run more (-{}-trials)"  # two hyphens would be a dash
 
 
 def many(methods: int = 25, rates: int = 8) -> pd.DataFrame:

@@ -105,32 +105,43 @@ def _cost(geometry: Geometry, order: tuple[int, ...]) -> float:
     return cost
 
 
-class SparseMatrix:
-    """A constant sparse matrix by rows, in single precision."""
+class GroupedMatrix:
+    """A constant matrix, in single precision, by groups of rows whose entries other than 0 have the same columns.
+
+    Observed fibers give such groups: all bins of a position are observed or none is.
+    """
 
     def __init__(self, dense: Floats) -> None:
-        rows, columns = np.nonzero(dense)
-        self.starts = np.searchsorted(rows, np.arange(len(dense) + 1)).astype(np.int64)
-        self.ends = self.starts[None, 1:]
-        self.columns = columns.astype(np.uint32)
-        self.values = np.ascontiguousarray(dense[rows, columns], dtype=np.float32)
+        # Where few entries are 0, leaving them out saves less than long groups do.
+        present = dense != 0 if np.count_nonzero(dense) < 0.3 * dense.size else np.ones(dense.shape, bool)
+        self._rows = _groups(present)
+        patterns = present[self._rows[:-1]]
+        self._counts = patterns.sum(axis=1)
+        self._starts = np.cumsum(self._counts) - self._counts
+        self._columns = np.nonzero(patterns)[1].astype(np.uint32)
+        sizes = np.diff(self._rows)
+        self._places = np.cumsum(sizes * self._counts) - sizes * self._counts
+        groups = itertools.pairwise(self._rows)
+        values = [dense[a:b, pattern].T.ravel() for (a, b), pattern in zip(groups, patterns, strict=True)]
+        self._values = np.concatenate(values, dtype=np.float32)
+        self._strip = 96 if len(sizes) > len(dense) // 2 else 32
 
     def times(self, dense: Floats, out: Floats) -> None:
-        kernels.put_product(self.starts, self.ends, 0, self.columns, self.values, dense, out)
+        kernels.put_grouped_product(
+            self._rows, self._starts, self._counts, self._columns, self._places, self._values, self._strip, dense, out
+        )
 
 
-class DenseMatrix:
-    """A constant matrix with few zeros, with the interface of :class:`SparseMatrix`."""
-
-    def __init__(self, dense: Floats) -> None:
-        self.values = np.ascontiguousarray(dense)
-
-    def times(self, dense: Floats, out: Floats) -> None:
-        np.dot(self.values, dense, out=out)
-
-
-def _matrix(dense: Floats) -> SparseMatrix | DenseMatrix:
-    return SparseMatrix(dense) if np.count_nonzero(dense) < 0.3 * dense.size else DenseMatrix(dense)
+def _groups(present: Mask) -> NDArray[np.int64]:
+    """Where groups of 8, 4 or 1 rows with equal patterns begin, and the number of rows behind them."""
+    differs = (present[1:] != present[:-1]).any(axis=1)
+    bounds = [0, *(np.flatnonzero(differs) + 1).tolist(), len(present)]
+    begins = []
+    for row, end in itertools.pairwise(bounds):
+        while row < end:
+            begins.append(row)
+            row += next(size for size in (8, 4, 1) if size <= end - row)
+    return np.array([*begins, len(present)])
 
 
 class Engine:
@@ -149,7 +160,7 @@ class Engine:
     ) -> None:
         geometry = design.geometry
         self._design, self._schedule, self._both = design, schedule, both
-        self._cubes, self._cubes_across = _matrix(cubes), _matrix(np.ascontiguousarray(cubes.T))
+        self._cubes, self._cubes_across = GroupedMatrix(cubes), GroupedMatrix(cubes.T)
         self._empty: Mask = np.logical_not(cubes.any(axis=1))
         self._layout = layout = Layout.of(geometry)
         self._soft = design.activation == "softmax"
@@ -163,34 +174,41 @@ class Engine:
 
         heads, count, latent = geometry.head_count, geometry.cubes, design.padded_latent
         # The first of two is for queries, the second for keys.
-        self._projected = [_aligned(count, heads * latent) for _ in range(2)]
         self._unit = [_aligned(heads, count, latent) for _ in range(2)]
         self._unit_gradient = [_aligned(heads, count, latent) for _ in range(2)]
         self._inverse = [np.empty((heads, count), np.float32) for _ in range(2)]
+        # For the scores: queries in groups of 8 rows, keys as columns, both filled up with zeros to whole groups.
+        self._padded = padded = -(-count // 8) * 8
+        self._grouped_queries, self._columns_of_keys = (_aligned(heads, padded * latent) for _ in range(2))
         blocks = -(-heads * count * count // BLOCK)
-        self._block_rows = min(count, -(-count // (blocks * 2 * _WHOLE_ROWS)) * 2 * _WHOLE_ROWS)
-        self._scores = _aligned(heads * self._block_rows * count)
+        self._block_rows = -(-padded // (blocks * 16)) * 16
+        self._scores = _aligned(heads * self._block_rows * padded)
+        groups = np.arange(self._block_rows // 8)
+        self._groups = (
+            np.arange(len(groups) + 1) * 8, np.zeros_like(groups), np.full_like(groups, latent),
+            np.arange(latent, dtype=np.uint32), groups * 8 * latent,
+        )  # fmt: skip
         self._width = heads * count
         self._rows = [_aligned(-(-self._width // kernels.WORD) * kernels.WORD) for _ in range(2)]
         self._thresholds = np.full(count, -np.inf, np.float32)
         self._support = _Support(count, self._width)
-        self._tucker = _Tucker(geometry, layout, both)
 
         self._bounded = design.output == "tanh"
         smoothness = problem.smoothness
         if smoothness is not None:
             smoothness = replace(smoothness, axes=tuple(layout.order.index(axis) for axis in smoothness.axes))
-        self._pull = None if smoothness is None else Pull(self._tucker.field_shape, self._bounded, smoothness)
         observed = np.ascontiguousarray(np.transpose(problem.mask, layout.order))
+        self._pull = None if smoothness is None else Pull(observed.shape, self._bounded, smoothness)
         self._wanted = np.transpose(problem.target, layout.order)[observed].astype(np.float32)
         self._entry_weight = np.float32(schedule.entry_weight(problem.mask))
-        self._lines = None if smoothness else observed_lines(observed)
-        if self._lines is None:
+        lines = None if smoothness else observed_lines(observed)
+        self._tucker = _Tucker(geometry, layout, both, lines)
+        if lines is None:
             self._observed = np.flatnonzero(observed).astype(np.uint32)
-            self._slope = np.zeros(self._tucker.field_shape, np.float32)
+            self._slope = np.zeros(observed.shape, np.float32)
         else:
             self._observed = np.arange(self._wanted.size, dtype=np.uint32)
-            self._slope = np.zeros((len(self._lines), observed.shape[-1]), np.float32)
+            self._slope = np.zeros((len(lines), observed.shape[-1]), np.float32)
 
     def step(self) -> None:
         """One update of the weights."""
@@ -203,7 +221,6 @@ class Engine:
         )
         self._backward(self._update)
         self._update += 1
-        self._weights.update(self._update, self._schedule)
 
     def estimate(self) -> tuple[FloatArray, float]:
         """The scaled estimate with dropout off, and the share of non-zero core entries."""
@@ -230,20 +247,25 @@ class Engine:
     def gradients(self) -> list[Floats]:
         """The gradient at the last step, one array for each of ``design.parameter_shapes``."""
         latent = self._design.latent
-        embeddings = [gradient[..., :latent] for gradient in self._weights.slopes[:2]]
+        embeddings = [slope.transpose(1, 0, 2)[..., :latent] for slope in self._weights.embedding_gradients]
         return [*embeddings, *self._weights.factor_gradients]
 
     def _forward(self, step: int | None) -> Floats:
         """The field before the output activation, flat: in training its observed lines only, where there are such."""
         self._both(partial(self._project, 0), partial(self._project, 1))
         self._attend(step)
-        return self._tucker.expand(self._support, self._weights.factors, None if step is None else self._lines)
+        return self._tucker.expand(self._support, self._weights.factors, training=step is not None)
 
     def _project(self, side: int) -> None:
         """Unit queries (side 0) or keys (side 1) from the embedding."""
-        projected = self._projected[side]
-        self._cubes.times(self._weights.embeddings[side], projected)
-        kernels.normalise(projected, np.float32(SMALLEST_NORM), self._unit[side], self._inverse[side])
+        embedding, unit, inverse = self._weights.embeddings[side], self._unit[side], self._inverse[side]
+        for head, rows in enumerate(unit):
+            self._cubes.times(embedding[head], rows)
+            kernels.normalise(rows, np.float32(SMALLEST_NORM), inverse[head])
+            if side == 0:
+                kernels.turn(rows, 8 * rows.shape[1], 8, self._grouped_queries[head])
+            else:
+                kernels.turn(rows, 8, self._padded, self._columns_of_keys[head])
 
     def _attend(self, step: int | None) -> None:
         count, support = self._unit[0].shape[1], self._support
@@ -252,7 +274,7 @@ class Engine:
         dropout = self._dropout(step)
         for first in range(0, count, self._block_rows):
             last = min(first + self._block_rows, count)
-            middle = first + _half(last - first)
+            middle = first + (last - first) // 16 * 8
             support.make_room(first, (last - first) * self._width)
             # The second half does not wait to learn where the first one ends: it leaves room for all of it.
             slot = int(support.starts[first])
@@ -269,10 +291,14 @@ class Engine:
         """The rows ``first .. last`` of the attention map, in the block that begins at row ``block``."""
         if first == last:
             return
-        queries, keys = self._unit
-        scores = self._scores_of(first - block, last - block)
-        for head in range(len(queries)):
-            np.dot(queries[head, first:last], keys[head].T, out=scores[head])
+        scores, latent = self._scores_of(first - block, last - block), self._unit[0].shape[2]
+        rows, starts, counts, columns, places = self._groups
+        groups = scores.shape[1] // 8
+        for queries, keys, out in zip(self._grouped_queries, self._columns_of_keys, scores, strict=True):
+            kernels.put_grouped_product(
+                rows[: groups + 1], starts[:groups], counts[:groups], columns, places[:groups],
+                queries[first * latent :], 32, keys.reshape(latent, -1), out,
+            )  # fmt: skip
         gain, limit, word, core_gain, core_limit, core_word = dropout
         rows = kernels.soft_rows if self._soft else kernels.sparse_rows
         support = self._support
@@ -282,9 +308,9 @@ class Engine:
         )  # fmt: skip
 
     def _scores_of(self, first: int, last: int) -> Floats:
-        """The part of the buffer for these rows of a block, shape (h, rows, N)."""
-        count = self._unit[0].shape[1]
-        return self._scores[first * self._width : last * self._width].reshape(-1, last - first, count)
+        """The part of the buffer for these rows of a block, shape (h, rows, N), both filled up to multiples of 8."""
+        rows, size = -(-(last - first) // 8) * 8, len(self._unit[0]) * self._padded
+        return self._scores[first * size : (first + rows) * size].reshape(-1, rows, self._padded)
 
     def _dropout(self, step: int | None) -> tuple[Any, ...]:
         """Factor, hash limit and keys of the dropout of scores and of the core."""
@@ -302,9 +328,7 @@ class Engine:
 
     def _backward(self, step: int) -> None:
         support = self._support
-        self._tucker.expand_gradient(
-            support, self._weights.factors, self._slope, self._weights.factor_gradients, self._lines
-        )
+        self._tucker.expand_gradient(support, self._weights.factors, self._slope, self._weights.factor_gradients)
         gain, limit, word, core_gain, _, _ = self._dropout(step)
         kernels.activation_gradient(
             self._soft, support.starts, support.columns, support.weights, gain, limit, word, core_gain,
@@ -314,36 +338,45 @@ class Engine:
         if support.used < DENSE_COSINES * heads * count * count:
             bounds = segments(count, support.used / (heads * count))
             ends = support.ends(bounds, heads, self._empty)
-            self._both(partial(self._query_gradient, ends), partial(self._key_gradient, ends[-1, -1], bounds))
+            self._both(
+                partial(self._query_gradient, step, ends), partial(self._key_gradient, step, ends[-1, -1], bounds)
+            )
         else:
             self._dense_cosine_gradient()
-            self._both(partial(self._embedding_gradient, 0), partial(self._embedding_gradient, 1))
+            self._both(*(partial(self._every_embedding_gradient, step, side) for side in range(2)))
+        self._weights.update(self._weights.of_factors, step + 1, self._schedule)
 
-    def _query_gradient(self, ends: NDArray[np.int64]) -> None:
-        """From the gradient of the cosines at the support, up to these ends of segments, to that of the embedding."""
+    def _query_gradient(self, step: int, ends: NDArray[np.int64]) -> None:
+        """From the gradient of the cosines at the support, up to these ends of segments, to new weights of queries."""
         support, keys = self._support, self._unit[1]
         # Columns count through all heads, as the keys of all heads below one another do.
         every_key = keys.reshape(-1, keys.shape[-1])
         starts = support.starts
-        for own, slope in zip(ends, self._unit_gradient[0], strict=True):
+        for head, (own, slope) in enumerate(zip(ends, self._unit_gradient[0], strict=True)):
             kernels.put_product(starts, own, 0, support.columns, support.gradient, every_key, slope)
             starts = own[-1]
-        self._embedding_gradient(0)
+            self._embedding_gradient(step, 0, head)
 
-    def _key_gradient(self, ends: NDArray[np.int64], bounds: NDArray[np.int64]) -> None:
+    def _key_gradient(self, step: int, ends: NDArray[np.int64], bounds: NDArray[np.int64]) -> None:
         """The same for keys. ``ends`` are those of rows, ``bounds`` those of segments of rows."""
         starts, across, rows, values = self._support.transposed(ends, bounds)
         for head, (queries, slope) in enumerate(zip(self._unit[0], self._unit_gradient[1], strict=True)):
             kernels.put_product(starts, across, head * len(queries), rows, values, queries, slope)
-        self._embedding_gradient(1)
+            self._embedding_gradient(step, 1, head)
 
-    def _embedding_gradient(self, side: int) -> None:
-        """From the gradient of the unit rows to that of an embedding."""
-        slope = self._unit_gradient[side]
-        # The projected rows are not needed any more: their buffer takes their gradient.
-        projected = self._projected[side]
-        kernels.normalise_gradient(self._unit[side], self._inverse[side], np.float32(SMALLEST_NORM), slope, projected)
-        self._cubes_across.times(projected, self._weights.embedding_gradients[side])
+    def _every_embedding_gradient(self, step: int, side: int) -> None:
+        for head in range(len(self._unit[side])):
+            self._embedding_gradient(step, side, head)
+
+    def _embedding_gradient(self, step: int, side: int, head: int) -> None:
+        """From the gradient of a head's unit rows to that of its embedding, and to the embedding's new weights.
+
+        Head by head, so that what one loop writes is in the cache when the next one reads it.
+        """
+        slope, weights = self._unit_gradient[side][head], self._weights
+        kernels.normalise_gradient(self._unit[side][head], self._inverse[side][head], np.float32(SMALLEST_NORM), slope)
+        self._cubes_across.times(slope, weights.embedding_gradients[side][head])
+        weights.update(weights.of_embedding(side, head), step + 1, self._schedule)
 
     def _dense_cosine_gradient(self) -> None:
         """Gradients of the unit rows behind a map with a support so large that dense products are faster."""
@@ -357,11 +390,11 @@ class Engine:
             kernels.densify(first, support.starts, support.columns, support.gradient, block)
 
             def by_rows(first: int = first, last: int = last, block: Floats = block) -> None:
-                for head, part in enumerate(block):
+                for head, part in enumerate(block[:, : last - first, : keys.shape[1]]):
                     np.dot(part, keys[head], out=query_slope[head, first:last])
 
             def by_columns(first: int = first, last: int = last, block: Floats = block) -> None:
-                for head, part in enumerate(block):
+                for head, part in enumerate(block[:, : last - first, : keys.shape[1]]):
                     key_slope[head] += np.dot(part.T, queries[head, first:last])
 
             self._both(by_rows, by_columns)
@@ -393,33 +426,41 @@ def _aligned(*shape: int) -> Floats:
 DENSE_COSINES, DENSE_CORE = 0.35, 0.2
 """Shares of the attention map from which dense products are faster than loops over the support."""
 
+FEW_LINES = 0.4
+"""The share of the field's lines below which those that are wanted are contracted one by one."""
+
 
 class _Weights:
-    """All weights and gradients as one vector each, for one pass of the optimiser; arrays are views."""
+    """All weights and gradients as one vector each, of which the optimiser takes parts; arrays are views.
+
+    Embeddings are kept head by head, shape (h, K_1 ... K_L, M), M padded to whole vectors: the padding starts at 0,
+    has gradient 0 and stays 0.
+    """
 
     def __init__(self, design: Design, seed: int) -> None:
-        *embedding, _ = design.parameter_shapes[0]
-        # Embeddings padded to whole vectors: the padding starts at 0, has gradient 0 and stays 0.
-        padded = (*embedding, design.padded_latent)
-        shapes = [padded, padded, *design.parameter_shapes[2:]]
-        self._values, self._gradients, self._means, self._squares = (
-            _aligned(sum(map(math.prod, shapes))) for _ in range(4)
-        )
-        views = _split(self._values, shapes)
-        self.slopes = _split(self._gradients, shapes)
-        for view, array in zip(views, design.initial(seed), strict=True):
-            view[..., : array.shape[-1]] = array
-        self.factors, self.factor_gradients = views[2:], self.slopes[2:]
-        self.embeddings, self.embedding_gradients = (
-            [array.reshape(len(array), -1) for array in arrays[:2]] for arrays in (views, self.slopes)
-        )
+        size, heads, _ = design.parameter_shapes[0]
+        embedding = heads, size, design.padded_latent
+        shapes = [embedding, embedding, *design.parameter_shapes[2:]]
+        self._vectors = [_aligned(sum(map(math.prod, shapes))) for _ in range(4)]
+        values, gradients, *_ = self._vectors
+        self.embeddings, self.factors = _parts(values, shapes)
+        self.embedding_gradients, self.factor_gradients = _parts(gradients, shapes)
+        query, key, *factors = design.initial(seed)
+        for own, array in zip(self.embeddings, (query, key), strict=True):
+            own[..., : design.latent] = array.transpose(1, 0, 2)
+        for own, array in zip(self.factors, factors, strict=True):
+            own[:] = array
+        self._heads, self._size = heads, math.prod(embedding[1:])
+        self.of_factors = slice(2 * math.prod(embedding), None)
 
-    def update(self, update: int, schedule: Schedule) -> None:
+    def of_embedding(self, side: int, head: int) -> slice:
+        """Where a head's embedding of queries (side 0) or keys stands in the vectors."""
+        begin = (side * self._heads + head) * self._size
+        return slice(begin, begin + self._size)
+
+    def update(self, part: slice, update: int, schedule: Schedule) -> None:
         kernels.adam(
-            self._values,
-            self._gradients,
-            self._means,
-            self._squares,
+            *(vector[part] for vector in self._vectors),
             np.float32(schedule.learning_rate),
             np.float32(schedule.weight_decay),
             np.float32(1 - 0.9**update),
@@ -427,9 +468,11 @@ class _Weights:
         )
 
 
-def _split(vector: Floats, shapes: Sequence[tuple[int, ...]]) -> list[Floats]:
+def _parts(vector: Floats, shapes: Sequence[tuple[int, ...]]) -> tuple[list[Floats], list[Floats]]:
+    """A vector as arrays of these shapes: the two embeddings and the factors."""
     ends = np.cumsum([math.prod(shape) for shape in shapes])
-    return [part.reshape(shape) for part, shape in zip(np.split(vector, ends[:-1]), shapes, strict=True)]
+    arrays = [part.reshape(shape) for part, shape in zip(np.split(vector, ends[:-1]), shapes, strict=True)]
+    return arrays[:2], arrays[2:]
 
 
 class _Support:
@@ -499,9 +542,16 @@ class _Tucker:
 
     The leading mode is contracted first; each contraction takes the foremost mode away and appends the
     field's mode at the back, so that after all of them the modes stand in the layout's order.
+
+    Args:
+        geometry, layout: of the core.
+        both: does two independent halves of a step.
+        lines: the lines of the field along its last mode that training wants; None: all.
     """
 
-    def __init__(self, geometry: Geometry, layout: Layout, both: Both = in_turn) -> None:
+    def __init__(
+        self, geometry: Geometry, layout: Layout, both: Both = in_turn, lines: NDArray[np.intp] | None = None
+    ) -> None:
         self._layout, self._both = layout, both
         core = [geometry.core_shape[mode] for mode in layout.order]
         self.field_shape = tuple(geometry.shape[mode] for mode in layout.order)
@@ -516,7 +566,13 @@ class _Tucker:
             [_aligned(size + 8 * (index == 0)) for index, size in enumerate(sizes)] for _ in range(2)
         )
         self._core_sizes = core
-        self._before_lines = np.empty((0, 0), np.float32)
+        self._lines = lines
+        self._pairs: tuple[NDArray[np.uint32], NDArray[np.uint32]] | None = None
+        if lines is not None and len(core) > 2 and len(lines) < FEW_LINES * math.prod(self.field_shape[:-1]):
+            self._pairs = np.divmod(lines.astype(np.uint32), np.uint32(self.field_shape[-2]))
+            padded = -(-core[-1] // 8) * 8
+            self._scratch = _aligned(2, math.prod(self.field_shape[:-2]), padded)
+            self._at_lines, self._slope_at_lines = _aligned(len(lines), padded), _aligned(len(lines), padded)
 
     def _is_sparse(self, support: _Support) -> bool:
         return support.used < DENSE_CORE * self._core_sizes[0] * self._rest
@@ -524,10 +580,10 @@ class _Tucker:
     def _first(self, stages: Sequence[Floats]) -> Floats:
         return stages[0][: self._rest * self._width].reshape(self._rest, self._width)
 
-    def expand(self, support: _Support, factors: Sequence[Floats], lines: NDArray[np.intp] | None) -> Floats:
+    def expand(self, support: _Support, factors: Sequence[Floats], training: bool) -> Floats:
         """The flat field, modes in the layout's order; a view of a buffer that the next call overwrites.
 
-        With ``lines``, only those lines of the field along its last mode are computed.
+        In training only the lines that it wants are computed.
         """
         order = self._layout.order
         self._lead[:, : self._width] = factors[order[0]].T
@@ -541,13 +597,21 @@ class _Tucker:
             self._core[:] = 0
             kernels.scatter(*arrays, self._core)
             self._product(self._core.T, factors[order[0]].T, self._first(self._stages))
+        lines, pairs = (self._lines, self._pairs) if training else (None, None)
         current = self._first(self._stages).ravel()
-        for index, mode in enumerate(order[1:], start=1):
+        for index, mode in enumerate(order[1 : len(order) if pairs is None else -2], start=1):
             unfolded = current.reshape(self._core_sizes[index], -1)
             if lines is not None and mode == order[-1]:
-                unfolded = self._before_lines = np.take(unfolded, lines, axis=1)
+                unfolded = self._at_lines = np.take(unfolded, lines, axis=1)
             current = self._stages[index][: unfolded.shape[1] * self.field_shape[index]]
             self._product(unfolded.T, factors[mode].T, current.reshape(unfolded.shape[1], -1))
+        if pairs is None:
+            return current
+        tensor = current.reshape(*self._core_sizes[-2:], -1)
+        kernels.contract_lines(tensor, factors[order[-2]], *pairs, self._scratch, self._at_lines)
+        current = self._stages[-1][: len(self._at_lines) * self.field_shape[-1]]
+        at_lines = self._at_lines[:, : self._core_sizes[-1]]
+        np.dot(at_lines, factors[order[-1]].T, out=current.reshape(len(at_lines), -1))
         return current
 
     def _product(self, left: Floats, right: Floats, out: Floats) -> None:
@@ -563,27 +627,53 @@ class _Tucker:
         both = in_turn if first[0].size * first[1].shape[1] < WORTH_A_THREAD else self._both
         both(partial(np.dot, *first), partial(np.dot, *second))
 
+    def _unfolded(self, stages: Sequence[Floats], index: int) -> Floats:
+        """What stage ``index`` is made from, its mode of the core first."""
+        below = self._first(stages) if index == 1 else stages[index - 1]
+        return below.reshape(self._core_sizes[index], -1)
+
+    def _lines_gradient(
+        self,
+        pairs: tuple[NDArray[np.uint32], NDArray[np.uint32]],
+        factors: Sequence[Floats],
+        above: Floats,
+        factor_gradients: Sequence[Floats],
+    ) -> Floats:
+        """The gradient of what the last two contractions took, from that of their few lines."""
+        before_last, last = self._layout.order[-2:]
+        sizes, index = self._core_sizes[-2:], len(self._core_sizes) - 2
+        np.dot(above.T, self._at_lines[:, : sizes[1]], out=factor_gradients[last])
+        self._slope_at_lines[:, : sizes[1]] = np.dot(above, factors[last])
+        tensor, slope = (self._unfolded(arrays, index).reshape(*sizes, -1) for arrays in (self._stages, self._slopes))
+        kernels.contract_lines_gradient(
+            tensor, factors[before_last], *pairs, self._scratch, self._slope_at_lines, slope,
+            factor_gradients[before_last],
+        )  # fmt: skip
+        return self._slopes[index - 1]
+
     def expand_gradient(
         self,
         support: _Support,
         factors: Sequence[Floats],
         slope: Floats,
         factor_gradients: Sequence[Floats],
-        lines: NDArray[np.intp] | None,
     ) -> None:
-        """From the gradient of what :meth:`expand` gave to those of the factors and of the support's core entries."""
+        """From the gradient of what :meth:`expand` gave in training to those of the factors and the core's support."""
         order = self._layout.order
         slope = slope.reshape(-1)
-        for index in range(len(order) - 1, 0, -1):
+        last = len(order) - 1
+        if self._pairs is not None:
+            above = slope.reshape(-1, self.field_shape[-1])
+            slope = self._lines_gradient(self._pairs, factors, above, factor_gradients)
+            last -= 2
+        for index in range(last, 0, -1):
             mode = order[index]
-            below = self._first(self._stages) if index == 1 else self._stages[index - 1]
-            target = self._first(self._slopes) if index == 1 else self._slopes[index - 1]
-            unfolded, target = (array.reshape(self._core_sizes[index], -1) for array in (below, target))
+            unfolded, target = (self._unfolded(arrays, index) for arrays in (self._stages, self._slopes))
             above = slope.reshape(-1, self.field_shape[index])
-            if lines is not None and mode == order[-1]:
+            if self._lines is not None and mode == order[-1]:
                 # Slopes elsewhere than on these lines are 0 from the beginning and stay so.
-                np.dot(above.T, self._before_lines.T, out=factor_gradients[mode])
-                target[:, lines] = np.dot(factors[mode].T, above.T)
+                np.dot(above.T, self._at_lines.T, out=factor_gradients[mode])
+                target[:, self._lines] = np.dot(factors[mode].T, above.T)
             else:
                 self._products((above.T, unfolded.T, factor_gradients[mode]), (factors[mode].T, above.T, target))
             slope = self._slopes[index - 1]

@@ -23,13 +23,21 @@ import numpy as np
 from fieldbench_methods.exponentials import exponential, hyperbolic_tangent
 from fieldbench_methods.fieldformer.randomness import FIRST, SECOND
 from fieldbench_methods.fieldformer.vectors import (
+    EIGHT_ROWS,
+    FOUR_ROWS,
     above,
     axpy,
     dot_axpy,
     lowest_bit,
-    weighted_sum_of_1,
-    weighted_sum_of_4,
-    weighted_sum_of_8,
+    tile_1x8,
+    tile_1x32,
+    tile_1x64,
+    tile_1x96,
+    tile_4x8,
+    tile_8x8,
+    tile_of_4,
+    tile_of_8,
+    transpose_8x8,
 )
 
 _FAST = {"reassoc", "contract", "nsz"}
@@ -39,8 +47,8 @@ _MAX_NEWTON = 200
 """Newton's iteration needs about five steps; each shrinks the support, so it always ends."""
 WORD = 64
 """Scores that are compared with a threshold at a time; row buffers have whole words."""
-_WIDE, _NARROW, _LANES = np.uintp(64), np.uintp(32), np.uintp(8)
-"""Columns of a dense matrix at a time. Of 64, sums enough run side by side to hide the time each addition takes."""
+_WIDEST, _WIDE, _NARROW, _LANES = np.uintp(96), np.uintp(64), np.uintp(32), np.uintp(8)
+"""Columns of a dense matrix at a time. Of 64 and more, sums enough run side by side to hide the time of an addition."""
 
 
 def _compiled(**options: Any) -> Any:
@@ -64,7 +72,7 @@ def dropped_row(scores, row, base, gain, limit, first_key, second_key, buffer): 
     """One row of scores of every head, scaled and dropped, into ``buffer`` (h N).
 
     Args:
-        scores: shape (h, rows, N).
+        scores: shape (h, rows, N or more).
         row: index of the row in ``scores``.
         base: number of the row's first score in the whole map, to which the generator's number belongs.
         gain: factor of the scores that stay.
@@ -72,7 +80,8 @@ def dropped_row(scores, row, base, gain, limit, first_key, second_key, buffer): 
         first_key, second_key: of the generator in this step.
         buffer: takes the row, shape (h N,).
     """
-    heads, _, count = scores.shape
+    heads = scores.shape[0]
+    count = buffer.size // heads
     for head in range(heads):
         source = scores[head, row]
         target = buffer[head * count : (head + 1) * count]
@@ -121,13 +130,13 @@ def sparse_rows(  # type: ignore[no-untyped-def]
     scores, first_row, first_slot, gain, limit, keys, core_gain, core_limit, core_keys, thresholds, starts, columns,
     weights, buffer,
 ):  # fmt: skip
-    """SparseMax of a block of rows of scores (h, rows, N) into the support arrays, with both dropouts.
+    """SparseMax of a block of rows of scores into the support arrays, with both dropouts.
 
-    The rows go to ``first_slot`` and behind, and ``starts`` learns where each ends; it is not read.
-    ``buffer`` has room for h N scores, rounded up to whole words.
+    What the block has beyond the map's N rows and N columns is left out. The rows go to ``first_slot`` and behind, and
+    ``starts`` learns where each ends; it is not read. ``buffer`` has room for h N scores, rounded up to whole words.
 
     Args:
-        scores: shape (h, rows, N).
+        scores: shape (h, rows, N or more).
         first_row: number of the block's first row in the whole map.
         first_slot: where its support starts.
         gain, limit, keys: of the scores' dropout, as in :func:`dropped_row`.
@@ -136,11 +145,11 @@ def sparse_rows(  # type: ignore[no-untyped-def]
         starts, columns, weights: the support, as the module says.
         buffer: room for a row.
     """
-    width = scores.shape[0] * scores.shape[2]
+    width = scores.shape[0] * thresholds.size
     values = buffer[:width]
     buffer[width:] = -np.inf
     slot = np.uintp(first_slot)
-    for row in range(scores.shape[1]):
+    for row in range(min(scores.shape[1], thresholds.size - first_row)):
         n = first_row + row
         base = np.uint32(n * width)
         dropped_row(scores, row, base, gain, limit, keys[0], keys[1], values)
@@ -185,18 +194,18 @@ def soft_rows(  # type: ignore[no-untyped-def]
     """SoftMax of a block of rows as :func:`sparse_rows` does it; every column is in the support.
 
     Args:
-        scores: shape (h, rows, N).
+        scores: shape (h, rows, N or more).
         first_row: number of the block's first row in the whole map.
         first_slot: where its support starts.
         gain, limit, keys: of the scores' dropout, as in :func:`dropped_row`.
         core_gain, core_limit, core_keys: of the core's dropout.
-        thresholds: not used; there so that both functions are called alike.
+        thresholds: shape (N,); not read, there so that both functions are called alike.
         starts, columns, weights: the support, as the module says.
         buffer: room for a row.
     """
-    width = scores.shape[0] * scores.shape[2]
+    width = scores.shape[0] * thresholds.size
     values = buffer[:width]
-    for row in range(scores.shape[1]):
+    for row in range(min(scores.shape[1], thresholds.size - first_row)):
         n = first_row + row
         base = np.uint32(n * width)
         dropped_row(scores, row, base, gain, limit, keys[0], keys[1], values)
@@ -426,6 +435,15 @@ def transpose(  # type: ignore[no-untyped-def]
         first = bounds[index]
 
 
+@_compiled(inline="always")
+def _strip(left, widest):  # type: ignore[no-untyped-def]
+    """How many of the columns that are left to take at a time."""
+    for size in (_WIDEST, _WIDE, _NARROW):
+        if size <= min(left, widest):
+            return size
+    return _LANES
+
+
 @_compiled(fastmath=_FAST)
 def put_product(starts, ends, skipped, columns, values, dense, result):  # type: ignore[no-untyped-def]
     """Rows of a sparse matrix, after the ``skipped`` ones, times a dense matrix whose width 8 divides.
@@ -447,8 +465,7 @@ def put_product(starts, ends, skipped, columns, values, dense, result):  # type:
     rows, width = np.uintp(result.shape[0]), np.uintp(result.shape[1])
     begin = np.uintp(0)
     while begin < width:
-        left = width - begin
-        size = _WIDE if left >= _WIDE else _NARROW if left >= _NARROW else _LANES
+        size = _strip(width - begin, _WIDEST)
         for segment in range(ends.shape[0]):
             fresh = segment == 0
             firsts = starts if fresh else ends[segment - 1]
@@ -456,77 +473,205 @@ def put_product(starts, ends, skipped, columns, values, dense, result):  # type:
             for row in range(rows):
                 n, t = np.uintp(skipped) + row, row * width + begin
                 first, last = np.uintp(firsts[n]), np.uintp(lasts[n])
-                if size == _WIDE:
-                    weighted_sum_of_8(fresh, target, t, values, columns, first, last, source, begin, width)
+                if size == _WIDEST:
+                    tile_1x96(
+                        fresh, target, t, width, values, first, columns, first, last - first, source, begin, width
+                    )
+                elif size == _WIDE:
+                    tile_1x64(
+                        fresh, target, t, width, values, first, columns, first, last - first, source, begin, width
+                    )
                 elif size == _NARROW:
-                    weighted_sum_of_4(fresh, target, t, values, columns, first, last, source, begin, width)
+                    tile_1x32(
+                        fresh, target, t, width, values, first, columns, first, last - first, source, begin, width
+                    )
                 else:
-                    weighted_sum_of_1(fresh, target, t, values, columns, first, last, source, begin, width)
+                    tile_1x8(fresh, target, t, width, values, first, columns, first, last - first, source, begin, width)
+        begin += size
+
+
+@_compiled(fastmath=_FAST)
+def put_grouped_product(rows, starts, counts, columns, places, values, widest, dense, result):  # type: ignore[no-untyped-def]
+    """A matrix whose rows come in groups that share their columns, times a dense matrix whose width 8 divides.
+
+    Group g has the rows ``rows[g] .. rows[g + 1]``, 1, 4 or 8 of them, and the columns at ``starts[g]`` and behind,
+    ``counts[g]`` of them. The values of one column stand beside one another, those of the group's first column at
+    ``places[g]``. What is read of the dense matrix serves all rows of a group. Sums keep the order of the columns.
+    ``result`` is overwritten.
+
+    Args:
+        rows: where groups begin, shape (groups + 1,).
+        starts, counts: of each group's columns, shape (groups,).
+        columns: of all groups.
+        places: of each group's values, shape (groups,).
+        values: of all groups.
+        widest: columns of the dense matrix at a time, 96 or 32.
+        dense: matrix whose rows the columns name.
+        result: written, shape (rows, width).
+    """
+    source, target = dense.ravel(), result.ravel()
+    width, begin = np.uintp(result.shape[1]), np.uintp(0)
+    while begin < width:
+        size = _strip(width - begin, np.uintp(widest))
+        for group in range(starts.size):
+            first, count, place = np.uintp(starts[group]), np.uintp(counts[group]), np.uintp(places[group])
+            high, t = rows[group + 1] - rows[group], np.uintp(rows[group]) * width
+            if high == 8 and size > _LANES:
+                for at in range(begin, begin + size, EIGHT_ROWS):
+                    tile_of_8(True, target, t + at, width, values, place, columns, first, count, source, at, width)
+            elif high == 8:
+                tile_8x8(True, target, t + begin, width, values, place, columns, first, count, source, begin, width)
+            elif high == 4 and size > _LANES:
+                for at in range(begin, begin + size, FOUR_ROWS):
+                    tile_of_4(True, target, t + at, width, values, place, columns, first, count, source, at, width)
+            elif high == 4:
+                tile_4x8(True, target, t + begin, width, values, place, columns, first, count, source, begin, width)
+            elif size == _WIDEST:
+                tile_1x96(True, target, t + begin, width, values, place, columns, first, count, source, begin, width)
+            elif size == _WIDE:
+                tile_1x64(True, target, t + begin, width, values, place, columns, first, count, source, begin, width)
+            elif size == _NARROW:
+                tile_1x32(True, target, t + begin, width, values, place, columns, first, count, source, begin, width)
+            else:
+                tile_1x8(True, target, t + begin, width, values, place, columns, first, count, source, begin, width)
         begin += size
 
 
 @_compiled()
 def densify(first_row, starts, columns, gradient, block):  # type: ignore[no-untyped-def]
-    """A block of rows of a slot-wise matrix as dense matrices (h, rows, N); block starts at 0.
+    """A block of rows of a slot-wise matrix as dense matrices (h, rows, N or more); block starts at 0.
 
     Args:
         first_row: number of the block's first row.
         starts, columns: of the support, as the module says.
         gradient: one a slot.
-        block: written, shape (h, rows, N).
+        block: written, shape (h, rows, N or more).
     """
-    _, rows, count = block.shape
-    for row in range(rows):
+    count = starts.size - 1
+    for row in range(min(block.shape[1], count - first_row)):
         for slot in range(np.uintp(starts[first_row + row]), np.uintp(starts[first_row + row + 1])):
             column = columns[slot]
             block[column // np.uint32(count), row, column % np.uint32(count)] = gradient[slot]
 
 
 @_compiled(fastmath=_FAST)
-def normalise(rows, smallest, unit, inverse):  # type: ignore[no-untyped-def]
-    """Rows (N, h M) to unit rows (h, N, M), with one over each norm (at most 1 / smallest) in (h, N).
+def normalise(rows, smallest, inverse):  # type: ignore[no-untyped-def]
+    """Make rows unit rows in place, and note one over each norm (at most 1 / smallest).
 
     Args:
-        rows: shape (N, h M).
+        rows: shape (N, M).
         smallest: norm below which a row is divided by this instead.
-        unit: written, shape (h, N, M).
-        inverse: written, shape (h, N).
+        inverse: written, shape (N,).
     """
-    heads, count, latent = unit.shape
+    for n in range(inverse.size):
+        row = rows[n]
+        total = np.float32(0.0)
+        for m in range(row.size):
+            total += row[m] * row[m]
+        factor = np.float32(1.0) / max(np.sqrt(total), smallest)
+        inverse[n] = factor
+        for m in range(row.size):
+            row[m] *= factor
+
+
+@_compiled(inline="always")
+def _turn(source, s, step, count, width, result, t, outer, inner):  # type: ignore[no-untyped-def]
+    """:func:`turn` of ``count`` rows, ``step`` apart, from position ``s``, to position ``t``; all of type uintp."""
+    eight = np.uintp(8)
+    high, wide = count - count % eight, width - width % eight
+    for n in range(np.uintp(0), high, eight):
+        for m in range(np.uintp(0), wide, eight):
+            transpose_8x8(result, t + n // eight * outer + m * inner, inner, source, s + n * step + m, step)
     for n in range(count):
-        for head in range(heads):
-            source, target = rows[n, head * latent : (head + 1) * latent], unit[head, n]
-            total = np.float32(0.0)
-            for m in range(latent):
-                total += source[m] * source[m]
-            factor = np.float32(1.0) / max(np.sqrt(total), smallest)
-            inverse[head, n] = factor
-            for m in range(latent):
-                target[m] = source[m] * factor
+        for m in range(wide if n < high else np.uintp(0), width):
+            result[t + n // eight * outer + m * inner + n % eight] = source[s + n * step + m]
+
+
+@_compiled()
+def turn(rows, outer, inner, result):  # type: ignore[no-untyped-def]
+    """Entry (n, m) of a matrix goes to ``n // 8 * outer + m * inner + n % 8``.
+
+    With outer 8 that is the transpose, with rows of ``inner`` entries; with inner 8 and outer 8 times the width,
+    groups of 8 rows as :func:`put_grouped_product` takes their values.
+
+    Args:
+        rows: the matrix.
+        outer, inner: steps, as above.
+        result: written, flat.
+    """
+    zero, count, width = np.uintp(0), np.uintp(rows.shape[0]), np.uintp(rows.shape[1])
+    _turn(rows.ravel(), zero, width, count, width, result, zero, np.uintp(outer), np.uintp(inner))
 
 
 @_compiled(fastmath=_FAST)
-def normalise_gradient(unit, inverse, smallest, gradient, rows):  # type: ignore[no-untyped-def]
-    """From the gradient of unit rows (h, N, M) to that of the rows themselves, (N, h M).
+def contract_lines(tensor, factor, others, places, scratch, result):  # type: ignore[no-untyped-def]
+    """A tensor (R, S, X) times a factor (I, R), at some pairs of their outer indices only.
+
+    ``result[l, s]`` becomes the sum over r of ``factor[places[l], r] * tensor[r, s, others[l]]``.
+
+    Args:
+        tensor: shape (R, S, X).
+        factor: shape (I, R).
+        others, places: the pairs.
+        scratch: zeros, shape (2, X, S rounded up to a multiple of 8); its padding stays 0.
+        result: written, shape (pairs, S rounded up).
+    """
+    padded, step, high = np.uintp(scratch.shape[2]), np.uintp(tensor.shape[2]), np.uintp(tensor.shape[1])
+    source, turned, target, zero = tensor.ravel(), scratch.ravel(), result.ravel(), np.uintp(0)
+    result[:] = np.float32(0.0)
+    for r in range(factor.shape[1]):
+        _turn(source, np.uintp(r) * high * step, step, high, step, turned, zero, np.uintp(8), padded)
+        for index in range(places.size):
+            t, s = np.uintp(index) * padded, np.uintp(others[index]) * padded
+            axpy(target, t, factor[places[index], r], turned, s, padded // np.uintp(8))
+
+
+@_compiled(fastmath=_FAST)
+def contract_lines_gradient(  # type: ignore[no-untyped-def]
+    tensor, factor, others, places, scratch, result_gradient, tensor_gradient, factor_gradient
+):
+    """Gradients behind :func:`contract_lines`.
+
+    Args:
+        tensor, factor, others, places: as there.
+        scratch: as there.
+        result_gradient: of the result; its padding is 0.
+        tensor_gradient, factor_gradient: written.
+    """
+    padded, step, high = np.uintp(scratch.shape[2]), np.uintp(tensor.shape[2]), np.uintp(tensor.shape[1])
+    source, target, slopes, zero = tensor.ravel(), tensor_gradient.ravel(), result_gradient.ravel(), np.uintp(0)
+    turned, turned_gradient = scratch[0].ravel(), scratch[1].ravel()
+    factor_gradient[:] = np.float32(0.0)
+    for r in range(factor.shape[1]):
+        begin = np.uintp(r) * high * step
+        _turn(source, begin, step, high, step, turned, zero, np.uintp(8), padded)
+        turned_gradient[:] = np.float32(0.0)
+        for index in range(places.size):
+            place, s, o = places[index], np.uintp(others[index]) * padded, np.uintp(index) * padded
+            factor_gradient[place, r] += dot_axpy(
+                turned_gradient, turned, s, factor[place, r], slopes, o, padded // np.uintp(8)
+            )
+        _turn(turned_gradient, zero, padded, step, high, target, begin, np.uintp(8), step)
+
+
+@_compiled(fastmath=_FAST)
+def normalise_gradient(unit, inverse, smallest, gradient):  # type: ignore[no-untyped-def]
+    """From the gradient of unit rows to that of the rows themselves, in place.
 
     Args:
         unit, inverse: as :func:`normalise` made them.
         smallest: norm below which a row was divided by this instead.
-        gradient: of the unit rows, shape (h, N, M).
-        rows: gradient of the rows, written, shape (N, h M).
+        gradient: of the unit rows, shape (N, M).
     """
-    heads, count, latent = unit.shape
-    for n in range(count):
-        for head in range(heads):
-            direction, slope, factor = unit[head, n], gradient[head, n], inverse[head, n]
-            target = rows[n, head * latent : (head + 1) * latent]
+    for n in range(inverse.size):
+        direction, slope, factor = unit[n], gradient[n], inverse[n]
+        along = np.float32(0.0)
+        for m in range(slope.size):
+            along += direction[m] * slope[m]
+        if factor * smallest >= np.float32(1.0):
             along = np.float32(0.0)
-            for m in range(latent):
-                along += direction[m] * slope[m]
-            if factor * smallest >= np.float32(1.0):
-                along = np.float32(0.0)
-            for m in range(latent):
-                target[m] = (slope[m] - along * direction[m]) * factor
+        for m in range(slope.size):
+            slope[m] = (slope[m] - along * direction[m]) * factor
 
 
 @_compiled(fastmath=_FAST)

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 from llvmlite import ir
+from llvmlite.binding import get_host_cpu_features
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -19,9 +21,9 @@ _LANES = ir.VectorType(ir.FloatType(), 8)
 _FAST = ("reassoc", "contract", "nsz")
 
 
-def _pointer(context: Any, builder: Any, array_type: Any, array: Any, position: Any) -> Any:
+def _pointer(context: Any, builder: Any, array_type: Any, array: Any, position: Any, vector: Any = _LANES) -> Any:
     data = context.make_array(array_type)(context, builder, array).data
-    return builder.bitcast(builder.gep(data, [position]), ir.PointerType(_LANES))
+    return builder.bitcast(builder.gep(data, [position]), ir.PointerType(vector))
 
 
 def _load(builder: Any, pointer: Any) -> Any:
@@ -34,10 +36,11 @@ def _store(builder: Any, vector: Any, pointer: Any) -> None:
     builder.store(vector, pointer).align = 4
 
 
-def _broadcast(builder: Any, scalar: Any) -> Any:
-    vector = builder.insert_element(ir.Constant(_LANES, ir.Undefined), scalar, ir.Constant(ir.IntType(32), 0))
-    lanes = ir.Constant(ir.VectorType(ir.IntType(32), 8), [0] * 8)
-    return builder.shuffle_vector(vector, vector, lanes)
+def _broadcast(builder: Any, scalar: Any, lanes: int = 8) -> Any:
+    empty = ir.Constant(ir.VectorType(ir.FloatType(), lanes), ir.Undefined)
+    vector = builder.insert_element(empty, scalar, ir.Constant(ir.IntType(32), 0))
+    first = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+    return builder.shuffle_vector(vector, vector, first)
 
 
 def _multiply_add(builder: Any, left: Any, right: Any, added: Any) -> Any:
@@ -70,53 +73,67 @@ def axpy(typing_context, target, t, factor, source, s, eights):  # type: ignore[
     return types.void(target, t, factor, source, s, eights), generate
 
 
-def _weighted_sum(count: int) -> Any:
-    """An intrinsic that keeps ``count`` vectors of a sum of rows in registers."""
+def _tile(rows: int, vectors: int, lanes: int) -> Any:
+    """An intrinsic that keeps the sums of ``rows`` rows of ``vectors`` vectors in registers."""
 
     @intrinsic
-    def weighted_sum(typing_context, fresh, target, t, values, columns, begin, end, source, s, stride):  # type: ignore[no-untyped-def]
-        """target[t + i] += values[k] * source[columns[k] * stride + s + i] over k in order, for i < 8 * count.
+    def tile(typing_context, fresh, target, t, step, values, v, columns, c, count, source, s, stride):  # type: ignore[no-untyped-def]
+        """target[t + r * step + i] += values[v + k * rows + r] * source[columns[c + k] * stride + s + i].
 
-        k runs from begin to end. If ``fresh``, what stood in the target does not count.
+        Summed over k below count, in order, for r < rows and i < vectors * lanes. If ``fresh``, what stood in the
+        target does not count.
         """
 
         def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
-            fresh, target, t, values, columns, begin, end, source, s, stride = arguments
+            fresh, target, t, step, values, v, columns, c, count, source, s, stride = arguments
             kinds = signature.args
-            word = begin.type
-            to = _pointer(context, builder, kinds[1], target, t)
-            zero = ir.Constant(_LANES, [0.0] * 8)
-            sums = [cgutils.alloca_once(builder, _LANES) for _ in range(count)]
+            word, vector = t.type, ir.VectorType(ir.FloatType(), lanes)
+            number = lambda value: ir.Constant(word, value)  # noqa: E731
+            places = [builder.add(t, builder.mul(step, number(row))) for row in range(rows)]
+            to = [_pointer(context, builder, kinds[1], target, place, vector) for place in places]
+            sums = [[cgutils.alloca_once(builder, vector) for _ in range(vectors)] for _ in range(rows)]
             with builder.if_else(cgutils.is_true(builder, fresh)) as (anew, further):
-                with anew:
-                    for total in sums:
-                        builder.store(zero, total)
-                with further:
-                    for index, total in enumerate(sums):
-                        builder.store(_load(builder, builder.gep(to, [ir.Constant(word, index)])), total)
-            weights = context.make_array(kinds[3])(context, builder, values).data
-            places = context.make_array(kinds[4])(context, builder, columns).data
-            with cgutils.for_range(builder, builder.sub(end, begin)) as loop:
-                slot = [builder.add(begin, loop.index)]
-                column = builder.zext(builder.load(builder.gep(places, slot)), word)
+                for block, is_fresh in ((anew, True), (further, False)):
+                    with block:
+                        for row in range(rows):
+                            for index, total in enumerate(sums[row]):
+                                at = builder.gep(to[row], [number(index)])
+                                start = ir.Constant(vector, [0.0] * lanes) if is_fresh else _load(builder, at)
+                                builder.store(start, total)
+            factors = builder.gep(context.make_array(kinds[4])(context, builder, values).data, [v])
+            names = builder.gep(context.make_array(kinds[6])(context, builder, columns).data, [c])
+            with cgutils.for_range(builder, count) as loop:
+                column = builder.zext(builder.load(builder.gep(names, [loop.index])), word)
                 start = builder.add(builder.mul(column, stride), s)
-                row = _pointer(context, builder, kinds[7], source, start)
-                lanes = _broadcast(builder, builder.load(builder.gep(weights, slot)))
-                for index, total in enumerate(sums):
-                    part = _load(builder, builder.gep(row, [ir.Constant(word, index)]))
-                    builder.store(_multiply_add(builder, lanes, part, builder.load(total)), total)
-            for index, total in enumerate(sums):
-                _store(builder, builder.load(total), builder.gep(to, [ir.Constant(word, index)]))
+                of = _pointer(context, builder, kinds[9], source, start, vector)
+                parts = [_load(builder, builder.gep(of, [number(index)])) for index in range(vectors)]
+                first = builder.mul(loop.index, number(rows))
+                for row in range(rows):
+                    factor = builder.load(builder.gep(factors, [builder.add(first, number(row))]))
+                    spread = _broadcast(builder, factor, lanes)
+                    for part, total in zip(parts, sums[row], strict=True):
+                        builder.store(_multiply_add(builder, spread, part, builder.load(total)), total)
+            for row in range(rows):
+                for index, total in enumerate(sums[row]):
+                    _store(builder, builder.load(total), builder.gep(to[row], [number(index)]))
             return context.get_dummy_value()
 
-        return types.void(fresh, target, t, values, columns, begin, end, source, s, stride), generate
+        arguments = fresh, target, t, step, values, v, columns, c, count, source, s, stride
+        return types.void(*arguments), generate
 
-    return weighted_sum
+    return tile
 
 
-weighted_sum_of_8 = _weighted_sum(8)
-weighted_sum_of_4 = _weighted_sum(4)
-weighted_sum_of_1 = _weighted_sum(1)
+WIDE = 16 if get_host_cpu_features().get("avx512f") else 8
+"""Floats in a vector of the processor. Sums have one order whatever it is, so no bit depends on it."""
+
+EIGHT_ROWS = np.uintp(32 if WIDE == 16 else 8)
+"""Columns that :func:`tile_of_8` takes: as many as there are registers for."""
+
+tile_of_8, tile_of_4 = _tile(8, int(EIGHT_ROWS) // WIDE, WIDE), _tile(4, 2, WIDE)
+FOUR_ROWS = np.uintp(2 * WIDE)
+tile_8x8, tile_4x8, tile_1x8 = _tile(8, 1, 8), _tile(4, 1, 8), _tile(1, 1, 8)
+tile_1x32, tile_1x64, tile_1x96 = (_tile(1, columns // WIDE, WIDE) for columns in (32, 64, 96))
 
 
 @intrinsic
@@ -192,3 +209,41 @@ def dot_axpy(typing_context, target, source, s, factor, other, o, eights):  # ty
         return builder.call(reduce, [ir.Constant(ir.FloatType(), -0.0), _load(builder, total)], fastmath=("reassoc",))
 
     return types.float32(target, source, s, factor, other, o, eights), generate
+
+
+@intrinsic
+def transpose_8x8(typing_context, target, t, across, source, s, step):  # type: ignore[no-untyped-def]
+    """target[t + j * across + i] = source[s + i * step + j] for i and j below 8.
+
+    Args:
+        typing_context: numba's own; not passed.
+        target, source: arrays.
+        t, s: positions in them.
+        across, step: from one row to the next in them.
+    """
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        target, t, across, source, s, step = arguments
+        kinds = signature.args
+
+        def at(kind: Any, array: Any, position: Any, apart: Any, row: int) -> Any:
+            place = builder.add(position, builder.mul(apart, ir.Constant(t.type, row)))
+            return _pointer(context, builder, kind, array, place)
+
+        def mixed(left: Any, right: Any, lanes: list[int]) -> Any:
+            return builder.shuffle_vector(left, right, ir.Constant(ir.VectorType(ir.IntType(32), 8), lanes))
+
+        rows = [_load(builder, at(kinds[3], source, s, step, row)) for row in range(8)]
+        # Rows that lie 4, then 2, then 1 apart exchange the halves, quarters and eighths in which they differ.
+        for apart in (4, 2, 1):
+            low = [lane if not lane & apart else lane - apart + 8 for lane in range(8)]
+            high = [lane + apart if not lane & apart else lane + 8 for lane in range(8)]
+            for row in range(8):
+                if not row & apart:
+                    pair = rows[row], rows[row + apart]
+                    rows[row], rows[row + apart] = mixed(*pair, low), mixed(*pair, high)
+        for row, vector in enumerate(rows):
+            _store(builder, vector, at(kinds[0], target, t, across, row))
+        return context.get_dummy_value()
+
+    return types.void(target, t, across, source, s, step), generate
