@@ -36,11 +36,11 @@ def _read_text(file: Path) -> pd.DataFrame:
     """A text table with names in the first line, or in the last comment before the numbers."""
     import pandas as pd
 
-    gridded = file.read_bytes()
+    content = file.read_bytes()
     try:
-        text = gridded.decode("utf-8-sig")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        text = gridded.decode("latin-1")
+        text = content.decode("latin-1")
     lines = text.splitlines()
     comments = [line for line in lines if line.lstrip().startswith(_COMMENTS)]
     lines = [line for line in lines if line.strip() and not line.lstrip().startswith(_COMMENTS)]
