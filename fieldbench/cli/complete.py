@@ -223,7 +223,7 @@ def complete(
     for gridded, observation in zip(several, seen, strict=True):
         observed = int(observation.mask.sum())
         print(_description(gridded, observed, int(gridded.missing.sum())), *gridded.remarks, sep="\n")
-        with _progress() as (watch, busy):
+        with _nothing_written(file), _progress() as (watch, busy):
             filled = fill(
                 gridded,
                 method,
@@ -299,6 +299,18 @@ def _tell(filled: Filled, by_area: bool) -> None:
 
 
 @contextlib.contextmanager
+def _nothing_written(file: Path) -> Iterator[None]:
+    """Tells what Ctrl-C leaves."""
+    import sys
+
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"Stopped; nothing was written, and {file} is as it was", file=sys.stderr, flush=True)
+        raise
+
+
+@contextlib.contextmanager
 def _progress() -> Iterator[tuple[Callable[[str], None], Callable[[str], None]]]:
     """What tells the user what came of a fit, and what is being done; on a terminal with the seconds running."""
     import sys
@@ -355,17 +367,17 @@ def _comparison(made: Completed, unit: str, by_area: bool, by_distance: bool) ->
     rows = [
         [
             item.method,
-            f"{item.expected:.4g}",
+            "-" if math.isnan(item.expected) else f"{item.expected:.4g}",
             f"{statistics.stdev(item.errors):.2g}" if len(item.errors) > 1 and math.isfinite(item.expected) else "-",
-            f"{item.ratio:.2f}",
+            f"{item.ratio:.2f}" if item.ratio < 1000 else f"{item.ratio:.1e}",
             len(item.errors),
             f"{item.seconds:.1f}",
             item.note,
         ]
         for item in made.comparison
-        if not math.isnan(item.expected)
+        if item.errors
     ]
-    rest = [f"{item.method}: {item.note}" for item in made.comparison if math.isnan(item.expected)]
+    rest = [f"{item.method}: {item.note}" for item in made.comparison if not item.errors]
     if not rows:
         return "\n".join(["No error was estimated.", *rest])
     title = f"Error at {made.withheld} withheld entries a fold{', weighted by area' if by_area else ''}"

@@ -17,7 +17,7 @@ import numpy as np
 
 from fieldbench.calibration import LEVELS, ONE_DEVIATION, calibrated
 from fieldbench.completion.bench import Bench, FitResult
-from fieldbench.completion.comparison import Candidate, CandidateComparison, rank
+from fieldbench.completion.comparison import Candidate, CandidateComparison, mean_of, named, rank
 from fieldbench.completion.nearby import AtDistance, by_distance
 from fieldbench.completion.periodic import fitted
 from fieldbench.completion.validation import Promise, Validation
@@ -47,7 +47,7 @@ class Completed:
     """A completed field and what is known of it.
 
     Attributes:
-        method: spec of the method that made it.
+        method: spec of the method that made it, or of those whose mean it is.
         values: array, in the observation's unit; NaN where the field does not exist.
         deviation: standard deviation of each entry, in the observation's unit: calibrated at the withheld entries, or
             without these as the method reports it; None if it reports none. NaN at observed entries if it reports
@@ -58,7 +58,7 @@ class Completed:
         seconds: processor time of the final fit, to all that was observed.
         promise: the error to expect at the gaps, with its 90 % interval; None if it was not measured, or if most gaps
             are harder to predict than anything that could be withheld (:attr:`beyond`).
-        beyond: whether the error at the gaps is beyond what can be checked.
+        beyond: whether the error at the gaps is beyond what can be checked. Then no candidate has an expected error.
         by_distance: the chosen method's errors at withheld entries by distance to the nearest observation.
         intervals: by probability, the half width of the interval around a value that should hold the truth so often,
             in deviations (of the logarithm, for a field with a floor). Empty where the deviation is not calibrated,
@@ -102,6 +102,7 @@ def complete(
     device: str = "auto",
     sources: Sources | None = None,
     weights: FloatArray | None = None,
+    mix: bool = True,
     watch: Callable[[str], None] = lambda line: None,
     busy: Callable[[str], None] = lambda work: None,
 ) -> Completed:
@@ -120,6 +121,7 @@ def complete(
         sources: plugins besides the installed ones.
         weights: array of the observation's shape, what each entry's squared error counts in the comparison (the
             area of a grid cell); None for all alike.
+        mix: whether to take the mean of the best candidates where they can hardly be told apart.
         watch: told, line by line, what came of each fit.
         busy: told what is being done now, before each fit.
 
@@ -140,33 +142,44 @@ def complete(
     with ExitStack() as stack:
         at_once = alone if method != AUTO else replace(alone, jobs=cores(), threads=1)
         bench = stack.enter_context(Bench(registry, at_once))
+        if method == AUTO and not candidates:
+            _begin("asking which methods can work on this field", watch, busy)
         specs, unsuited = _candidates(observation, method, candidates, registry, bench)
         if budget > 0:
-            busy("withholding entries in the pattern of the gaps")
+            _begin("withholding entries in the pattern of the gaps", watch, busy)
             validation = Validation(observation, share, folds, stream("withhold", seed), weights)
             comparison = CandidateComparison(bench, observation, validation, seed, budget, watch, busy)
             ranked = sorted(comparison.run(specs), key=rank)
         elif method == AUTO:
             raise RequestError("choosing a method needs a budget; give --budget SECONDS, or name a method")
-        compared = [item.method for item in ranked if item.errors]
+        wanted: list[tuple[str, ...]] = [(item.method,) for item in ranked if item.errors]
+        if method != AUTO:
+            wanted = [(spec,) for spec in specs]
+        elif not wanted:
+            wanted = [(_last_resort(ranked, budget, watch),)]
+        elif comparison is not None and mix:
+            wanted.insert(0, comparison.best(ranked))
         if method == AUTO:
-            compared = compared or _last_resort(ranked, budget, watch)
             bench.close()  # the last fit has all threads for itself
             bench = stack.enter_context(Bench(registry, alone))
-        chosen, fit = _final(bench, observation, compared if method == AUTO else specs, seed, watch, busy)
+        chosen, fit = _final(bench, observation, wanted, seed, watch, busy)
     deviation, intervals = fit.deviation, dict[float, float]()
-    if comparison is not None and chosen in comparison.squares:
+    if comparison is not None and comparison.compared(chosen):
         promise = comparison.promise(chosen)
-        distances = by_distance(observation, validation, comparison.squares[chosen])
+        distances = by_distance(observation, validation, comparison.squares(chosen))
         deviation, intervals = _calibrated(comparison, chosen, fit, observation)
+        if len(chosen) > 1:
+            ranked.insert(0, comparison.mean(chosen, ranked))
     values = np.array(fit.estimate)
     deviation = None if deviation is None else np.array(deviation)
     for array in (values, deviation):
         if array is not None:
             array[~observation.valid] = np.nan
     beyond = promise is not None and not validation.checked
+    if beyond:  # no number that could be taken for the gaps' error
+        ranked = [replace(item, expected=math.nan) for item in ranked]
     return Completed(
-        chosen,
+        named(chosen),
         values,
         deviation,
         (*ranked, *unsuited),
@@ -180,12 +193,17 @@ def complete(
     )
 
 
+def _begin(work: str, watch: Callable[[str], None], busy: Callable[[str], None]) -> None:
+    watch(work)
+    busy(work)
+
+
 def _calibrated(
-    comparison: CandidateComparison, method: str, fit: FitResult, observation: Observation
+    comparison: CandidateComparison, methods: Sequence[str], fit: FitResult, observation: Observation
 ) -> tuple[FloatArray | None, dict[float, float]]:
     """A deviation as large as errors at withheld entries, and intervals in parts of it; the method's own of too few."""
     assert fit.made is not None
-    calibration = comparison.calibration(method, fit.made)
+    calibration = comparison.calibration(methods, fit.made)
     one = calibration.quantile(ONE_DEVIATION)
     if not one:
         return fit.deviation, {}
@@ -198,12 +216,12 @@ def _calibrated(
     return spread, {level: width / one for level, width in sorted(widths.items()) if width is not None}
 
 
-def _last_resort(ranked: Sequence[Candidate], budget: float, watch: Callable[[str], None]) -> list[str]:
+def _last_resort(ranked: Sequence[Candidate], budget: float, watch: Callable[[str], None]) -> str:
     """Where no method got through a comparison, the nearest entry is a result, if it is among the candidates."""
     late = [item.method for item in ranked if item.out_of_time]
     if NEAREST in late:
         watch(f"no method got through a comparison of {budget:g} s, so {NEAREST} it is")
-        return [NEAREST]
+        return NEAREST
     reasons = "; ".join(f"{item.method}: {item.note}" for item in ranked)
     raise RequestError(f"no method got through a comparison of {budget:g} s ({reasons}); raise the budget")
 
@@ -247,20 +265,27 @@ def _metric(registry: Registry, observation: Observation) -> Metric:
 def _final(
     bench: Bench,
     observation: Observation,
-    ranked: Sequence[str],
+    wanted: Sequence[Sequence[str]],
     seed: int,
     watch: Callable[[str], None],
     busy: Callable[[str], None],
-) -> tuple[str, FitResult]:
-    """Fit the best method to everything; if it fails on that, the next."""
-    error = ""
-    for text in ranked:
-        watch(f"completing the field with {text}")
-        busy(f"completing the field with {text}")
-        own = keyed_seed(seed, "complete", text)
-        fit = fitted(lambda seen: bench.fit(text, seen, own), observation)  # noqa: B023
-        if fit.estimate is not None:
-            return text, fit
-        error = f"{text}: {fit.error}"
-        watch(error)
+) -> tuple[Sequence[str], FitResult]:
+    """Fit the best method, or those of the mean, to everything; if one fails on that, the next."""
+    fits, error = dict[str, FitResult](), ""
+    for methods in wanted:
+        for text in methods:
+            if text in fits:
+                continue
+            _begin(f"completing the field with {text}", watch, busy)
+            own = keyed_seed(seed, "complete", text)
+            fits[text] = fitted(lambda seen: bench.fit(text, seen, own), observation)  # noqa: B023
+            if fits[text].made is None:
+                error = f"{text}: {fits[text].error}"
+                watch(error)
+                break
+        parts = [fits[text] for text in methods if text in fits]
+        estimates = [part.made for part in parts if part.made is not None]
+        if len(estimates) == len(methods):
+            made = mean_of(estimates, observation.log_floor)
+            return methods, FitResult(made, sum(part.seconds for part in parts), sum(part.wall for part in parts))
     raise RequestError(f"no method completed the field; {error}")

@@ -1,4 +1,4 @@
-"""Candidates compared at withheld entries, within a budget."""
+"""Candidates compared at withheld entries, within a budget, and the mean of the best."""
 
 from __future__ import annotations
 
@@ -41,6 +41,13 @@ _FOR_WINDOW, _HOPELESS = 0.04, 3.0
 _SHARE = 0.1
 #: The largest logarithm of a ratio of errors.
 _FARTHEST = 300.0
+#: Part of the least error over all folds by which errors of a fold are raised: one that is predicted exactly, such as
+#: a day without rain, says little of the others.
+_EXACT = 0.1
+#: Candidates whose mean is taken, at most.
+_TOGETHER = 3
+#: Part of the budget that is kept for the fits of a mean of candidates, after that of the best one.
+_FOR_MEAN = 0.1
 #: A candidate may still turn out to be the best if its error is at most this many times the best one's.
 _CLOSE = 2.0
 
@@ -53,7 +60,7 @@ class Candidate:
     """One method and how it did at withheld entries.
 
     Attributes:
-        method: its spec.
+        method: its spec; of a mean, the specs.
         errors: its error in each fold that it completed, in the metric.
         ratio: what candidates are compared by: the geometric mean over folds of its error over the best one's.
             Folds differ in how hard they are, and one bad fold of eight would decide a comparison of means.
@@ -82,13 +89,38 @@ def rank(candidate: Candidate) -> tuple[bool, float, float]:
     return False, candidate.ratio, candidate.seconds
 
 
-def _ratio(errors: Sequence[float], others: Sequence[float]) -> float:
-    """The geometric mean of errors over others, in the folds that both have; always a number above 0."""
+def _log_ratios(errors: Sequence[float], others: Sequence[float], least: float) -> FloatArray:
+    """Logarithms of errors over others, both raised by ``least``, in each of the folds that both have."""
     numbers = np.finfo(float)
     pairs = np.nan_to_num(list(zip(errors, others, strict=False)), nan=np.inf)
-    pairs = np.clip(pairs, numbers.tiny, numbers.max)
-    logarithms = (np.log(pairs[:, 0]) - np.log(pairs[:, 1])).mean()
-    return float(np.exp(np.clip(logarithms, -_FARTHEST, _FARTHEST)))
+    pairs = np.clip(np.hypot(pairs, least), numbers.tiny, numbers.max)
+    return np.asarray(np.log(pairs[:, 0]) - np.log(pairs[:, 1]))
+
+
+def mean_of(estimates: Sequence[Estimate], floor: float | None) -> Estimate:
+    """The mean of estimates, of their logarithms where there is a floor.
+
+    Its deviation is that of the first: calibrated, it is a scale of errors only.
+
+    >>> mean_of([Estimate(np.zeros(1)), Estimate(np.ones(1))], None).mean
+    array([0.5])
+    """
+    if len(estimates) == 1:
+        return estimates[0]
+    parts = [estimate.in_domain(floor) for estimate in estimates]
+    mean, deviation = np.mean([part.mean for part in parts], axis=0), parts[0].spread()
+    if floor is None:
+        return Estimate(mean, deviation)
+    return Estimate(np.maximum(np.exp(mean) - floor, 0.0), deviation, distribution="lognormal", floor=floor)
+
+
+def named(methods: Sequence[str]) -> str:
+    """How a mean is called.
+
+    >>> named(["kriging"]), named(["kriging", "linear"])
+    ('kriging', 'mean of kriging, linear')
+    """
+    return methods[0] if len(methods) == 1 else f"mean of {', '.join(methods)}"
 
 
 class CandidateComparison:
@@ -111,8 +143,9 @@ class CandidateComparison:
     ) -> None:
         self._bench, self._observation, self._validation, self._seed = bench, observation, validation, seed
         self._watch, self._busy, self._budget, self._left = watch, busy, budget, budget
+        self._for_mean = 0.0
         self._folds = len(validation.folds)
-        self.squares: dict[str, list[FloatArray]] = {}
+        self._residuals: dict[str, list[FloatArray]] = {}
         self._held: dict[str, list[Held]] = {}
         self._errors: dict[str, list[float]] = {}
         self._times: dict[str, list[tuple[float, float]]] = {}
@@ -123,6 +156,9 @@ class CandidateComparison:
     def run(self, methods: Sequence[str]) -> list[Candidate]:
         """Compare methods, and measure those that may be the best more often."""
         self._notes = dict.fromkeys(methods, "")
+        if len(methods) > 1:
+            self._for_mean = _FOR_MEAN * self._left
+            self._left -= self._for_mean
         needed, slow = self._tried_on_a_window(methods) if len(methods) > 1 else ({}, [])
         # A method that predicts single entries only has far less to do here.
         rest = [method for method in methods if method not in needed and method not in slow]
@@ -165,12 +201,14 @@ class CandidateComparison:
 
         def tried(method: str) -> FitResult:
             self._busy(f"trying {method} on a window of the field")
-            return self._bench.fit(method, seen, self._seed_of(method), limit=_FOR_WINDOW * self._budget)
+            fit = self._bench.fit(method, seen, self._seed_of(method), limit=_FOR_WINDOW * self._budget)
+            self._watch(f"{method}: a window of the field, {fit.error or f'{fit.seconds:.1f} s'}")
+            return fit
 
         for method, fit in zip(methods, self._at_once(tried, methods), strict=True):
             self._left -= fit.charged
             if fit.estimate is not None:
-                errors[method] = validation.error(validation.squares(fit.estimate, fold), 0)
+                errors[method] = validation.error(validation.residuals(fit.estimate, fold) ** 2, 0)
                 needed[method] = larger * fit.seconds
             elif fit.late:
                 slow.append(method)
@@ -193,14 +231,78 @@ class CandidateComparison:
     def _seed_of(self, method: str) -> int:
         return keyed_seed(self._seed, "complete", method)
 
-    def promise(self, method: str) -> Promise:
-        """The error of a method to expect at the gaps."""
-        return self._validation.promise(self.squares[method])
+    def best(self, ranked: Sequence[Candidate]) -> tuple[str, ...]:
+        """The best candidate, and those that can hardly be told from it: their mean is safer than each alone.
 
-    def calibration(self, method: str, estimate: Estimate) -> Calibration:
-        """What a method's errors at withheld entries say of its estimate from all that was observed."""
-        held = self._held[method]
+        These are less than a standard error away, over folds, and completing the field with them is quick enough.
+
+        Args:
+            ranked: what :meth:`run` returned, best first.
+        """
+        first, *rest = ranked
+        near, left = [first.method], self._for_mean + max(self._left, 0.0)
+        for made in rest:
+            if made.ratio > _CLOSE or len(near) == _TOGETHER:
+                break
+            left -= self._final_seconds(made)
+            if left > 0 and self._alike(made.errors, first.errors):
+                near.append(made.method)
+        return tuple(near)
+
+    def _alike(self, errors: Sequence[float], best: Sequence[float]) -> bool:
+        """Whether errors are, on average over folds, less than a standard error above the best ones."""
+        logarithms = _log_ratios(errors, best, self._exact())
+        number = len(logarithms)
+        return number > 2 and float(logarithms.mean()) < float(logarithms.std(ddof=1)) / math.sqrt(number)
+
+    def _final_seconds(self, made: Candidate) -> float:
+        """About how long the whole field takes; of a pointwise candidate, withheld entries only were asked for."""
+        if not self._bench.pointwise(made.method):
+            return made.seconds
+        missing = int((self._observation.valid & ~self._observation.mask).sum())
+        return made.seconds * max(1.0, missing / int(self._validation.folds[0].withheld.sum()))
+
+    def mean(self, methods: Sequence[str], ranked: Sequence[Candidate]) -> Candidate:
+        """A mean as a candidate.
+
+        Args:
+            methods: whose mean it is.
+            ranked: all candidates, best first.
+        """
+        parts = [made for made in ranked if made.method in methods]
+        squares = self.squares(methods)
+        errors = tuple(self._validation.error(square, number) for number, square in enumerate(squares))
+        ratio = float(np.exp(_log_ratios(errors, ranked[0].errors, self._exact()).mean()))
+        seconds, wall = (sum(getattr(made, name) for made in parts) for name in ("seconds", "wall"))
+        return Candidate(named(methods), errors, ratio, self.promise(methods).expected, seconds, wall)
+
+    def squares(self, methods: Sequence[str]) -> list[FloatArray]:
+        """Squared errors of the mean of methods, at the validation points of each fold that all of them have."""
+        folds = zip(*(self._residuals[method] for method in methods), strict=False)
+        with np.errstate(over="ignore"):
+            return [np.asarray(np.mean(fold, axis=0) ** 2) for fold in folds]
+
+    def promise(self, methods: Sequence[str]) -> Promise:
+        """The error of the mean of methods to expect at the gaps."""
+        return self._validation.promise(self.squares(methods))
+
+    def calibration(self, methods: Sequence[str], estimate: Estimate) -> Calibration:
+        """What errors of the mean of methods at withheld entries say of its estimate from all that was observed."""
+        floor = self._observation.log_floor
+        held = [
+            replace(fold[0], estimate=mean_of([part.estimate for part in fold], floor))
+            for fold in zip(*(self._held[method] for method in methods), strict=False)
+        ]
         return calibrate(estimate, self._observation, held, self._validation.weights()[0][: len(held)])
+
+    def compared(self, methods: Sequence[str]) -> bool:
+        """Whether all of these methods were fitted to a fold."""
+        return all(method in self._residuals for method in methods)
+
+    def _exact(self) -> float:
+        """An error that is small beside the best candidate's."""
+        means = [float(np.sqrt(np.mean(np.square(errors)))) for errors in self._errors.values()]
+        return _EXACT * min((mean for mean in means if math.isfinite(mean)), default=0.0)
 
     def _worth_more(self, method: str) -> bool:
         """Whether another fold of a method should end in time, and may matter."""
@@ -271,10 +373,11 @@ class CandidateComparison:
                 self._notes[method] = fit.error
                 self._watch(f"{method}: {fit.error}")
             return False
-        squares, at = self._validation.squares(fit.made.mean, fold), tuple(fold.at.T)
-        self.squares.setdefault(method, []).append(squares)
+        residuals, at = self._validation.residuals(fit.made.mean, fold), tuple(fold.at.T)
+        self._residuals.setdefault(method, []).append(residuals)
         self._held.setdefault(method, []).append(Held(fold.withheld, fit.made.at(at), at))
-        error = self._validation.error(squares, number)
+        with np.errstate(over="ignore"):
+            error = self._validation.error(residuals**2, number)
         self._errors.setdefault(method, []).append(error)
         self._times.setdefault(method, []).append((fit.seconds, fit.wall))
         place = self._place(number)
@@ -285,23 +388,29 @@ class CandidateComparison:
         return f"fold {number + 1} of {max(self._folds, number + 1)}"
 
     def _candidates(self, methods: Sequence[str]) -> list[Candidate]:
-        promised = {method: self.promise(method).expected for method in methods if method in self.squares}
+        promised = {method: self.promise([method]).expected for method in methods if method in self._residuals}
         leader = min(
             promised,
-            key=lambda method: (-len(self.squares[method]), np.nan_to_num(promised[method], nan=np.inf)),
+            key=lambda method: (-len(self._errors[method]), np.nan_to_num(promised[method], nan=np.inf)),
             default="",
         )
-        ratios = {method: _ratio(errors, self._errors[leader]) for method, errors in self._errors.items()}
+        least = self._exact()
+        ratios = {
+            method: float(
+                np.exp(np.clip(_log_ratios(errors, self._errors[leader], least).mean(), -_FARTHEST, _FARTHEST))
+            )
+            for method, errors in self._errors.items()
+        }
         best = min(ratios.values(), default=math.nan)
         made = []
         for method in methods:
             errors = tuple(self._errors.get(method, ()))
             ratio = ratios.get(method, math.nan) / best
             expected = promised.get(method, math.nan)
-            if errors and len(errors) < min(self._folds, len(self.squares[leader])):
+            if errors and len(errors) < min(self._folds, len(self._errors[leader])):
+                squares = self.squares([leader])
                 all_folds, same = (
-                    self._validation.promise(self.squares[leader][:count]).expected
-                    for count in (self._folds, len(errors))
+                    self._validation.promise(squares[:count]).expected for count in (self._folds, len(errors))
                 )
                 if same > 0:
                     expected *= all_folds / same

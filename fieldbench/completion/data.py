@@ -41,7 +41,8 @@ class CompletedData:
         by_distance: the chosen method's errors by distance to the nearest observation, in grid steps, and how many
             gaps are so far from one; nothing for scattered rows.
         method: the method that made the values.
-        expected_error: the error to expect at gaps, in the metric; NaN if it was not estimated.
+        expected_error: the error to expect at gaps, in the metric; NaN if it was not estimated, or cannot be checked.
+        interval: the lowest and the highest error at gaps, with a probability of 90 %; NaN as the expected error is.
         metric: name of the metric.
         remarks: what should be known of the data and of what was done to it.
     """
@@ -53,6 +54,7 @@ class CompletedData:
     by_distance: pd.DataFrame
     method: str
     expected_error: float
+    interval: tuple[float, float]
     metric: str
     remarks: tuple[str, ...]
 
@@ -106,7 +108,7 @@ def complete(
         within: lowest and highest possible value.
         positive: whether only values above zero are possible.
         how: ``candidates``, ``budget``, ``folds``, ``share``, ``seed``, ``device``, ``sources``, ``watch`` and
-            ``busy`` of :func:`fieldbench.completion.complete`, ``by_area`` and ``denoise`` of
+            ``busy`` of :func:`fieldbench.completion.complete`, ``by_area``, ``mix`` and ``denoise`` of
             :func:`fieldbench.completion.filling.fill`.
 
     Raises:
@@ -220,6 +222,16 @@ def _result(filled: Filled, values: Any, deviation: Any, gaps: Any) -> Completed
     on_a_grid = filled.completion.gridded.variable.rows is None
     distances = pd.DataFrame([vars(item) for item in made.by_distance if on_a_grid])
     remarks = (*filled.completion.gridded.remarks, *filled.remarks)
+    interval = (np.nan, np.nan) if made.promise is None else (made.promise.low, made.promise.high)
     return CompletedData(
-        values, deviation, gaps, made.frame(), distances, made.method, made.expected_error, made.metric, remarks
+        values,
+        deviation,
+        gaps,
+        made.frame(),
+        distances,
+        made.method,
+        made.expected_error,
+        interval,
+        made.metric,
+        remarks,
     )

@@ -16,6 +16,9 @@ from fieldbench.field import Axis, FloatArray, Mask, Observation
 from fieldbench.files import Completion, GriddedVariable
 from fieldbench.files.axes import is_latitude
 
+#: What is said of an error at gaps that cannot be imitated.
+BEYOND = "beyond what can be checked"
+
 
 @dataclass(frozen=True, eq=False)
 class Filled:
@@ -47,6 +50,7 @@ def fill(
     budget: float = 300.0,
     share: float = 0.1,
     seed: int = 0,
+    mix: bool = True,
     **how: Any,
 ) -> Filled:
     """Fill the gaps of what was read from a file.
@@ -59,6 +63,7 @@ def fill(
         by_area: weight errors and the mean by the area of a grid cell, for a field on latitudes.
         denoise: replace observed entries by the method's estimate as well.
         candidates, budget, share, seed: as in :func:`fieldbench.completion.complete`; noted beside the values.
+        mix: as there; classes are never averaged.
         how: further arguments of :func:`fieldbench.completion.complete`.
 
     Raises:
@@ -77,6 +82,7 @@ def fill(
         budget=budget,
         share=share,
         seed=seed,
+        mix=mix and not gridded.classes,
         **how,
     )
     outside = observation.valid & ~near
@@ -86,7 +92,7 @@ def fill(
         values[observation.mask] = observation.observed
     if gridded.classes and gridded.variable.flags and not np.isin(values[missing & near], gridded.classes).all():
         raise RequestError(f"{made.method} made values between the classes; {_classes(gridded)}")
-    remarks = _of_deviation(made, observation)
+    remarks = [*_of_error(made, gridded.variable.unit), *_of_deviation(made, observation)]
     if outside.any():
         remarks.append(f"{int(outside.sum())} gaps are farther from an observation than max-gap says, and stay missing")
     if changed.any():
@@ -119,7 +125,7 @@ def fillable(
         RequestError: if there is nothing to fill, or the request does not fit the variable.
     """
     if not gridded.missing.any():
-        raise RequestError(f"{gridded.name} has no gap to fill")
+        raise RequestError("; ".join([f"{gridded.name} has no gap to fill", *gridded.remarks]))
     if gridded.classes and chosen_freely:
         raise RequestError(_classes(gridded))
     observation = gridded.observation(log_floor, metadata)
@@ -145,12 +151,22 @@ def areas(axes: tuple[Axis, ...]) -> FloatArray:
     raise RequestError(f"by-area needs an axis of latitudes in degrees_north; there are {names}")
 
 
+def _of_error(made: Completed, unit: str) -> list[str]:
+    """The interval of the error at the gaps, as a line, or that it cannot be told."""
+    if made.beyond:
+        return [f"The error at the gaps is {BEYOND}: most are harder to predict than anything that could be withheld"]
+    if made.promise is None or not math.isfinite(made.promise.high):
+        return []
+    unit = unit if made.metric == "rmse" else ""
+    return [f"With a probability of 90 %, it is {made.promise.low:.3g} to {made.promise.high:.3g} {unit}".rstrip()]
+
+
 def _of_deviation(made: Completed, observation: Observation) -> list[str]:
     """What its standard deviations promise, as a line, or that nothing was checked of them."""
     if made.deviation is None or not made.withheld:
         return []
     if not made.intervals:
-        return ["Its standard deviations are not checked: too little could be withheld that is as hard to predict"]
+        return ["Its standard deviations are not checked"]
     of = "of the logarithm " if observation.log_floor is not None else ""
     within = ", ".join(f"{level:.0%} within {width:.2g}".replace("%", " %") for level, width in made.intervals.items())
     return [f"Calibrated at withheld entries, its standard deviations {of}promise of the gaps: {within}"]
@@ -170,15 +186,20 @@ def _notes(made: Completed, seed: int, share: float, budget: float, by_area: boo
     from fieldbench import __version__
 
     notes: dict[str, str | float] = {"method": made.method, "version": __version__, "seed": seed}
-    if not math.isnan(made.expected_error):
-        notes[f"estimated_{made.metric}"] = made.expected_error
-        ranked = [item for item in made.comparison if not math.isnan(item.expected)]
-        folds = next(len(item.errors) for item in ranked if item.method == made.method)
-        times = "in 1 fold" if folds == 1 else f"in each of {folds} folds"
-        weighted = ", weighted by area" if by_area else ""
-        notes |= {f"deviations_for_{100 * level:.0f}_percent": width for level, width in made.intervals.items()}
-        notes["estimated_by"] = f"{made.withheld} observed entries withheld {times} (share {share:g}){weighted}"
-        if len(ranked) > 1:
-            notes["chosen_among"] = "; ".join(f"{item.method} {item.expected:.4g}" for item in ranked)
-            notes["budget_seconds"] = budget
+    if made.promise is None and not made.beyond:
+        return notes
+    error = f"estimated_{made.metric}"
+    if made.promise is None:
+        notes[error] = BEYOND
+    else:
+        notes |= {error: made.promise.expected, f"{error}_low": made.promise.low, f"{error}_high": made.promise.high}
+    ranked = [item for item in made.comparison if item.errors]
+    folds = next(len(item.errors) for item in ranked if item.method == made.method)
+    times = "in 1 fold" if folds == 1 else f"in each of {folds} folds"
+    weighted = ", weighted by area" if by_area else ""
+    notes |= {f"deviations_for_{100 * level:.0f}_percent": width for level, width in made.intervals.items()}
+    notes["estimated_by"] = f"{made.withheld} observed entries withheld {times} (share {share:g}){weighted}"
+    if len(ranked) > 1:
+        notes["chosen_among"] = "; ".join(f"{item.method} {item.ratio:.3g}" for item in ranked)
+        notes["budget_seconds"] = budget
     return notes

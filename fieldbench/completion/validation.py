@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fieldbench.completion.difficulty import Sample, StableCovariance, extrapolated, fit, positions, sample, variances
 from fieldbench.errors import RequestError
+from fieldbench.estimate import in_domain
 from fieldbench.field import FloatArray, Mask, Observation
 from fieldbench.gap_holdout import withhold_like_gaps
 
@@ -144,7 +145,8 @@ class Validation:
         had = np.bincount(of, weights=weight * hard, minlength=len(points_in))
         ratio = np.where(had > 0, needed / self._own.sum() / np.where(had > 0, had, 1.0), 0.0)
         weight = weight * ratio[of]
-        reach = _HARDER * float(np.sort(hard)[-min(2 * _FEW, len(hard))])
+        few = min(2 * _FEW, max(len(hard) // _FEW, 1))
+        reach = _HARDER * float(np.sort(hard)[-few])
         covered = float(self._hard[(self._hard <= reach) & ~self._far].sum() / self._hard.sum())
         split = np.cumsum([len(fold.at) for fold in self.folds])[:-1]
         return np.split(weight, split), covered
@@ -154,16 +156,16 @@ class Validation:
         """Whether the gaps, or most of them, are no harder to predict than what could be withheld."""
         return self.weights()[1] >= _LEAST_COVERED
 
-    def squares(self, estimate: FloatArray, fold: WithheldFold) -> FloatArray:
-        """Squared errors at the validation points of a fold; of logarithms, in parts of their mean square (in %)."""
+    def residuals(self, estimate: FloatArray, fold: WithheldFold) -> FloatArray:
+        """Errors at the validation points of a fold; of logarithms, in parts of their root mean square (in % of it)."""
         at, floor = tuple(fold.at.T), self._observation.log_floor
-        guess, truth = (np.asarray(part[at], dtype=float) for part in (estimate, self._observation.values))
+        guess, truth = (
+            in_domain(np.asarray(part[at], dtype=float), floor) for part in (estimate, self._observation.values)
+        )
         scale = 1.0
         if floor is not None:
-            guess, truth = (np.log(np.maximum(part, 0) + floor) for part in (guess, truth))
-            scale = 100 / max(float(np.mean(truth**2)), np.finfo(float).tiny)
-        with np.errstate(over="ignore"):
-            return np.asarray(scale * (guess - truth) ** 2)
+            scale = 10 / max(float(np.sqrt(np.mean(truth**2))), np.sqrt(np.finfo(float).tiny))
+        return np.asarray(scale * (guess - truth))
 
     def error(self, squares: FloatArray, fold: int) -> float:
         """The error in one fold, its points weighted to be as hard to predict as the gaps."""

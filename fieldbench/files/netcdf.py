@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import warnings
 from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -252,7 +253,9 @@ def _write_zarr(source: Path, target: Path, completions: Sequence[Completion]) -
         data.attrs["history"] = cf.history(str(data.attrs.get("history", "")), [completion])
         shutil.rmtree(target / group / name)
         known = (source / ".zmetadata").exists() or "consolidated_metadata" in _text_of(source / "zarr.json")
-        data.drop_vars(data.coords).to_zarr(target, group=group or None, mode="a", consolidated=known)
+        with warnings.catch_warnings():  # that such metadata is not part of version 3: the source has it
+            warnings.simplefilter("ignore", UserWarning)
+            data.drop_vars(data.coords).to_zarr(target, group=group or None, mode="a", consolidated=known)
 
 
 def _text_of(file: Path) -> str:
@@ -263,8 +266,10 @@ def _supporting(data: Any) -> set[str]:
     """Variables that describe others by CF: bounds, auxiliary coordinates, grid mappings, flags and the like."""
     roles = ("bounds", "coordinates", "grid_mapping", "ancillary_variables", "cell_measures", "climatology")
     named = " ".join(str(item.attrs.get(role, "")) for item in data.variables.values() for role in roles)
-    flags = {str(name) for name, item in data.variables.items() if cf.is_flag(item.attrs)}
-    return flags | set(named.replace(":", " ").split())
+    flags = {str(name) for name, item in data.data_vars.items() if cf.is_flag(item.attrs)}
+    described = set(named.replace(":", " ").split())
+    # A file of nothing but classes has no other field.
+    return described if flags >= set(data.data_vars) - described else described | flags
 
 
 def _decoded(variable: Any) -> np.ndarray:

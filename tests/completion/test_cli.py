@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -138,6 +142,12 @@ def test_a_suspected_code_is_a_question(tmp_path: Path, capsys: pytest.CaptureFi
     assert (np.load(tmp_path / "a_completed.npy")[:3, :3] == -999).all()
 
 
+def test_a_code_that_hides_every_gap_is_a_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "a.npy", np.where(np.random.default_rng(0).random(TRUTH.shape) < 0.3, -999.0, TRUTH))
+    assert run("complete", tmp_path / "a.npy", "--method", "plane", *PLUGIN) == 2
+    assert re.search("a has no gap to fill; .* are exactly -999, .* say --missing -999$", capsys.readouterr().err, re.M)
+
+
 def test_several_variables_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     hidden = np.random.default_rng(0).random((2, *TRUTH.shape)) < 0.3
     temp, salt = np.where(hidden, np.nan, np.stack([TRUTH, 2 * TRUTH]))
@@ -211,3 +221,47 @@ def test_a_wrong_request_is_one_clear_line_and_exit_code_2(
     assert message in error
     assert len(error.splitlines()) == 1
     assert [path.name for path in file.parent.iterdir()] == ["survey.npz"]
+
+
+def test_an_error_is_told_with_its_interval(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("complete", file, "--variable", "temp", "--valid", "sea", "--among", "zero", *PLUGIN) == 0
+    shown = capsys.readouterr().out
+    low, high = map(float, re.search(r"With a probability of 90 %, it is (\S+) to (\S+)$", shown, re.M).groups())
+    gaps = TRUTH[2:][np.isnan(np.load(file)["temp"][2:])]
+    assert low < np.sqrt(np.mean(gaps**2)) < high
+    note = json.loads(str(np.load(file.with_name("survey_completed.npz"))["fieldbench"]))
+    assert note["estimated_rmse_low"] == pytest.approx(low, rel=0.01)
+    assert note["estimated_rmse_high"] == pytest.approx(high, rel=0.01)
+    assert note["estimated_rmse_low"] < note["estimated_rmse"] < note["estimated_rmse_high"]
+
+
+def test_an_error_that_cannot_be_checked_has_no_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    corner = np.full((40, 40), np.nan)
+    corner[:8, :8] = 3.0 + np.hypot(*np.indices((8, 8)))
+    np.save(tmp_path / "corner.npy", corner)
+    assert run("complete", tmp_path / "corner.npy", "--among", "zero,plane", *PLUGIN) == 0
+    shown = capsys.readouterr().out
+    assert "The error at the gaps is beyond what can be checked" in shown
+    assert "probability" not in shown
+    assert re.search(r"^Completed 1536 entries with plane$", shown, re.M)
+    assert re.search(r"^plane +- +- +1\.00 ", shown, re.M)  # compared, without an error to expect
+    note = json.loads((tmp_path / "corner_completed.npy.json").read_text())
+    assert note["estimated_rmse"] == "beyond what can be checked"
+
+
+def test_ctrl_c_says_what_it_leaves(file: Path) -> None:
+    before = file.read_bytes()
+    arguments = ["complete", str(file), "--variable", "temp", "--among", "zero,sleeper", *PLUGIN]
+    script = "from fieldbench.cli.main import main; main()"
+    process = subprocess.Popen([sys.executable, "-c", script, *arguments], stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    assert "withholding entries" in process.stderr.readline()  # before anything is fitted
+    for line in process.stderr:
+        if line.startswith("zero: fold 1"):
+            break
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert said.endswith(f"Stopped; nothing was written, and {file} is as it was\n")
+    assert file.read_bytes() == before
+    assert [path.name for path in file.parent.iterdir()] == [file.name]

@@ -332,6 +332,7 @@ def test_heads_of_slices_break_no_word(many: Callable[[int], StoredRun]) -> None
         figure = next(iter(draw(stored, "slices", View(width, style, most=1)).values()))
         lines = [line for ax in figure.axes for line in ax.get_title().split("\n")]
         assert {"truth", "observation", "nearest", "mine", "rbf"} <= set(lines), (width, style)
+        assert any(line.endswith("power=1.0]") for line in lines), (width, style)
 
 
 def test_pictures_of_slices_have_equal_gaps(many: Callable[[int], StoredRun]) -> None:

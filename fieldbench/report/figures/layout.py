@@ -61,8 +61,8 @@ def wrapped(text: str, width: float, points: float) -> str:
     return "\n".join(line for part in text.split("\n") for line in _lines(part, width, points))
 
 
-#: Of a word, what stays together: up to a mark of a spec.
-_PIECE = r"[^,;\[+=]*(?:[,;\[+=]\s*|$)"
+#: Of a word, what stays together: up to a mark of a spec, with a parameter and its value.
+_PIECE = r"[^,;\[+]*(?:[,;\[+]\s*|$)"
 
 
 def _lines(text: str, width: float, points: float) -> list[str]:
@@ -78,8 +78,8 @@ def _lines(text: str, width: float, points: float) -> list[str]:
             else:
                 lines.append(piece)
 
-    # Between words, but not before a per cent sign; behind the marks of a spec; anywhere.
-    put(re.findall(r"(?:[^ ]| %)+ *", text), [_PIECE, r"."])
+    # Between words, but not before a per cent sign; behind the marks of a spec; before a value; anywhere.
+    put(re.findall(r"(?:[^ ]| %)+ *", text), [_PIECE, r"[^=]*(?:=|$)", r"."])
     return [line.strip() for line in lines if line.strip()] or [""]
 
 
