@@ -205,7 +205,7 @@ class Latex(Text):
     }  # fmt: skip
 
     def text(self, text: str) -> str:
-        escaped = "".join(self._ESCAPES.get(letter, letter) for letter in text)
+        escaped = "".join(self._ESCAPES.get(letter, letter) for letter in text).replace("--", "-{}-")  # no dash
         return re.sub(r"(?<![\w-])-(?=\d)", "$-$", escaped)  # a minus, and no hyphen
 
     def best(self, text: str) -> str:

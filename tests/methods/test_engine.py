@@ -324,7 +324,7 @@ def test_without_numba_it_still_works(method, monkeypatch):
 
 @pytest.mark.parametrize("method", [TAP(window=3, stride=2, epochs=3), MHTAP(window=4, stride=2, epochs=3)])
 @pytest.mark.parametrize("fill", [1e6, -3.0])
-def test_hidden_entries_are_not_read(method, fill):
+def test_unobserved_entries_are_not_read(method, fill):
     clean = observe(SHAPE)
     dirty = Observation(np.where(clean.mask, clean.values, fill), clean.mask)
     results = [method.complete(given, seed=1, device="cpu", report=NullReport()) for given in (clean, dirty)]
