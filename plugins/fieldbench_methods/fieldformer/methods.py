@@ -196,7 +196,7 @@ class TAP(_FieldFormer):
     """
 
     name: ClassVar[str] = "tap"
-    revision: ClassVar[str | None] = "1"
+    revision: ClassVar[str | None] = "2"
 
     def _automatic(self, shape: Sizes) -> tuple[Sizes, Sizes]:
         published: dict[Sizes, tuple[Sizes, Sizes]] = {
@@ -214,7 +214,7 @@ class MHTAP(_FieldFormer):
     """
 
     name: ClassVar[str] = "mhtap"
-    revision: ClassVar[str | None] = "1"
+    revision: ClassVar[str | None] = "2"
 
     heads: int | tuple[int, ...] | None = parameter(
         None,
