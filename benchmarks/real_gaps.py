@@ -16,8 +16,8 @@ are made: random fields whose spectrum falls off as a power of the wave number, 
     cube-200       200 x 200 x 200, the same
 
 `--methods default` is what `fieldbench complete` chooses, on all cores: error, seconds by the clock and of the
-processor, and the memory of all its processes together. `--methods withholding` is the choice of entries to be withheld,
-for three folds.
+processor, and the memory of all its processes together. `--methods withholding` is the choice of entries to be
+withheld, for three folds.
 
 Each method completes each case in a process of its own, on one thread. Printed are the root mean square error at the
 withheld (or unobserved) entries, processor time without imports, and the most memory that the process held.
