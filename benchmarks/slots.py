@@ -31,13 +31,13 @@ from fieldbench.plan import Request
 from fieldbench.progress import Progress
 from fieldbench.records import Record, Trial
 from fieldbench.registry import Sources
-from fieldbench.session import NullListener, Session
+from fieldbench.session import Listener, Session
 
 #: Trials of the plan, more than are ever run here.
 PLANNED = 10_000_000
 
 
-class Counter(NullListener):
+class Counter(Listener):
     """Notes when records came, and stops the run after a time."""
 
     def __init__(self, stop: Stop, seconds: float, settling: float) -> None:

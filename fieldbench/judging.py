@@ -68,7 +68,7 @@ class Task:
     """What a method's process is given for one trial, and nothing beside it.
 
     Attributes:
-        observation: what the method may see; entries that were withheld are hidden in it.
+        observation: what the method may see; entries that were withheld are unobserved in it.
         seed: 32 bits for the method's own randomness.
         every: steps between the estimates that it is asked to report.
         values: of parameters, in place of those that the method has.
@@ -209,6 +209,9 @@ def draw_field(shelf: Shelf, text: str, rng: np.random.Generator, note: Note = u
             raise ValueError(
                 f"draw() returned a field whose metadata has a {type(value).__name__}; it holds numbers by name"
             )
+        float(value)  # a whole number can be larger than any that is handed on
+    if not isinstance(found.log_floor, int | float | np.number | None):
+        raise ValueError(f"draw() returned a field with log_floor={found.log_floor!r:.60}; it should be a number")
     for axis in found.axes:
         if type(axis) is not Axis:
             raise ValueError(f"draw() returned a field with the axis {type(axis).__name__}; it should be an Axis")
@@ -313,14 +316,14 @@ def _judged(trials: Sequence[Trial], shelf: Shelf, complete: Complete, note: Not
     withheld = [_withhold(trial, rule, shelf, item, note) for trial, item in zip(trials, draws, strict=True)]
     tasks = [
         Task(
-            item.observation if held is None else item.observation.without(held),
+            item.observation if fold is None else item.observation.without(fold),
             method_seed(trial),
             int(rule.parameters()["every"]),  # type: ignore[arg-type]
         )
-        for trial, item, held in zip(trials, draws, withheld, strict=True)
+        for trial, item, fold in zip(trials, draws, withheld, strict=True)
     ]
     recorders = [
-        Recorder(rule, headline, item.field, held, item.measured) for item, held in zip(draws, withheld, strict=True)
+        Recorder(rule, headline, item.field, fold, item.measured) for item, fold in zip(draws, withheld, strict=True)
     ]
     refits = shelf.refits(cell.method)
     if refits and len(trials) > 1:
@@ -380,11 +383,11 @@ def _drawn_fold(trial: Trial, shelf: Shelf, observation: Observation, share: flo
     cell = trial.cell
     rng = stream("withhold", trial.seed, trial.number, cell.dataset, cell.sampler, cell.rate, *what)
     note(f"sampler {cell.sampler}")
-    held = shelf.sampler(cell.sampler).withhold_from(observation, share, rng)
-    held = _mask_of(held, observation.shape, cell.sampler) & observation.mask
-    if not held.any():
+    fold = shelf.sampler(cell.sampler).withhold_from(observation, share, rng)
+    fold = _mask_of(fold, observation.shape, cell.sampler) & observation.mask
+    if not fold.any():
         raise ValueError(f"sampler {cell.sampler} withheld no observed entry")
-    return held
+    return fold
 
 
 class _Unfitted(Exception):

@@ -181,7 +181,7 @@ class Method(Plugin, ABC):
         is a :class:`NullReport`.
 
         Args:
-            observation: values (NaN where hidden), mask (True = observed) and axes. Not to be modified.
+            observation: values (NaN where unobserved), mask (True = observed) and axes. Not to be modified.
             seed: the only source of randomness; the same seed gives the same numbers.
             device: ``"cpu"`` or, for a method that ``uses_gpu``, ``"cuda:0"``.
             report: call it with intermediate estimates where :meth:`Report.due` says so.

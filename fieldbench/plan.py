@@ -16,7 +16,7 @@ from fieldbench.identity import cell_identity
 from fieldbench.method import Tuner
 from fieldbench.metric import Metric
 from fieldbench.plugin import Plugin
-from fieldbench.plugin_code import CtrlC, plugin_code
+from fieldbench.plugin_code import faults
 from fieldbench.records import LARGEST, Cell, Trial, canonical
 from fieldbench.registry import Registry, asked_here, text_of
 
@@ -220,16 +220,11 @@ class Plan:
         """
         if text not in self._usuals:
             dataset = self._registry.dataset(text)
-            try:
-                with plugin_code():
-                    sampler, rates = str(dataset.default_sampler), [float(rate) for rate in dataset.default_rates]
-                    self._registry.sampler(sampler)
-                    self._registry.metric(str(dataset.metric))
-            except CtrlC:
-                raise
-            except BaseException as error:
-                reason = as_reason(error)
-                raise RequestError(f"dataset {text} has no usual sampler, rates and metric: {reason}") from error
+            what = f"dataset {text} has no usual sampler, rates and metric"
+            with faults(lambda error: RequestError(f"{what}: {as_reason(error)}")):
+                sampler, rates = str(dataset.default_sampler), [float(rate) for rate in dataset.default_rates]
+                self._registry.sampler(sampler)
+                self._registry.metric(str(dataset.metric))
             if not rates or not all(0 < rate <= 1 for rate in rates):
                 raise RequestError(f"dataset {text}: its default_rates are {rates}; name one or more in (0, 1]")
             self._usuals[text] = sampler, rates

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 
 class CtrlC(KeyboardInterrupt):
@@ -27,6 +27,29 @@ def plugin_code() -> Iterator[None]:
         before.enter_context(_ctrl_c_told_apart())
         before.enter_context(_streams_kept())
         yield
+
+
+@contextlib.contextmanager
+def faults(tell: Callable[[BaseException], Exception | None]) -> Iterator[None]:
+    """Run a plugin's code as :func:`plugin_code` does; a plugin may raise anything anywhere, and even call sys.exit.
+
+    Args:
+        tell: is told of what it raises, and says what is raised in its place, or None to go on behind the block.
+
+    Raises:
+        CtrlC: if the user interrupts it.
+    """
+    try:
+        with plugin_code():
+            yield
+    except CtrlC:
+        raise
+    except BaseException as error:
+        instead = tell(error)
+        if instead is error:
+            raise
+        if instead is not None:
+            raise instead from error
 
 
 @contextlib.contextmanager

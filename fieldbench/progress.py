@@ -108,6 +108,12 @@ class Progress:
     def left(self) -> int:
         return max(0, self.total - self.done)
 
+    def sentence(self, instead: str = "") -> str:
+        """How far the run is and the time to go (or what is said ``instead``), in words."""
+        failed = f", {self.failed} failed" if self.failed else ""
+        to_go = (instead or f", to go: {in_words(self.seconds_left())}") if self.left else ""
+        return f"{self.done} of {self.total} trials{failed}{to_go}"
+
     def means(self, most: int | None = None) -> dict[Cell, Average]:
         """Running means of the headline metric, one a cell, in the plan's order.
 

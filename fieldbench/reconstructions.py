@@ -7,7 +7,6 @@ in the records. A file holds axes and units too, so that it can be drawn where n
 from __future__ import annotations
 
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from numpy.typing import NDArray
 from fieldbench.errors import RequestError
 from fieldbench.estimate import Estimate
 from fieldbench.field import Axis, Field, FloatArray, Observation
-from fieldbench.store.files import FIELDS
+from fieldbench.store.files import FIELDS, replacing
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,14 +85,8 @@ def save(folder: Path, key: str, reconstruction: Reconstruction) -> Path:
     }
     arrays |= {name: _single(part) for name, part in stated.items() if part is not None}
     folder.mkdir(parents=True, exist_ok=True)
-    handle, draft = tempfile.mkstemp(dir=folder, prefix=".", suffix=".npz")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez_compressed(file, allow_pickle=False, **arrays)
-        os.replace(draft, folder / f"{key}.npz")
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
+    with replacing(folder / f"{key}.npz", folder / f".{key}.{os.getpid()}.npz") as draft:
+        np.savez_compressed(draft, allow_pickle=False, **arrays)
     return folder / f"{key}.npz"
 
 

@@ -14,7 +14,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -30,7 +30,7 @@ from fieldbench.method import Method, Modifier, OfFits
 from fieldbench.metric import Metric
 from fieldbench.noise import Noise
 from fieldbench.plugin import Plugin
-from fieldbench.plugin_code import CtrlC, plugin_code
+from fieldbench.plugin_code import CtrlC, faults, plugin_code
 from fieldbench.records import NAMES as RESERVED
 from fieldbench.sampler import Sampler
 from fieldbench.search import Space
@@ -268,7 +268,13 @@ class Registry:
         Raises:
             Exception: whatever pickle raises, if one of them holds on to something that no other process can have.
         """
-        return Parcel.of(objects, self.sources, tuple(self._files.values()))
+        try:
+            with plugin_code():
+                return Parcel.of(objects, self.sources, tuple(self._files.values()))
+        except (Exception, CtrlC):
+            raise
+        except BaseException as error:  # what the objects do when they are pickled
+            raise ValueError(one_line(error)) from None
 
     def _choices(self, kind: str) -> list[str]:
         return [*self._entries[kind], *(name for found, name in self._duplicates if found == kind)]
@@ -299,13 +305,8 @@ class Registry:
                 )
                 continue
             seen[point.name] = source
-            try:
-                with plugin_code():
-                    self._register(point.load(), point.name, source)
-            except CtrlC:
-                raise
-            except BaseException as error:  # a plugin may even call sys.exit while it is imported
-                self._break(point.name, source, _why(error), traceback.format_exc())
+            with faults(self._breaks(point.name, source)):
+                self._register(point.load(), point.name, source)
 
     def _load_path(self, path: Path) -> None:
         if path.is_dir():
@@ -326,13 +327,8 @@ class Registry:
         stem = os.fsencode(file.stem).decode(errors="replace")  # names of files are bytes where the locale is C
         name = f"{FILE_MODULE}{stem}_{hashlib.sha256(os.fsencode(file)).hexdigest()[:8]}"
         self._files[file.resolve()] = (name, str(file), source.version)
-        try:
-            with plugin_code():
-                self._register(_import_file(name, file), file.stem, source)
-        except CtrlC:
-            raise
-        except BaseException as error:
-            self._break(file.stem, source, _why(error), traceback.format_exc())
+        with faults(self._breaks(file.stem, source)):
+            self._register(_import_file(name, file), file.stem, source)
 
     def _register(self, module: Any, name: str, source: Source) -> None:
         if not isinstance(module, ModuleType):
@@ -376,23 +372,15 @@ class Registry:
             self._collect(getattr(manager.hook, key), key, hooks[key], source, name)
 
     def _collect(self, call: Callable[[], list[Any]], hook: str, kind: str, source: Source, plugin: str) -> None:
-        try:
+        breaks = self._breaks(plugin, source, f"{hook}: ")
+        with faults(breaks):
             returned = next(iter(call()), None)  # pluggy leaves None out
-        except CtrlC:
-            raise
-        except BaseException as error:
-            self._break(plugin, source, f"{hook}: {one_line(error)}", traceback.format_exc())
-            return
-        if not isinstance(returned, list | tuple):
-            self._break(plugin, source, f"{hook} returned {_shown(returned)}; it should return a list of classes")
-            return
-        for cls in returned:
-            try:
-                self._add_class(cls, source, plugin, kind)
-            except CtrlC:
-                raise
-            except BaseException as error:  # a class whose attributes, or a value whose text, raise
-                self._break(plugin, source, f"{hook}: {one_line(error)}", traceback.format_exc())
+            if not isinstance(returned, list | tuple):
+                self._break(plugin, source, f"{hook} returned {_shown(returned)}; it should return a list of classes")
+                return
+            for cls in returned:
+                with faults(breaks):  # a class whose attributes, or a value whose text, raise
+                    self._add_class(cls, source, plugin, kind)
 
     def _add_class(self, cls: Any, source: Source, plugin: str, expected: str | None = None) -> None:
         kind = next((kind for kind, bases in KINDS.items() if _is_subclass(cls, bases)), None)
@@ -453,6 +441,10 @@ class Registry:
                 known.update(part for key, entry in kind.items() for part in (key, entry.plugin, entry.source.label))
             raise RequestError(f"--no-plugin {name}: there is no plugin of that name{nearest(name, known)}")
 
+    def _breaks(self, name: str, source: Source, where: str = "") -> Callable[[BaseException], None]:
+        """Breaks a plugin by what its code raised."""
+        return lambda error: self._break(name, source, f"{where}{_why(error)}", traceback.format_exc())
+
     def _break(self, name: str, source: Source, reason: str, details: str = "", brings: str = "") -> None:
         self.broken.append(Broken(name, source, reason, details, brings))
 
@@ -485,7 +477,11 @@ def validated(cls: type[P], part: Part, text: str, registry: Registry | None = N
                 if key not in names and key not in {field.alias for field in cls.model_fields.values()}:
                     raise RequestError(f"{text!r}: {part.name} has no parameter {key!r}{nearest(key, names)}")
             check_requirements(cls)
-            return cls.model_validate(part.parameters, context=registry)
+            plugin = cls.model_validate(part.parameters, context=registry)
+            for name in _declarations(cls):  # a class that cannot say what it is, is not used
+                getattr(plugin, name)
+            tuple(getattr(plugin, "libraries", ()))
+            return plugin
     except (RequestError, CtrlC):
         raise
     except pydantic.ValidationError as error:
@@ -495,6 +491,15 @@ def validated(cls: type[P], part: Part, text: str, registry: Registry | None = N
         raise RequestError(f"{text!r}: {key}{given} of {part.name}: {message}") from None
     except BaseException as error:  # what the class itself does when it is made
         raise RequestError(f"{text!r}: {part.name} cannot be made: {one_line(error)}") from error
+
+
+@cache
+def _declarations(cls: type[Plugin]) -> list[str]:
+    """Attributes that the harness reads of an object of a class, which may compute them."""
+    bases = [base for base in cls.__mro__ if base.__module__.startswith("fieldbench.")]
+    declared = {name for base in bases for name in getattr(base, "__class_vars__", ())}
+    computed = {name for base in bases for name, value in vars(base).items() if isinstance(value, property)}
+    return sorted(declared | {name for name in computed if not name.startswith("_")})
 
 
 def check_requirements(cls: type[Plugin]) -> None:
@@ -528,13 +533,8 @@ def text_of(plugin: Plugin, asked: str = "") -> str:
     Raises:
         RequestError: if the class has a form of its own that cannot be had or names something else.
     """
-    try:
-        with plugin_code():
-            text = str(plugin)
-    except CtrlC:
-        raise
-    except BaseException as error:
-        raise RequestError(f"{plugin.name} cannot be written as text: {one_line(error)}") from error
+    with faults(lambda error: RequestError(f"{plugin.name} cannot be written as text: {one_line(error)}")):
+        text = str(plugin)
     names = {plugin.name, *(part.name for part in parse(asked)[:1])} if asked else {plugin.name}
     if parse(text)[0].name not in names:
         raise RequestError(f"{plugin.name} is written as {text!r}; its text form should begin with its name")
@@ -545,18 +545,17 @@ def _modified(method: Method, modifier: Modifier, text: str) -> Method:
     around = next((item for item in method.modifiers if isinstance(item, OfFits)), None)
     if around is not None and not isinstance(modifier, OfFits):
         raise RequestError(f"{text!r}: +{around.name} stands behind all others; write +{modifier.name} before it")
-    try:
-        with plugin_code():
-            modified = modifier.modify(method)
-            if not isinstance(modified, Method):
-                returned = _shown(modified)
-                raise RequestError(f"{text!r}: modify() of {modifier.name} returned {returned}; it should be a method")
-    except CtrlC:
-        raise
-    except BaseException as error:
+
+    def told(error: BaseException) -> Exception:
         if isinstance(error, RequestError) and modifier.name in str(error):
-            raise
-        raise RequestError(f"{text!r}: modify() of {modifier.name}: {as_reason(error)}") from error
+            return error
+        return RequestError(f"{text!r}: modify() of {modifier.name}: {as_reason(error)}")
+
+    with faults(told):
+        modified = modifier.modify(method)
+        if not isinstance(modified, Method):
+            returned = _shown(modified)
+            raise RequestError(f"{text!r}: modify() of {modifier.name} returned {returned}; it should be a method")
     return modified
 
 

@@ -11,20 +11,19 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import pydantic
 
 from fieldbench import datafile
 from fieldbench.errors import RequestError, first_complaint, nearest
 from fieldbench.execution import Options, Pool, Stop, check_backend, execute, slots
-from fieldbench.execution.floors import floors
-from fieldbench.execution.preflight import examine
+from fieldbench.execution.preflight import examine, floors
 from fieldbench.judging import Records
 from fieldbench.method import Method
 from fieldbench.plan import Plan, Plannable, Request
 from fieldbench.plugin import Plugin
-from fieldbench.progress import Progress, in_words
+from fieldbench.progress import Progress
 from fieldbench.records import FAILURES, Cell, Record, Trial, cell_of
 from fieldbench.registry import Registry, Sources
 from fieldbench.report.metadata import RunMetadata, collect
@@ -45,8 +44,8 @@ Ended: TypeAlias = tuple[Cell, str, dict[str, float], float | None]
 Named: TypeAlias = str | Plugin | type[Plugin]
 
 
-class Listener(Protocol):
-    """Shows people how a run goes."""
+class Listener:
+    """Hears how a run goes, to show it to people; this one shows nothing."""
 
     def start(self, progress: Progress) -> None:
         """The run begins; some of it may be done already."""
@@ -62,25 +61,6 @@ class Listener(Protocol):
 
     def close(self) -> None:
         """The run has ended, whatever the reason."""
-
-
-class NullListener:
-    """Shows nothing."""
-
-    def start(self, progress: Progress) -> None:
-        return None
-
-    def update(self, progress: Progress, record: Record) -> None:
-        return None
-
-    def say(self, text: str) -> None:
-        return None
-
-    def stopping(self) -> None:
-        return None
-
-    def close(self) -> None:
-        return None
 
 
 class Session:
@@ -208,7 +188,7 @@ class Session:
                 impossible on it.
             StorageError: if a record cannot be written; what is written stays.
         """
-        watch, stop = watch or NullListener(), stop or Stop()
+        watch, stop = watch or Listener(), stop or Stop()
         if self._pool.closed:  # this session has run before
             self._pool = self._new_pool()
         self._pool.stop = stop
@@ -376,13 +356,13 @@ def run(
     for kind, given in (("method", methods), ("dataset", datasets), ("noise", noises), ("sampler", samplers)):
         _must_read_back(kind, given, session.registry)
     stop = Stop()
-    watch = Line() if progress else NullListener()
+    watch = Line() if progress else Listener()
     with interruptible(stop, watch):
         session.run(fresh=fresh, retry_failed=retry_failed, stop=stop, watch=watch)
     return Results(session.path, sources=session.sources, keep=folder)
 
 
-class Line:
+class Line(Listener):
     """One line that is written over and over: trials done and the time to go."""
 
     def __init__(self) -> None:
@@ -406,11 +386,7 @@ class Line:
         sys.stderr.write("\n")
 
     def _show(self, progress: Progress) -> None:
-        text = f"{progress.done} of {progress.total} trials"
-        if progress.failed:
-            text += f", {progress.failed} failed"
-        if progress.left:
-            text += self._note or f", to go: {in_words(progress.seconds_left())}"
+        text = progress.sentence(self._note)
         sys.stderr.write("\r" + text.ljust(self._width))
         sys.stderr.flush()
         self._width = len(text)

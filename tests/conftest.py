@@ -21,6 +21,9 @@ CLOCK = pytest.StashKey[float]()
 #: Seconds of processor time, which other work on the machine does not lengthen, from which a test is slow.
 LONG = 0.3
 
+# Tests run side by side, with a thread each: libraries look at this when they are imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 if BESIDE.is_dir():
     os.environ.setdefault("FIELDBENCH_DATA", str(BESIDE))
 

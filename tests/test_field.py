@@ -99,7 +99,7 @@ def test_an_observation_lists_what_was_observed_in_index_order() -> None:
     assert (observation.shape, observation.ndim, observation.rate) == ((3, 4), 2, 0.25)
 
 
-def test_hidden_entries_are_nan_whatever_is_given_there() -> None:
+def test_unobserved_entries_are_nan_whatever_is_given_there() -> None:
     observation = Observation(VALUES, MASK)
     assert np.isnan(observation.values[~MASK]).all()
     np.testing.assert_array_equal(observation.values[MASK], VALUES[MASK])

@@ -383,7 +383,7 @@ def test_holdout_judges_by_withheld_measurements_and_never_by_the_truth(registry
 # Scores
 
 
-def test_scores_are_over_all_entries_and_over_hidden_ones(registry) -> None:
+def test_scores_are_over_all_entries_and_over_unobserved_ones(registry) -> None:
     trial = one(registry)
     draw = judging.draw(trial, registry)
     estimate = np.random.default_rng(judging.method_seed(trial)).normal(size=(6, 7, 8))
@@ -422,7 +422,7 @@ def test_a_metric_that_raises_costs_a_trial_only_its_own_score_unless_it_is_the_
     assert "metric divides: ZeroDivisionError: division by zero" in failed.error
 
 
-def test_what_was_withheld_does_not_count_as_hidden(registry) -> None:
+def test_what_was_withheld_does_not_count_as_unobserved(registry) -> None:
     trial = one(registry, select="holdout[share=0.5]")
     draw = judging.draw(trial, registry)
     estimate = np.random.default_rng(judging.method_seed(trial)).normal(size=(6, 7, 8))

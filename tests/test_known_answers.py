@@ -66,10 +66,6 @@ def test_it_gives_the_known_answer(kind: str, name: str, tmp_path: Path, monkeyp
     ANSWERS[kind, name](tmp_path)
 
 
-def test_plugins_of_every_kind_are_asked() -> None:
-    assert {kind for kind, _ in BUILT_IN} == set(KINDS)
-
-
 def rng(seed: int = 1000) -> np.random.Generator:
     return np.random.default_rng(seed)
 

@@ -26,9 +26,9 @@ def check(
     only: Annotated[
         list[str],
         typer.Option("--only", metavar="CHECK", help="Do this check alone. May be repeated.", show_default=False),
-    ] = [],  # noqa: B006 - typer reads the default and never changes it
-    plugin: PluginFiles = [],  # noqa: B006
-    no_plugin: Blocked = [],  # noqa: B006
+    ] = [],
+    plugin: PluginFiles = [],
+    no_plugin: Blocked = [],
 ) -> int:
     """Check that a plugin does all that fieldbench relies on, and say what a right one does where it does not.
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fieldbench.cli.options import Label, LabelFile, Only, RunFolders, TableFormat, Width
+from fieldbench.cli.options import Label, LabelFile, Only, RunFolders, TableFormat, Width, levels
 
 
 def compare(
@@ -31,9 +31,9 @@ def compare(
             show_default="every pair",
         ),
     ] = None,
-    only: Only = [],  # noqa: B006 - typer reads the default and never changes it
+    only: Only = [],
     labels: LabelFile = None,
-    label: Label = [],  # noqa: B006
+    label: Label = [],
     format: TableFormat = "text",
     width: Width = None,
 ) -> None:
@@ -53,7 +53,6 @@ def compare(
         fieldbench compare RUN --baseline tap --label tap=Ours --format latex
         fieldbench compare RUN --metric seconds --format csv
     """
-    from fieldbench.cli.choices import levels
     from fieldbench.cli.terminal import show
     from fieldbench.report.comparison import compare
     from fieldbench.report.labels import read_labels

@@ -82,7 +82,7 @@ def complete(
             "the points where the field is wanted.",
             show_default=False,
         ),
-    ] = [],  # noqa: B006 - typer reads the default and never changes it
+    ] = [],
     missing: Annotated[
         list[float],
         what(
@@ -90,7 +90,7 @@ def complete(
             help="A number that stands for a missing value: -999. NaN and fill values do so anyway. May be repeated.",
             show_default=False,
         ),
-    ] = [],  # noqa: B006
+    ] = [],
     cyclic: Annotated[
         list[str],
         what(
@@ -99,7 +99,7 @@ def complete(
             "May be repeated.",
             show_default=False,
         ),
-    ] = [],  # noqa: B006
+    ] = [],
     log_floor: Annotated[
         float | None,
         what(
@@ -114,7 +114,7 @@ def complete(
             help="A fact that some methods need: emitters=7. May be repeated.",
             show_default=False,
         ),
-    ] = [],  # noqa: B006
+    ] = [],
     method: Annotated[str, how(help="A method, or auto: the one that does best at withheld entries.")] = "auto",
     among: Annotated[
         str | None,
@@ -139,7 +139,7 @@ def complete(
             "time=1steps. May be repeated; along an axis that is not named the observation is at the same place.",
             show_default="all gaps are filled",
         ),
-    ] = [],  # noqa: B006
+    ] = [],
     within: Annotated[
         tuple[float, float] | None,
         how(
@@ -169,10 +169,12 @@ def complete(
         ),
     ] = None,
     force: Annotated[bool, where("--force", help="Overwrite it.")] = False,
-    plugin: PluginFiles = [],  # noqa: B006
-    no_plugin: Blocked = [],  # noqa: B006
+    plugin: PluginFiles = [],
+    no_plugin: Blocked = [],
 ) -> None:
     """Fill the gaps of a field in a file, by the method that does best at entries withheld on purpose.
+
+    Where several can hardly be told apart, the mean of these fills them.
 
     The result is a file of the same format, with coordinates, attributes and all other variables kept. Of a table on
     a grid it is one row for each grid point, of scattered rows these rows, or the points that --at names. Beside the

@@ -9,9 +9,11 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from fieldbench.cli.terminal import plain_console
 from fieldbench.progress import in_words
 from fieldbench.records import FAILURES, percent
 from fieldbench.report.numbers import rounded
+from fieldbench.session import Listener, interruptible
 
 if TYPE_CHECKING:
     from rich.console import Console, Group
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from fieldbench.execution import Stop
     from fieldbench.progress import Progress
     from fieldbench.records import Cell, Record
-    from fieldbench.session import Listener
+    from fieldbench.session import Session
 
 
 class FailureLines:
@@ -40,12 +42,23 @@ class FailureLines:
         return f"{record.status}: {where}: {record.error}"
 
 
-def display(console: Console, stop: Stop) -> Listener:
-    """The display that suits the console."""
-    return LiveDisplay(console, stop) if console.is_terminal else Lines()
+def run_displayed(session: Session, *, fresh: bool = False, retry_failed: bool = False) -> Progress:
+    """Run what is missing, shown on stderr as suits it; Ctrl-C asks for an end.
+
+    Args:
+        session: the run.
+        fresh: do not go on with the trials that are there.
+        retry_failed: run failed trials again.
+    """
+    from fieldbench.execution import Stop
+
+    stop, console = Stop(), plain_console(stderr=True, highlight=False)
+    watch = LiveDisplay(console, stop) if console.is_terminal else Lines()
+    with interruptible(stop, watch):
+        return session.run(fresh=fresh, retry_failed=retry_failed, watch=watch, stop=stop)
 
 
-class LiveDisplay:
+class LiveDisplay(Listener):
     """A bar of trials, the running mean of every method, and the time to go."""
 
     def __init__(self, console: Console, stop: Stop) -> None:
@@ -74,9 +87,6 @@ class LiveDisplay:
 
     def say(self, text: str) -> None:
         self._console.print(text, markup=False, soft_wrap=True)
-
-    def stopping(self) -> None:
-        return None  # the display says so by itself
 
     def close(self) -> None:
         if self._live is not None:
@@ -122,7 +132,7 @@ class LiveDisplay:
 _FEW = 4
 
 
-class Lines:
+class Lines(Listener):
     """A plain line on stderr for every failure, and one about the state now and then: every few seconds at first."""
 
     def __init__(self, every: float = 5.0) -> None:
@@ -146,21 +156,13 @@ class Lines:
     def stopping(self) -> None:
         _say("finishing what is running; Ctrl-C again stops now")
 
-    def close(self) -> None:
-        return None
-
     def _state(self, progress: Progress) -> None:
         self._said = time.monotonic()
-        line = f"{progress.done} of {progress.total} trials"
-        if progress.failed:
-            line += f", {progress.failed} failed"
-        if progress.left:
-            line += f", to go: {in_words(progress.seconds_left())}"
         means = [
             f"{cell.method} on {setting}: {progress.headline(cell.dataset)} {mean}"
             for cell, setting, mean, _ in _means(progress)
         ]
-        _say("; ".join([line, *means] if len(means) <= _FEW else [line]))
+        _say("; ".join([progress.sentence(), *(means if len(means) <= _FEW else [])]))
 
 
 @contextlib.contextmanager

@@ -8,8 +8,8 @@ from fieldbench.cli.sources import Blocked, PluginFiles, sources
 
 def info(
     device: Device = "auto",
-    plugin: PluginFiles = [],  # noqa: B006 - typer reads the default and never changes it
-    no_plugin: Blocked = [],  # noqa: B006
+    plugin: PluginFiles = [],
+    no_plugin: Blocked = [],
 ) -> None:
     """Print versions, devices, slots, plugins and the data found: what a bug report needs.
 

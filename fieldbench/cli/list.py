@@ -17,8 +17,8 @@ def list_plugins(
         str | None,
         typer.Argument(help="methods, datasets, noises, samplers, metrics or modifiers; all of them by default."),
     ] = None,
-    plugin: PluginFiles = [],  # noqa: B006 - typer reads the default and never changes it
-    no_plugin: Blocked = [],  # noqa: B006
+    plugin: PluginFiles = [],
+    no_plugin: Blocked = [],
 ) -> None:
     """List methods, datasets, noises, samplers and metrics, and where each came from.
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from fieldbench.cli.options import Label, LabelFile, Only, RunFolder
+from fieldbench.cli.options import Label, LabelFile, Only, RunFolder, levels
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 
 #: Inches of text on a page: a figure that is higher fits none.
@@ -43,17 +43,17 @@ def plot(
             help="Of a method, such as tap=#d55e00. May be repeated.",
             show_default=False,
         ),
-    ] = [],  # noqa: B006
-    only: Only = [],  # noqa: B006 - typer reads the default and never changes it
+    ] = [],
+    only: Only = [],
     labels: LabelFile = None,
-    label: Label = [],  # noqa: B006
+    label: Label = [],
     trial: Annotated[int | None, field(help="Which trial.", show_default="the first")] = None,
     axis: Annotated[str | None, field(help="Axis that is cut, by name or number.", show_default="the last")] = None,
     at: Annotated[
         str | None, field(metavar="I,J,...", help="Indices of the slices along it.", show_default="three")
     ] = None,
-    plugin: PluginFiles = [],  # noqa: B006
-    no_plugin: Blocked = [],  # noqa: B006
+    plugin: PluginFiles = [],
+    no_plugin: Blocked = [],
 ) -> None:
     """Draw figures of a run and print where they are.
 
@@ -72,7 +72,6 @@ def plot(
         fieldbench plot RUN --kind cost --width column --style talk --colour nearest=black
         fieldbench plot RUN --kind slices --only rate=0.1 --trial 2 --at 0,5,10
     """
-    from fieldbench.cli.choices import levels
     from fieldbench.errors import RequestError, nearest
     from fieldbench.report.figures import FORMATS, KINDS, NothingToDraw, View, draw, must_take, save, width_of_page
     from fieldbench.report.labels import read_labels

@@ -14,8 +14,8 @@ def plugins(
     name: Annotated[
         str | None, typer.Argument(help="A plugin; of a broken one the whole traceback is shown.", show_default=False)
     ] = None,
-    plugin: PluginFiles = [],  # noqa: B006 - typer reads the default and never changes it
-    no_plugin: Blocked = [],  # noqa: B006
+    plugin: PluginFiles = [],
+    no_plugin: Blocked = [],
 ) -> None:
     """Show where plugins came from and whether they work.
 

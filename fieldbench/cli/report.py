@@ -25,9 +25,9 @@ def report(
         ),
     ] = False,
     labels: LabelFile = None,
-    label: Label = [],  # noqa: B006 - typer reads the default and never changes it
-    plugin: PluginFiles = [],  # noqa: B006
-    no_plugin: Blocked = [],  # noqa: B006
+    label: Label = [],
+    plugin: PluginFiles = [],
+    no_plugin: Blocked = [],
 ) -> None:
     """Write a run as one HTML file that opens offline: to look at, to mail, to print.
 

@@ -29,13 +29,13 @@ def reproduce(
     jobs: Jobs = None,
     device: Device = "auto",
     labels: LabelFile = None,
-    label: Label = [],  # noqa: B006 - typer reads the default and never changes it
+    label: Label = [],
     format: TableFormat = "text",
     out: OutFolder = None,
     dry_run: DryRun = False,
     retry_failed: RetryFailed = False,
-    plugin: PluginFiles = [],  # noqa: B006
-    no_plugin: Blocked = [],  # noqa: B006
+    plugin: PluginFiles = [],
+    no_plugin: Blocked = [],
 ) -> int:
     """Compute a table of the FieldFormer paper and print our numbers beside the published ones.
 

@@ -11,7 +11,6 @@ import typer
 
 from fieldbench.cli.options import MOST, Device, DryRun, Jobs, OutFolder, RetryFailed, how
 from fieldbench.cli.sources import Blocked, PluginFiles, must_name_something, sources
-from fieldbench.cli.terminal import plain_console
 
 if TYPE_CHECKING:
     from fieldbench.plan import Request
@@ -85,7 +84,7 @@ def run(
             "May be repeated.",
             show_default=False,
         ),
-    ] = [],  # noqa: B006 - typer reads the default and never changes it
+    ] = [],
     device: Device = "auto",
     jobs: Jobs = None,
     threads: Annotated[int, how(max=MOST, help="CPU threads of each trial.")] = 1,
@@ -109,14 +108,14 @@ def run(
         where(
             metavar="RUN", help="Take what another run has finished from there. May be repeated.", show_default=False
         ),
-    ] = [],  # noqa: B006
+    ] = [],
     fresh: Annotated[bool, where("--fresh", help="Delete what the folder holds and start over.")] = False,
     save_fields: Annotated[
         bool,
         where("--save-fields", help="Keep truth, observation and estimate of every trial, compressed, for figures."),
     ] = False,
-    plugin: PluginFiles = [],  # noqa: B006
-    no_plugin: Blocked = [],  # noqa: B006
+    plugin: PluginFiles = [],
+    no_plugin: Blocked = [],
 ) -> int:
     """Compare methods on datasets: every combination of methods, datasets, rates and noises, several times.
 
@@ -246,15 +245,10 @@ def perform(
     import shlex
     import sys
 
-    from fieldbench.cli.display import display
-    from fieldbench.execution import Stop
+    from fieldbench.cli.display import run_displayed
     from fieldbench.results import Results
-    from fieldbench.session import interruptible
 
-    stop = Stop()
-    watch = display(plain_console(stderr=True, highlight=False), stop)
-    with interruptible(stop, watch):
-        progress = session.run(fresh=fresh, retry_failed=retry_failed, watch=watch, stop=stop)
+    progress = run_displayed(session, fresh=fresh, retry_failed=retry_failed)
     if progress.done:
         _show_table(session, suite, format)
     # Where the table is meant for a file, what is said about the run stays out of it.

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 def show(
     name: Annotated[str, typer.Argument(help="A name, or a spec such as 'tap[epochs=500]+tv'.", show_default=False)],
-    plugin: PluginFiles = [],  # noqa: B006 - typer reads the default and never changes it
-    no_plugin: Blocked = [],  # noqa: B006
+    plugin: PluginFiles = [],
+    no_plugin: Blocked = [],
 ) -> None:
     """Show what a method (or dataset, noise, sampler, metric, selection) is, and all its parameters.
 

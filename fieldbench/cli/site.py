@@ -15,9 +15,9 @@ def site(
     runs: Annotated[list[Path], typer.Argument(metavar="RUNS...", help="Folders of the runs.", show_default=False)],
     out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the pages go.", show_default=False)],
     labels: LabelFile = None,
-    label: Label = [],  # noqa: B006 - typer reads the default and never changes it
-    plugin: PluginFiles = [],  # noqa: B006
-    no_plugin: Blocked = [],  # noqa: B006
+    label: Label = [],
+    plugin: PluginFiles = [],
+    no_plugin: Blocked = [],
 ) -> None:
     """Write runs as a site: pages of each run, dataset and method that open from disk, without a server.
 

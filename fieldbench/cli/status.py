@@ -27,6 +27,7 @@ def status(
     again.
     """
     from rich.table import Table
+    from rich.text import Text
 
     from fieldbench.store.status import run_status
 
@@ -49,7 +50,7 @@ def status(
         grid.add_column(justify="right")
     grid.add_row("", *used, style="dim")
     for method, counts in found.methods.items():
-        grid.add_row(f"[cyan]{_escaped(method)}[/]", *(str(counts[name]) for name in used))
+        grid.add_row(Text(method, style="cyan"), *(str(counts[name]) for name in used))
     console.print(grid)
 
     if found.failures:
@@ -60,9 +61,3 @@ def status(
         for row in rows if failures else ():
             where = f"{row['dataset']}, {row['sampler']} {100 * row['rate']:g} %, noise {row['noise']}, {row['select']}"
             console.print(f"    trial {row['trial']} of seed {row['seed']}: {where}", markup=False, soft_wrap=True)
-
-
-def _escaped(text: str) -> str:
-    from rich.markup import escape
-
-    return escape(text)

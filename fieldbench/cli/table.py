@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from fieldbench.cli.options import Label, LabelFile, Only, RunFolders, TableFormat, Width
+from fieldbench.cli.options import Label, LabelFile, Only, RunFolders, TableFormat, Width, levels
 
 
 def table(
@@ -38,7 +38,7 @@ def table(
             show_default="interval; of seconds std",
         ),
     ] = None,
-    only: Only = [],  # noqa: B006 - typer reads the default and never changes it
+    only: Only = [],
     order: Annotated[
         list[str],
         typer.Option(
@@ -46,9 +46,9 @@ def table(
             help="What comes first, in this order: method=tap,tnn. May be repeated.",
             show_default="as the run has it",
         ),
-    ] = [],  # noqa: B006
+    ] = [],
     labels: LabelFile = None,
-    label: Label = [],  # noqa: B006
+    label: Label = [],
     format: TableFormat = "text",
     width: Width = None,
 ) -> None:
@@ -67,7 +67,6 @@ def table(
         fieldbench table RUN --metric crps,coverage90,width90
         fieldbench table RUN --only method=tap,tnn --label tap=Ours --format latex > table.tex
     """
-    from fieldbench.cli.choices import levels
     from fieldbench.cli.terminal import show
     from fieldbench.report.labels import read_labels
     from fieldbench.results import Results

@@ -28,13 +28,13 @@ def train_prior(
             help="Change a setting of the training; `--settings` lists them. May be repeated.",
             show_default=False,
         ),
-    ] = [],  # noqa: B006 - typer reads the default and never changes it
+    ] = [],
     seed: Annotated[int, typer.Option(help="Seed of initial weights, fields and masks.")] = 0,
     device: Annotated[str, typer.Option(help="cpu, or a GPU: cuda:0.")] = "cpu",
     resume: Annotated[bool, typer.Option("--resume", help="Go on with a training that was cut short.")] = False,
     settings: Annotated[bool, typer.Option("--settings", help="List the settings and stop.")] = False,
-    plugin: PluginFiles = [],  # noqa: B006
-    no_plugin: Blocked = [],  # noqa: B006
+    plugin: PluginFiles = [],
+    no_plugin: Blocked = [],
 ) -> None:
     """Train the prior of a trained method, such as the autoencoder of nasdac and dowjons.
 

@@ -43,8 +43,8 @@ def tune(
     ] = None,
     device: Device = "auto",
     jobs: Jobs = None,
-    plugin: PluginFiles = [],  # noqa: B006 - typer reads the default and never changes it
-    no_plugin: Blocked = [],  # noqa: B006
+    plugin: PluginFiles = [],
+    no_plugin: Blocked = [],
 ) -> None:
     """Find the parameters of a method for a dataset, and print the spec to paste.
 

@@ -30,8 +30,8 @@ def verify(
     ] = None,
     device: Device = "auto",
     jobs: Jobs = None,
-    plugin: PluginFiles = [],  # noqa: B006 - typer reads the default and never changes it
-    no_plugin: Blocked = [],  # noqa: B006
+    plugin: PluginFiles = [],
+    no_plugin: Blocked = [],
 ) -> int:
     """Compute a random share of a run's trials again, and say whether they agree. The run is only read.
 
@@ -48,8 +48,7 @@ def verify(
     import numpy as np
 
     from fieldbench.errors import RequestError
-    from fieldbench.execution import Options
-    from fieldbench.execution import verification as again
+    from fieldbench.execution import Options, again
     from fieldbench.store.files import write_whole
 
     if environment is not None:

@@ -15,7 +15,7 @@ from fieldbench.errors import RequestError
 from fieldbench.field import Axis, grid_axes
 from fieldbench.files import Completion, Selector, cf
 from fieldbench.files.gridded import Variable, assemble, matched
-from fieldbench.files.numpy_files import completed, filled_in, floats, is_whole, spread_out
+from fieldbench.files.numpy_files import completed, floats, is_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -187,15 +187,14 @@ def _like(data: Any, mask: Any) -> Any:
 
 def _like_data(data: Any, completion: Completion) -> tuple[Any, Any, Any]:
     """Values, deviation and what was filled, of the kind that was given."""
-    shape = data.shape
     floats_below = isinstance(data, np.ma.MaskedArray) and data.dtype.kind == "f"
     original = np.asarray(data.filled(np.nan) if floats_below else data)
     deviation = completion.deviation
-    spread = None if deviation is None else spread_out(shape, completion.gridded, deviation)
+    spread = None if deviation is None else completion.gridded.spread(deviation)
     return (
         _like_one(data, completed(original, completion), "", completion),
         None if spread is None else _like_one(data, spread, "_std", completion),
-        _like_one(data, filled_in(shape, completion), "_filled", completion),
+        _like_one(data, completion.filled_in_file(), "_filled", completion),
     )
 
 

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from fieldbench import seeding
 from fieldbench.conformance.check import NotChecked, fail
-from fieldbench.conformance.general import NamedCheck
+from fieldbench.conformance.general import NamedCheck, with_global_seed
 from fieldbench.dataset import Dataset
 from fieldbench.errors import DataUnavailable, RequestError, one_line
 from fieldbench.estimate import Estimate
@@ -64,17 +63,7 @@ def _deterministic(dataset: Dataset) -> None:
 
 def _global_random_state(dataset: Dataset) -> None:
     first = _draw(dataset)
-    with seeding.seeded(3):
-        before = seeding.snapshot()
-        second = _draw(dataset)
-        after = seeding.snapshot()
-    changed = [name for name in after if before.get(name) != after[name]]
-    if changed:
-        fail(
-            f"watching the global random generators while drawing a field of {dataset}",
-            f"the state of {' and '.join(changed)} changed",
-            "draws from the given generator and leaves the global ones alone",
-        )
+    second = with_global_seed(partial(_draw, dataset), 3, f"drawing a field of {dataset}")
     _same(first, second, f"drawing a field of {dataset} with another state of the global random generators")
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import cloudpickle
+import numpy as np
 import pydantic
 
+from fieldbench import seeding
 from fieldbench.conformance.check import fail
 from fieldbench.errors import first_complaint, nearest, one_line
 from fieldbench.plugin import Plugin
@@ -16,6 +18,8 @@ from fieldbench.spec import Part, Value, format_part, parse
 
 #: A check's name and what it does.
 NamedCheck: TypeAlias = tuple[str, Callable[[], None]]
+
+T = TypeVar("T")
 
 
 def of_any(plugin: Plugin, modified: Plugin | None = None) -> Iterator[NamedCheck]:
@@ -35,6 +39,55 @@ def expected_failures_exist(plugin: Plugin, names: Iterable[str]) -> None:
             fail(done, f"it has no check {name!r}{nearest(name, known)}", "names checks that are made of it")
         if not reason.strip():
             fail(done, f"{name!r} has no reason", "says why each cannot pass")
+
+
+def of_draws(words: str, draw: Callable[[int], np.ndarray[Any, Any]]) -> Iterator[NamedCheck]:
+    """The checks of what draws an array from a generator with a seed.
+
+    Args:
+        words: what is done, such as ``drawing a mask``.
+        draw: draws with a seed.
+    """
+    yield "deterministic", partial(_deterministic, words, draw)
+    yield "global-random-state", partial(_global_random_state, words, draw)
+
+
+def _deterministic(words: str, draw: Callable[[int], np.ndarray[Any, Any]]) -> None:
+    first = draw(1)
+    draw(2)
+    if not np.array_equal(first, draw(1)):
+        done = f"{words} twice from one seed, another in between"
+        fail(done, "the draws differ", "draws from the given generator alone")
+
+
+def _global_random_state(words: str, draw: Callable[[int], np.ndarray[Any, Any]]) -> None:
+    first = draw(1)
+    second = with_global_seed(partial(draw, 1), 3, words)
+    if not np.array_equal(first, second):
+        done = f"{words} with another state of the global random generators"
+        fail(done, "the draws differ", "draws from the given generator alone")
+
+
+def with_global_seed(made: Callable[[], T], seed: int, words: str) -> T:
+    """What is made while the global random generators have a seed, whose state it must not change.
+
+    Args:
+        made: makes it.
+        seed: of the global generators.
+        words: what is done, such as ``drawing a mask``.
+    """
+    with seeding.seeded(seed):
+        before = seeding.snapshot()
+        found = made()
+        after = seeding.snapshot()
+    changed = [name for name in after if before.get(name) != after[name]]
+    if changed:
+        fail(
+            f"watching the global random generators while {words}",
+            f"the state of {' and '.join(changed)} changed",
+            "takes randomness from the generator or the seed that it is given, and leaves the global ones alone",
+        )
+    return found
 
 
 def describes_itself(plugin: Plugin) -> None:

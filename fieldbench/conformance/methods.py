@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fieldbench import seeding
 from fieldbench.conformance import examples
 from fieldbench.conformance.check import NotChecked, fail
 from fieldbench.conformance.examples import Example
-from fieldbench.conformance.general import NamedCheck
+from fieldbench.conformance.general import NamedCheck, with_global_seed
 from fieldbench.errors import one_line
 from fieldbench.estimate import Estimate, as_estimate, as_field_array
 from fieldbench.field import FloatArray, Observation
@@ -255,17 +254,7 @@ def _others(bench: MethodUnderCheck) -> list[Example]:
 def _global_random_state(bench: MethodUnderCheck) -> None:
     expected = bench.estimate  # loads what the method loads, so that torch's generator is watched too
     for seed in (1, 2):
-        with seeding.seeded(seed):
-            before = seeding.snapshot()
-            found = bench.complete(bench.example)
-            after = seeding.snapshot()
-        changed = [name for name in after if before.get(name) != after[name]]
-        if changed:
-            fail(
-                f"watching the global random generators while completing {bench.example.words}",
-                f"the state of {' and '.join(changed)} changed",
-                "makes its own generator from the seed and leaves the global ones alone",
-            )
+        found = with_global_seed(partial(bench.complete, bench.example), seed, f"completing {bench.example.words}")
         _same(
             expected,
             found,

@@ -7,10 +7,9 @@ from functools import partial
 
 import numpy as np
 
-from fieldbench import seeding
 from fieldbench.conformance import examples
 from fieldbench.conformance.check import fail
-from fieldbench.conformance.general import NamedCheck
+from fieldbench.conformance.general import NamedCheck, of_draws
 from fieldbench.errors import one_line
 from fieldbench.field import FloatArray
 from fieldbench.noise import Noise
@@ -19,9 +18,8 @@ from fieldbench.noise import Noise
 def of_noise(noise: Noise) -> Iterator[NamedCheck]:
     """The checks of a noise."""
     for order, shape in examples.SHAPES.items():
-        yield f"works-in-{order}-d", partial(_shape, noise, shape)
-    yield "deterministic", partial(_deterministic, noise)
-    yield "global-random-state", partial(_global_random_state, noise)
+        yield f"works-in-{order}-d", partial(_works, noise, shape)
+    yield from of_draws(f"drawing {noise}", partial(_draw, noise, examples.SHAPES[3]))
     yield "streams-differ", partial(_streams_differ, noise)
 
 
@@ -39,31 +37,8 @@ def _draw(noise: Noise, shape: Sequence[int], seed: int = 1) -> FloatArray:
     return drawn
 
 
-def _shape(noise: Noise, shape: Sequence[int]) -> None:
+def _works(noise: Noise, shape: Sequence[int]) -> None:
     _draw(noise, shape)
-
-
-def _deterministic(noise: Noise) -> None:
-    shape = examples.SHAPES[3]
-    first = _draw(noise, shape)
-    _draw(noise, shape, seed=2)
-    if not np.array_equal(first, _draw(noise, shape)):
-        fail(f"drawing {noise} twice from one seed, another in between", "it differs", "draws from the generator alone")
-
-
-def _global_random_state(noise: Noise) -> None:
-    shape = examples.SHAPES[3]
-    first = _draw(noise, shape)
-    with seeding.seeded(3):
-        before = seeding.snapshot()
-        second = _draw(noise, shape)
-        touched = before != seeding.snapshot()
-    if touched or not np.array_equal(first, second):
-        fail(
-            f"drawing {noise} with another state of the global random generators",
-            "the state changed" if touched else "the noise differs",
-            "draws from the given generator and neither uses nor touches the global ones",
-        )
 
 
 def _streams_differ(noise: Noise) -> None:

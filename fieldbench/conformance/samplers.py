@@ -9,10 +9,9 @@ from functools import partial
 
 import numpy as np
 
-from fieldbench import seeding
 from fieldbench.conformance import examples
 from fieldbench.conformance.check import NotChecked, fail
-from fieldbench.conformance.general import NamedCheck
+from fieldbench.conformance.general import NamedCheck, of_draws
 from fieldbench.errors import RequestError, one_line
 from fieldbench.field import Mask, Observation
 from fieldbench.sampler import Sampler
@@ -35,8 +34,7 @@ def of_sampler(sampler: Sampler) -> Iterator[NamedCheck]:
         yield f"works-in-{order}-d", partial(_draws_a_mask, sampler, order)
     yield "keeps-the-rate", partial(_keeps_the_rate, sampler)
     yield "observes-what-exists", partial(_observes_what_exists, sampler)
-    yield "deterministic", partial(_deterministic, sampler)
-    yield "global-random-state", partial(_global_random_state, sampler)
+    yield from of_draws(f"drawing a mask by {sampler}", lambda seed: _draw(sampler, _some(sampler), seed=seed))
     yield "inputs-unmodified", partial(_inputs_unmodified, sampler)
     yield "small-rates", partial(_small_rates, sampler)
     yield "withholds-a-part", partial(_withholds_a_part, sampler)
@@ -108,29 +106,6 @@ def _observes_what_exists(sampler: Sampler) -> None:
             f"drawing a mask by {sampler} for a field with gaps",
             f"{int(observed.sum())} entries that do not exist are observed",
             "observes only where valid is True",
-        )
-
-
-def _deterministic(sampler: Sampler) -> None:
-    valid = _some(sampler)
-    first = _draw(sampler, valid)
-    _draw(sampler, valid, seed=2)
-    if not np.array_equal(first, _draw(sampler, valid)):
-        fail(f"drawing a mask by {sampler} twice from one seed", "they differ", "draws from the given generator alone")
-
-
-def _global_random_state(sampler: Sampler) -> None:
-    valid = _some(sampler)
-    first = _draw(sampler, valid)
-    with seeding.seeded(3):
-        before = seeding.snapshot()
-        second = _draw(sampler, valid)
-        touched = before != seeding.snapshot()
-    if touched or not np.array_equal(first, second):
-        fail(
-            f"drawing a mask by {sampler} with another state of the global random generators",
-            "the state changed" if touched else "the mask differs",
-            "draws from the given generator and neither uses nor touches the global ones",
         )
 
 

@@ -88,21 +88,17 @@ def beside(
         dtype: that it is stored in; floats in single precision have a deviation in single precision.
     """
     gridded, name = completion.gridded, text(attributes.get("standard_name", ""))
-    shape, variable = gridded.variable.values.shape, gridded.name.rpartition("/")[2]
+    variable = gridded.name.rpartition("/")[2]
     made: dict[str, tuple[np.ndarray, dict[str, Any]]] = {}
     if completion.deviation is not None:
         about = {"long_name": f"standard deviation of {variable}"}
         about |= {"units": gridded.variable.unit} if gridded.variable.unit else {}
         about |= {"standard_name": f"{name} standard_error"} if name else {}
-        deviation = np.full(shape, np.nan, dtype=dtype if dtype.kind == "f" else "f4")
-        deviation[gridded.region] = completion.deviation
-        made["_std"] = deviation, about
-    filled = np.zeros(shape, dtype="i1")
-    filled[gridded.region] = completion.filled
+        made["_std"] = gridded.spread(completion.deviation).astype(dtype if dtype.kind == "f" else "f4"), about
     about = {"long_name": f"where gaps of {variable} were filled"}
     about |= {"standard_name": f"{name} status_flag"} if name else {}
     flags = {"flag_values": np.array([0, 1], dtype="i1"), "flag_meanings": "as_it_was filled"}
-    made["_filled"] = filled, {**about, **flags}
+    made["_filled"] = completion.filled_in_file().astype("i1"), {**about, **flags}
     return made
 
 

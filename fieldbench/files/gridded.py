@@ -139,6 +139,12 @@ class GriddedVariable:
         """True where the field exists and was not observed."""
         return np.isnan(self.values) & self.valid
 
+    def spread(self, part: FloatArray) -> FloatArray:
+        """An array of the shape of the variable, with ``part`` in the field's region and NaN elsewhere."""
+        whole = np.full(self.variable.values.shape, np.nan)
+        whole[self.region] = part
+        return whole
+
     def observation(self, log_floor: float | None = None, metadata: Mapping[str, float] | None = None) -> Observation:
         """What a method may see: the observed entries that exist, and what else is known.
 
@@ -197,6 +203,12 @@ class Completion:
     def filled(self) -> Mask:
         """True where there was nothing, and now is."""
         return np.isnan(self.gridded.values) & ~np.isnan(self.values)
+
+    def filled_in_file(self) -> Mask:
+        """The same in the shape of the whole variable, False outside of the field."""
+        whole = np.zeros(self.gridded.variable.values.shape, dtype=bool)
+        whole[self.gridded.region] = self.filled
+        return whole
 
     def into(self, whole: np.ndarray) -> None:
         """Put the values into the whole array of the file, where nothing is to stay as it was."""
@@ -281,7 +293,7 @@ def matched(mask: np.ndarray, shape: Sequence[int], name: str) -> np.ndarray:
     """A mask made to broadcast to ``shape``: it has that shape, or 1 in places, or that of first or last dimensions.
 
     Args:
-        mask: zero where the field is hidden.
+        mask: zero where the field is unobserved.
         shape: of the variable.
         name: of the mask, for messages.
 

@@ -9,27 +9,19 @@ from typing import Any
 import numpy as np
 
 from fieldbench.files.format import Format, need
-from fieldbench.files.gridded import Completion, Selector, Variable, choose, matched
+from fieldbench.files.gridded import Completion
 from fieldbench.files.hdf5 import HDF5, without_one
-from fieldbench.files.numpy_files import as_notes, axes_from, complete_arrays, floats, is_whole, named
+from fieldbench.files.numpy_files import NamedArrays, as_notes, complete_arrays
 
 
-class Matlab(Format):
+class Matlab(NamedArrays):
     """Version 4 to 7: arrays by name, those of structures as ``model.temp``; the request names coordinates."""
 
-    def variable(self, file: Path, selector: Selector) -> Variable:
-        data = dict(_arrays(_load(file)))
-        kinds = "fiub" if selector.variable else "fiu"  # a logical is the field only where it is named
-        shapes = {name: without_one(item.shape) for name, item in data.items() if item.dtype.kind in kinds}
-        name = named(shapes, selector, file.name)
-        values = floats(data[name], name)
-        vectors = {key: data[key] for key in selector.coordinates if key in data}
-        axes = axes_from(vectors, values.shape, selector, file.name)
-        return Variable(name, values, axes, whole=is_whole(data[name]))
+    def arrays(self, file: Path) -> dict[str, np.ndarray]:
+        return dict(_arrays(_load(file)))
 
-    def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
-        data = dict(_arrays(_load(file)))
-        return matched(data[choose(dict.fromkeys(data, ""), name, file.name)], variable.values.shape, name)
+    def shape(self, array: np.ndarray) -> tuple[int, ...]:
+        return without_one(array.shape)
 
     def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
         from scipy.io import savemat

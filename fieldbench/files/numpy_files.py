@@ -5,24 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from fieldbench.errors import RequestError
-from fieldbench.field import Axis, FloatArray, Mask, grid_axes
+from fieldbench.field import Axis, FloatArray, grid_axes
 from fieldbench.files import cf
 from fieldbench.files.axes import axis
 from fieldbench.files.format import Format
-from fieldbench.files.gridded import (
-    Completion,
-    GriddedVariable,
-    Selector,
-    Variable,
-    candidates,
-    choose,
-    matched,
-    unused,
-)
+from fieldbench.files.gridded import Completion, Selector, Variable, candidates, choose, matched, unused
 
 
 class Npy(Format):
@@ -48,26 +40,34 @@ class Npy(Format):
             np.save(stream, array)
 
 
-class Npz(Format):
+class NamedArrays(Format):
     """Arrays by name; coordinates are vectors that the request names."""
 
-    def variable(self, file: Path, selector: Selector) -> Variable:
+    def arrays(self, file: Path) -> dict[str, np.ndarray]:
+        """All that the file holds."""
         with np.load(file, allow_pickle=False) as data:
-            kinds = "fiub" if selector.variable else "fiu"  # a mask of truths is the field only where it is named
-            shapes = {name: data[name].shape for name in data.files if data[name].dtype.kind in kinds}
-            name = named(shapes, selector, file.name)
-            whole, values = is_whole(data[name]), floats(data[name], name)
-            vectors = {key: data[key] for key in selector.coordinates if key in data.files}
-        return Variable(name, values, axes_from(vectors, values.shape, selector, file.name), whole=whole)
+            return dict(data)
+
+    def shape(self, array: np.ndarray) -> tuple[int, ...]:
+        """The shape by which a field is sought among the arrays."""
+        return array.shape
+
+    def variable(self, file: Path, selector: Selector) -> Variable:
+        data = self.arrays(file)
+        kinds = "fiub" if selector.variable else "fiu"  # true and false are the field only where it is named
+        shapes = {name: self.shape(item) for name, item in data.items() if item.dtype.kind in kinds}
+        name = named(shapes, selector, file.name)
+        values = floats(data[name], name)
+        vectors = {key: data[key] for key in selector.coordinates if key in data}
+        axes = axes_from(vectors, values.shape, selector, file.name)
+        return Variable(name, values, axes, whole=is_whole(data[name]))
 
     def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
-        with np.load(file, allow_pickle=False) as data:
-            array = data[choose(dict.fromkeys(data.files, ""), name, file.name)]
-        return matched(array, variable.values.shape, name)
+        data = self.arrays(file)
+        return matched(data[choose(dict.fromkeys(data, ""), name, file.name)], variable.values.shape, name)
 
     def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
-        with np.load(source, allow_pickle=False) as data:
-            arrays = {name: data[name] for name in data.files}
+        arrays: dict[str, Any] = self.arrays(source)
         complete_arrays(arrays, completions)
         arrays["fieldbench"] = np.array(as_notes(completions))
         with target.open("wb") as stream:
@@ -76,7 +76,7 @@ class Npz(Format):
 
 def format_for(file: Path) -> Format:
     """The one that the suffix says."""
-    return Npy() if file.suffix.lower() == ".npy" else Npz()
+    return Npy() if file.suffix.lower() == ".npy" else NamedArrays()
 
 
 def real(array: np.ndarray, name: str) -> np.ndarray:
@@ -156,11 +156,10 @@ def complete_arrays(arrays: dict[str, np.ndarray], completions: Sequence[Complet
     """Put completed fields into arrays by name, and beside them what was filled and the deviations."""
     for completion in completions:
         gridded = completion.gridded
-        original = arrays[gridded.name]
-        arrays[gridded.name] = completed(original, completion)
+        arrays[gridded.name] = completed(arrays[gridded.name], completion)
         if completion.deviation is not None:
-            arrays[unused(f"{gridded.name}_std", arrays)] = spread_out(original.shape, gridded, completion.deviation)
-        arrays[unused(f"{gridded.name}_filled", arrays)] = filled_in(original.shape, completion)
+            arrays[unused(f"{gridded.name}_std", arrays)] = gridded.spread(completion.deviation)
+        arrays[unused(f"{gridded.name}_filled", arrays)] = completion.filled_in_file()
 
 
 def as_notes(completions: Sequence[Completion]) -> str:
@@ -168,23 +167,3 @@ def as_notes(completions: Sequence[Completion]) -> str:
     if len(completions) == 1:
         return json.dumps(dict(completions[0].attributes), indent=2)
     return json.dumps({item.gridded.name: dict(item.attributes) for item in completions}, indent=2)
-
-
-def filled_in(shape: tuple[int, ...], completion: Completion) -> Mask:
-    """An array of the file's shape, True where the completion filled a gap."""
-    whole = np.zeros(shape, dtype=bool)
-    whole[completion.gridded.region] = completion.filled
-    return whole
-
-
-def spread_out(shape: tuple[int, ...], gridded: GriddedVariable, part: FloatArray) -> FloatArray:
-    """An array of the file's shape with ``part`` in the field's region and NaN elsewhere.
-
-    Args:
-        shape: of the file's array.
-        gridded: knows the region.
-        part: values of the region.
-    """
-    whole = np.full(shape, np.nan)
-    whole[gridded.region] = part
-    return whole

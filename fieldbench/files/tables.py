@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from fieldbench.errors import RequestError, nearest
 from fieldbench.field import Axis, FloatArray
 from fieldbench.files.codes import coded
-from fieldbench.files.format import Format, need
+from fieldbench.files.format import TEXTS, Format, need
 from fieldbench.files.gridded import Completion, ScatteredRows, Selector, Variable, unused
-from fieldbench.files.numpy_files import as_notes, spread_out
+from fieldbench.files.numpy_files import as_notes
 from fieldbench.files.rows import from_numbers, load, numbers
 
 if TYPE_CHECKING:
@@ -45,15 +45,16 @@ class TextTable(Format):
 
     def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
         frame = completed_rows(completions)
-        if target.suffix.lower() == ".csv":
-            frame.to_csv(target, index=False)
+        separator = TEXTS.get(target.suffix.lower())
+        if separator:
+            frame.to_csv(target, index=False, sep=separator)
         else:
             _to_parquet(frame, target, as_notes(completions))
 
 
 def format_for(file: Path) -> Format:
     """The format, after a look at whether its library is there."""
-    if file.suffix.lower() != ".csv":
+    if file.suffix.lower() not in TEXTS:
         need("pyarrow", file)
     return TextTable()
 
@@ -133,7 +134,7 @@ def _on_grid(completions: Sequence[Completion]) -> pd.DataFrame:
     }
     for completion in completions:
         gridded = completion.gridded
-        values = spread_out(gridded.variable.values.shape, gridded, gridded.values)
+        values = gridded.spread(gridded.values)
         completion.into(values)
         columns[gridded.name] = values[gridded.region].ravel()
         columns[unused("observed", columns)] = (~np.isnan(gridded.values)).ravel()
@@ -144,19 +145,18 @@ def _on_grid(completions: Sequence[Completion]) -> pd.DataFrame:
 
 
 def _in_rows(rows: ScatteredRows, completions: Sequence[Completion]) -> pd.DataFrame:
-    """The rows with their gaps filled; a measured value stays as it is, where others at its region differ from it."""
+    """The rows with their gaps filled; a measured value stays, where the mean at its grid point differs."""
     frame: pd.DataFrame = rows.frame.copy()
     for completion in completions:
         gridded = completion.gridded
-        shape = gridded.variable.values.shape
-        made, seen = (spread_out(shape, gridded, part)[rows.indices] for part in (completion.values, gridded.values))
+        made, seen = (gridded.spread(part)[rows.indices] for part in (completion.values, gridded.values))
         own = numbers(frame, gridded.name, "")[0] if gridded.name in frame else np.full(len(frame), np.nan)
         observed = ~np.isnan(own) & ~np.isnan(seen)
         frame[gridded.name] = np.where(observed & (made == seen), own, made)
         frame[unused("observed", frame.columns)] = observed
         if completion.deviation is not None:
             name = unused(f"{gridded.name}_std", frame.columns)
-            frame[name] = spread_out(shape, gridded, completion.deviation)[rows.indices]
+            frame[name] = gridded.spread(completion.deviation)[rows.indices]
     return frame
 
 

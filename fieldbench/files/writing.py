@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import tempfile
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from fieldbench.errors import RequestError
-from fieldbench.files.format import GEOTIFF, format_of
+from fieldbench.files.format import GEOTIFF, TEXTS, format_of
 from fieldbench.files.geotiff import write_beside
 from fieldbench.files.gridded import Completion
-from fieldbench.files.numpy_files import as_notes, filled_in, spread_out
+from fieldbench.files.numpy_files import as_notes
 
 
 def check_target(source: Path, target: Path, *, overwrite: bool) -> None:
@@ -75,7 +75,7 @@ def write(source: Path, target: Path, *completions: Completion, overwrite: bool 
 def _beside(target: Path) -> list[Path]:
     """Files for what the format has no room for: attributes of .npy and .csv, the other arrays of .npy and GeoTIFF."""
     suffix = target.suffix.lower()
-    notes = [target.with_name(f"{target.name}.json")] if suffix in {".npy", ".csv"} else []
+    notes = [target.with_name(f"{target.name}.json")] if suffix in {".npy", *TEXTS} else []
     arrays = ("std", "filled") if suffix in {".npy", *GEOTIFF} else ()
     return [*notes, *(target.with_name(f"{target.stem}_{part}{target.suffix}") for part in arrays)]
 
@@ -85,18 +85,12 @@ def _write_beside(file: Path, temporary: Path, source: Path, completions: Sequen
     if file.suffix == ".json":
         temporary.write_text(as_notes(completions) + "\n")
         return True
-    several = [completion.gridded for completion in completions]
-    shapes = [gridded.variable.values.shape for gridded in several]
-    arrays: list[np.ndarray]
+    arrays: list[np.ndarray] = []
     if file.stem.endswith("_filled"):
-        arrays = [filled_in(shape, completion) for shape, completion in zip(shapes, completions, strict=True)]
-    else:
-        deviations = [item.deviation for item in completions]
-        arrays = [
-            spread_out(shape, gridded, np.full(gridded.values.shape, np.nan) if part is None else part)
-            for shape, gridded, part in zip(shapes, several, deviations, strict=True)
-            if any(known is not None for known in deviations)
-        ]
+        arrays = [item.filled_in_file() for item in completions]
+    elif any(item.deviation is not None for item in completions):
+        unknown = np.array(np.nan)
+        arrays = [item.gridded.spread(unknown if item.deviation is None else item.deviation) for item in completions]
     if arrays and file.suffix == ".npy":
         np.save(temporary, arrays[0])  # a .npy file holds one array
     elif arrays:
@@ -107,30 +101,18 @@ def _write_beside(file: Path, temporary: Path, source: Path, completions: Sequen
 def _replace(temporary: Path, target: Path) -> None:
     if target.is_dir():
         shutil.rmtree(target)
+    elif target.is_file():
+        shutil.copymode(target, temporary)
     os.replace(temporary, target)
 
 
 @contextmanager
 def _temporary(target: Path) -> Iterator[Path]:
-    """A temporary file in the target's folder and with its suffix; removed if it is still there at the end."""
-    handle, name = tempfile.mkstemp(prefix=f".{target.stem}-", suffix=target.suffix, dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
-    temporary.chmod(_permissions(target))
-    if target.suffix.lower() == ".zarr":  # a folder
-        temporary.unlink()
+    """A name in the target's folder and with its suffix; what still has it at the end is removed."""
+    temporary = target.with_name(f".{target.stem}-{uuid.uuid4().hex[:8]}{target.suffix}")
     try:
         yield temporary
     finally:
         if temporary.is_dir():
             shutil.rmtree(temporary)
         temporary.unlink(missing_ok=True)
-
-
-def _permissions(target: Path) -> int:
-    """Those of the file that is replaced, or of any new file (a temporary one would be private)."""
-    if target.is_file():
-        return target.stat().st_mode & 0o777
-    umask = os.umask(0)
-    os.umask(umask)
-    return 0o666 & ~umask

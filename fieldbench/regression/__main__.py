@@ -16,7 +16,6 @@ import typer
 from fieldbench.cli.main import ALL_OK, INTERRUPTED, SOME_FAILED, run_app
 from fieldbench.cli.options import Device, Jobs
 from fieldbench.cli.sources import PluginFiles, sources
-from fieldbench.cli.terminal import plain_console
 
 
 def regression(
@@ -46,18 +45,18 @@ def regression(
             show_default="the suite's",
         ),
     ] = None,
-    plugin: PluginFiles = [],  # noqa: B006
+    plugin: PluginFiles = [],
 ) -> int:
     """Run a matrix of methods and datasets and check its scores against a reference."""
 
     from fieldbench import suite as suites
     from fieldbench.cli.check_results import report
-    from fieldbench.cli.display import display
+    from fieldbench.cli.display import run_displayed
     from fieldbench.cli.freeze import tolerances
-    from fieldbench.execution import Options, Stop
+    from fieldbench.execution import Options
     from fieldbench.registry import Registry
     from fieldbench.regression import matrix, reference
-    from fieldbench.session import Session, interruptible
+    from fieldbench.session import Session
     from fieldbench.spec import split
     from fieldbench.store.files import write_whole
 
@@ -81,10 +80,7 @@ def regression(
         reference.must_name_methods(given, session.plan.methods)
     else:
         reference.must_fit(known, session.plan.methods, given)
-    stop = Stop()
-    watch = display(plain_console(stderr=True, highlight=False), stop)
-    with interruptible(stop, watch):
-        progress = session.run(watch=watch, stop=stop)
+    progress = run_displayed(session)
     if progress.left:
         print(f"Stopped after {progress.done} of {progress.total} trials; go on with --out {session.path}")
         return INTERRUPTED

@@ -62,32 +62,28 @@ class TableCell:
         return MARKS[self.timing]
 
 
+#: Behind the head of a row or column: its sign, and what that stands for.
+HEAD_MARKS: dict[str, tuple[str, str]] = {
+    "oracle": (
+        "†", "oracle: the estimate was chosen by looking at the truth, which no user can do; not ranked beside others"
+    ),
+    "trained": ("‡", "trained on data beyond the observation"),
+    "tuned": ("◊", "tuned in each trial by errors at observed entries that were withheld"),
+    "refitted": ("‖", "fitted several times in each trial; its seconds are of all fits"),
+}  # fmt: skip
+
+
 @dataclass(frozen=True)
 class Head:
-    """The head of a row or column: its levels, and whether it is an oracle, trained, tuned or fitted several times."""
+    """The head of a row or column: its levels, and its ``marks``, of :data:`HEAD_MARKS`."""
 
     levels: tuple[object, ...]
     text: str
-    oracle: bool = False
-    trained: bool = False
-    tuned: bool = False
-    refitted: bool = False
+    marks: frozenset[str] = frozenset()
 
     def __str__(self) -> str:
-        """The text with its marks."""
-        return self.text + marks(self.oracle, self.trained, self.tuned, self.refitted)
-
-
-def marks(oracle: bool, trained: bool, tuned: bool, refitted: bool) -> str:
-    """What stands behind the name of an oracle, of what was trained, tuned in each trial, or fitted several times.
-
-    Args:
-        oracle: marked †.
-        trained: marked ‡.
-        tuned: marked ◊.
-        refitted: marked ‖.
-    """
-    return " †" * oracle + " ‡" * trained + " ◊" * tuned + " ‖" * refitted
+        """The text with the signs of its marks."""
+        return self.text + "".join(f" {sign}" for mark, (sign, _) in HEAD_MARKS.items() if mark in self.marks)
 
 
 @dataclass(frozen=True)

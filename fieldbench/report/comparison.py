@@ -135,7 +135,7 @@ class SettingComparison:
             return "no method has a score on every trial" if self.unranked else "no trial has ended for all methods"
         if len(self.methods) == 1:
             best = self.methods[0]
-            return f"only {best} has a score on every trial" if self.unranked else f"{best} has no rival"
+            return f"only {best} has a score on every trial" if self.unranked else f"{best} is the only method"
         ranked = [pair for pair in self.pairs if {pair.better, pair.worse} <= set(self.methods)]
         if not ranked:
             return "the baseline has no score on some trial"

@@ -17,7 +17,7 @@ from pathlib import Path
 import pandas as pd
 
 from fieldbench.records import Cell, canonical
-from fieldbench.store.files import COLUMNS, TRIALS
+from fieldbench.store.files import COLUMNS, TRIALS, replacing
 
 #: Records from which on a frame is kept; fewer are parsed within a second.
 FEWEST = 100_000
@@ -86,10 +86,6 @@ class FrameStore:
             return
         table = pyarrow.Table.from_pandas(frame, preserve_index=False)
         about = json.dumps({"state": self.state, "damaged": damaged}).encode()
-        draft = self.path / f"{COLUMNS}.{os.getpid()}"
-        with contextlib.suppress(OSError):
-            try:
-                parquet.write_table(table.replace_schema_metadata({**table.schema.metadata, _KEY: about}), draft)
-                os.replace(draft, self.path / COLUMNS)
-            finally:
-                draft.unlink(missing_ok=True)
+        file = self.path / COLUMNS
+        with contextlib.suppress(OSError), replacing(file, self.path / f"{COLUMNS}.{os.getpid()}") as draft:
+            parquet.write_table(table.replace_schema_metadata({**table.schema.metadata, _KEY: about}), draft)

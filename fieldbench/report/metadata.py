@@ -1,6 +1,6 @@
 """What a table must know besides the records: directions, units, headline metrics, parameters.
 
-RunMetadata are gathered while a run's plugins are at hand and kept in its manifest, so that a table can be made
+Metadata are collected while a run's plugins are at hand and kept in its manifest, so that a table can be made
 later and elsewhere, without them.
 """
 

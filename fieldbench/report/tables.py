@@ -14,7 +14,7 @@ import pandas as pd
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.records import FAILURES, NOT_APPLICABLE, OK
-from fieldbench.report.blocks import Block, Head, TableCell
+from fieldbench.report.blocks import HEAD_MARKS, Block, Head, TableCell
 from fieldbench.report.factors import (
     FACTORS,
     is_of_methods,
@@ -31,7 +31,7 @@ from fieldbench.report.formats import block_table, csv_text, style_of
 from fieldbench.report.labels import called, labelled, named_so
 from fieldbench.report.metadata import MEASURES, RunMetadata
 from fieldbench.report.numbers import decimals, fixed, places_of, with_unit
-from fieldbench.report.settings import ORDINARY, about_masks, named
+from fieldbench.report.settings import ORDINARY, about_masks, named, settings_of
 from fieldbench.report.statistics import half_width
 from fieldbench.report.times import MEANINGS, SECONDS, counted, left_out, timings
 
@@ -51,12 +51,8 @@ SPREADS_OF_SECONDS = ("std", "none")
 #: Columns that say what a score is; a block has one of each.
 MEASURED = ("metric", "unit")
 
-#: Marks behind the head of a row or column, and what they stand for.
-ORACLE = "oracle: the estimate was chosen by looking at the truth, which no user can do; not ranked beside others"
-TRAINED = "trained on data beyond the observation"
-TUNED = "tuned in each trial by errors at observed entries that were withheld"
-REFITTED = "fitted several times in each trial; its seconds are of all fits"
-_MARKED = ("trained", "tuned", "refitted")
+#: Marks that a method has whatever the selection.
+_OF_METHODS = ("trained", "tuned", "refitted")
 
 
 @dataclass(frozen=True)
@@ -132,10 +128,7 @@ class Table:
                     **({"left_out": cell.left_out, "timing": cell.timing} if block.metric == SECONDS else {}),
                     **({"floor": block.floor[column].value} if block.floor else {}),
                     **({"above_floor": block.above(row, column)} if block.floor else {}),
-                    "oracle": any(head.oracle for head in heads),
-                    "trained": any(head.trained for head in heads),
-                    "tuned": any(head.tuned for head in heads),
-                    "refitted": any(head.refitted for head in heads),
+                    **{mark: any(mark in head.marks for head in heads) for mark in HEAD_MARKS},
                 }
 
     @property
@@ -173,16 +166,11 @@ class Table:
         if self.one_field and planned[-1] > 1:
             notes.append(about_masks(self.one_field))
         notes += self._of_seconds(cells)
-        heads = [head for block in self.blocks for head in (*block.rows, *block.columns)]
-        if any(head.oracle for head in heads):
-            notes.append(f"† {ORACLE}")
-        if any(head.trained for head in heads):
-            notes.append(f"‡ {TRAINED}")
-        if any(head.tuned for head in heads):
-            notes.append(f"◊ {TUNED}: {' or '.join(self.budgets)}")
-        if any(head.refitted for head in heads):
-            notes.append(f"‖ {REFITTED}")
-        return notes
+        marked = {mark for block in self.blocks for head in (*block.rows, *block.columns) for mark in head.marks}
+        spent = {"tuned": f": {' or '.join(self.budgets)}"}
+        return notes + [
+            f"{sign} {meaning}{spent.get(mark, '')}" for mark, (sign, meaning) in HEAD_MARKS.items() if mark in marked
+        ]
 
     def _of_seconds(self, cells: list[TableCell]) -> list[str]:
         """What a reader of seconds must know; nothing in a table of anything else."""
@@ -257,7 +245,7 @@ def make_table(
     parameters = [factor for factor in used if factor not in FACTORS]
     comparable = {"method", "select", *(name for name in parameters if is_of_methods(name, frame, metadata))}
     frame = _scored(frame, metric, metadata, floors)
-    frame = frame.assign(**{mark: frame["method"].isin(getattr(metadata, mark)) for mark in _MARKED})
+    frame = frame.assign(**{mark: frame["method"].isin(getattr(metadata, mark)) for mark in _OF_METHODS})
     budgets = tuple(dict.fromkeys(metadata.tuned[text] for text in frame["method"].unique() if text in metadata.tuned))
     frame = with_parameters(frame, parameters, metadata)  # last, since the metadata are those of whole specs
     asked = {factor: [named_so(text, labels or {}) for text in wanted] for factor, wanted in (order or {}).items()}
@@ -481,28 +469,18 @@ def _spread(deviation: float, count: int, spread: str) -> tuple[float, float]:
 def _heads(
     part: pd.DataFrame, factors: tuple[str, ...], metadata: RunMetadata, labels: Mapping[str, str]
 ) -> tuple[Head, ...]:
-    marked = part.groupby(list(factors), observed=True)[list(_MARKED)].any()
-    present = part[list(factors)].drop_duplicates()
-    orders = {factor: ordered(list(present[factor]), factor, metadata) for factor in factors}
-    levels = sorted(
-        present.itertuples(index=False, name=None),
-        key=lambda row: [orders[factor].index(value) for factor, value in zip(factors, row, strict=True)],
-    )
-    return tuple(_head(row, factors, part, marked.loc[row if len(row) > 1 else row[0]], labels) for row in levels)
-
-
-def _head(
-    levels: tuple[object, ...],
-    factors: tuple[str, ...],
-    part: pd.DataFrame,
-    marked: pd.Series,
-    labels: Mapping[str, str],
-) -> Head:
-    by_factor = dict(zip(factors, levels, strict=True))
-    selection = str(by_factor.get("select", part["select"].iloc[0]))
-    oracle = selection.partition("[")[0] == "oracle" and ("select" in by_factor or "method" in by_factor)
-    shown = [called(label(value, factor), labels) for factor, value in by_factor.items()]
-    return Head(levels, ", ".join(shown), oracle, *(bool(marked[name]) and "method" in by_factor for name in _MARKED))
+    marked = part.groupby(list(factors), observed=True)[list(_OF_METHODS)].any()
+    heads = []
+    for levels in settings_of(part, factors, metadata):
+        row = tuple(levels.values())
+        of_method = marked.loc[row if len(row) > 1 else row[0]]
+        marks = [name for name in _OF_METHODS if of_method[name] and "method" in levels]
+        selection = str(levels.get("select", part["select"].iloc[0]))
+        if selection.partition("[")[0] == "oracle" and ("select" in levels or "method" in levels):
+            marks.append("oracle")
+        text = ", ".join(called(label(value, factor), labels) for factor, value in levels.items())
+        heads.append(Head(row, text, frozenset(marks)))
+    return tuple(heads)
 
 
 def _ranked(
@@ -526,7 +504,7 @@ def _ranked(
     ranked = dict(cells)
     for line in lines:
         fair = [key for key in line if cells[key].complete and not (math.isnan(cells[key].value) or cells[key].mark)]
-        honest = [key for key in fair if not (rows[key[0]].oracle or columns[key[1]].oracle)]
+        honest = [key for key in fair if "oracle" not in rows[key[0]].marks | columns[key[1]].marks]
         candidates = honest or fair
         # Numbers that read alike share a place.
         read = {key: rank(float(fixed(cells[key].value, cells[key].decimals))) for key in candidates}

@@ -28,6 +28,24 @@ def storing(path: Path) -> Iterator[None]:
         raise StorageError(f"{path} cannot be written: {error.strerror}") from error
 
 
+@contextlib.contextmanager
+def replacing(target: Path, draft: Path) -> Iterator[Path]:
+    """A draft that takes a file's place at the end; if anything goes wrong it is gone, and the file as it was.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     with replacing(Path(folder) / "file", Path(folder) / "draft") as draft:
+    ...         _ = draft.write_text("whole")
+    ...     [file.name for file in Path(folder).iterdir()]
+    ['file']
+    """
+    try:
+        yield draft
+        os.replace(draft, target)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
 def write_whole(file: Path, text: str) -> None:
     """Replace a file as a whole, so that no reader ever sees half of one.
 
@@ -39,12 +57,8 @@ def write_whole(file: Path, text: str) -> None:
             file.write_text(text, encoding="utf-8")
             return
         target = file.resolve()  # of a link, what it points to
-        draft = target.with_name(f"{target.name}.new")
-        try:
-            with draft.open("w", encoding="utf-8") as stream:
-                stream.write(text)
-                stream.flush()
-                os.fsync(stream.fileno())
-            os.replace(draft, target)
-        finally:
-            draft.unlink(missing_ok=True)
+        new = target.with_name(f"{target.name}.new")
+        with replacing(target, new) as draft, draft.open("w", encoding="utf-8") as stream:
+            stream.write(text)
+            stream.flush()
+            os.fsync(stream.fileno())

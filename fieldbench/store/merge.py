@@ -10,7 +10,7 @@ import math
 import os
 import shutil
 import stat
-import tempfile
+import uuid
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -56,7 +56,7 @@ class Merged:
 def merge(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]) -> Merged:
     """Write the union of two or more runs to a new folder.
 
-    Each trial is kept once: a good result before a failed one, else that of the first run that has it. RowLog that say
+    Each trial is kept once: a good result before a failed one, else that of the first run that has it. Rows that say
     something else than the one taken go to ``conflicts.jsonl``.
 
     Args:
@@ -79,10 +79,10 @@ def merge(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]
     chosen, conflicts, alike = _chosen(runs, identities)
     with storing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
+        draft = out.parent / f".{out.name}-{uuid.uuid4().hex[:8]}"
+        draft.mkdir()
     try:
         with storing(out):
-            draft.chmod(0o777 & ~_umask())
             _write_rows(draft / TRIALS, (row for _, row in chosen.values()))
             if conflicts:
                 rows = ({**conflict.other, "folder": str(conflict.folder)} for conflict in conflicts)
@@ -270,9 +270,3 @@ def _write_rows(file: Path, rows: Iterable[dict[str, Any]]) -> None:
             stream.write(encode(row))
         stream.flush()
         os.fsync(stream.fileno())
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -119,11 +119,6 @@ class RunStore:
             raise
 
     @property
-    def statuses(self) -> dict[str, str]:
-        """Status of every trial that was on disk and counted when a session began, by key."""
-        return self._statuses
-
-    @property
     def session(self) -> str:
         """The id of the session that :meth:`begin` began."""
         return self.manifest.sessions[-1].id if self.manifest.sessions else ""

@@ -1,7 +1,7 @@
 """A secret base seed: a method that redraws the truth from a seed that it guesses finds nothing.
 
 Its 128 bits are drawn at random and lie in a file of the run that only its owner can read, until the run is complete;
-then they go to the manifest, so that anybody can draw the same fields again. RowLog know it by a label, which is a hash
+then they go to the manifest, so that anybody can draw the same fields again. Rows know it by a label, which is a hash
 of it.
 """
 

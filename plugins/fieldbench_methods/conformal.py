@@ -28,7 +28,7 @@ class Conformal(fieldbench.Refit):
     ) -> fieldbench.Estimate:
         share = self.share or _share(observation)
         masks = [withhold(share, number) for number in range(self.folds)]
-        folds = [Fold(held, fit(observation.without(held), seed).at(held)) for held in masks]
+        folds = [Fold(fold, fit(observation.without(fold), seed).at(fold)) for fold in masks]
         estimate = fit(observation, seed)
         calibration = calibrate(estimate, observation, folds)
         if calibration.quantile(self.level) is None:

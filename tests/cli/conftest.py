@@ -11,7 +11,7 @@ import pytest
 
 from fieldbench.cli.main import main
 
-TOYS = Path(__file__).with_name("toys.py")
+TOYS = Path(__file__).parents[1] / "toys.py"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-TOYS = Path(__file__).with_name("toys.py")
+TOYS = Path(__file__).parents[1] / "toys.py"
 FULL = Path("/dev/full")
 MAIN = "from fieldbench.cli.main import main; main()"
 RUN = [

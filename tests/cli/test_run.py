@@ -20,7 +20,7 @@ import pytest
 from fieldbench.execution import Stop
 from fieldbench.store.run import RunStore
 
-TOYS = Path(__file__).with_name("toys.py")
+TOYS = Path(__file__).parents[1] / "toys.py"
 
 
 def rows(folder: str | Path = "kept") -> list[dict[str, Any]]:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom, t
 
-from fieldbench import Estimate, NullReport, Observation, RequestError
+from fieldbench import Estimate, Observation, RequestError
 from fieldbench.metric import score_all
 from fieldbench.registry import Registry
 from fieldbench_datasets.gaussian_field import KERNELS, GaussianField, spectrum
@@ -66,7 +66,7 @@ def test_kriging_with_the_covariance_given_is_the_posterior(kernel):
     rng = np.random.default_rng(2)
     values = dataset.draw(rng).values + noise * rng.normal(size=dataset.shape)
     observation = Observation(values, rng.random(dataset.shape) < 0.3)
-    made = given(dataset, noise).complete(observation, seed=0, device="cpu", report=NullReport())
+    made = given(dataset, noise).complete(observation)
     exact = dataset.posterior(observation, noise)
     np.testing.assert_allclose(made.mean, exact.mean, atol=1e-8)
     np.testing.assert_allclose(made.deviation, exact.deviation, atol=1e-8)
@@ -83,7 +83,7 @@ def trials():
         field = dataset.draw(rng)
         mask = rng.random(dataset.shape) < 0.2
         observation = Observation(field.values + noise * rng.normal(size=dataset.shape), mask)
-        made = given(dataset, noise).complete(observation, seed=0, device="cpu", report=NullReport())
+        made = given(dataset, noise).complete(observation)
         for factor, listed in found.items():
             scores, errors = score_all(metrics, Estimate(made.mean, factor * made.deviation), field, mask)
             assert errors == {}
@@ -144,4 +144,4 @@ def test_a_covariance_is_given_whole():
         Kriging(nugget=0.1)
     observation = Observation(np.arange(12.0).reshape(3, 4), np.arange(12).reshape(3, 4) % 5 > 0)
     with pytest.raises(RequestError, match="give 1 or 2"):
-        Kriging(lengths=(1.0, 2.0, 3.0)).complete(observation, seed=0, device="cpu", report=NullReport())
+        Kriging(lengths=(1.0, 2.0, 3.0)).complete(observation)

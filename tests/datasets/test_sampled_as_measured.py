@@ -71,9 +71,9 @@ def test_stations_measure_along_the_axes_that_are_named() -> None:
 
 def test_whole_stations_are_withheld() -> None:
     mask = draw(Stations(), np.ones((12, 10, 8), dtype=bool), 0.25)
-    held = Stations().withhold_from(Observation(np.zeros(mask.shape), mask, AXES), 0.2, np.random.default_rng(0))
-    assert (held == held[0]).all()
-    assert held[0].sum() == 4
+    withheld = Stations().withhold_from(Observation(np.zeros(mask.shape), mask, AXES), 0.2, np.random.default_rng(0))
+    assert (withheld == withheld[0]).all()
+    assert withheld[0].sum() == 4
 
 
 @pytest.mark.parametrize("rate", [0.01, 0.3, 1.0])
@@ -97,6 +97,6 @@ def test_a_part_is_withheld_in_holes_of_what_exists(sampler: Sampler) -> None:
     valid = cloudy()
     mask = draw(sampler, valid, 0.7)
     observation = Observation(np.zeros(mask.shape), mask, AXES, valid=valid)
-    held = sampler.withhold_from(observation, 0.1, np.random.default_rng(0))
-    assert held.sum() == pytest.approx(0.1 * mask.sum(), abs=2)
-    assert not (held & ~mask).any()
+    withheld = sampler.withhold_from(observation, 0.1, np.random.default_rng(0))
+    assert withheld.sum() == pytest.approx(0.1 * mask.sum(), abs=2)
+    assert not (withheld & ~mask).any()

@@ -57,14 +57,14 @@ def test_withheld_entries_are_as_far_from_others_as_the_gaps_are_deep():
     valid = np.ones((41, 81), dtype=bool)
     mask = Swaths(width=200).draw(valid, axes, 0.3, np.random.default_rng(2))
     observation = Observation(np.zeros(mask.shape), mask, axes)
-    held = Swaths(width=200).withhold_from(observation, 0.2, np.random.default_rng(3))
-    assert (held <= mask).all()
-    assert held.sum() == pytest.approx(0.2 * mask.sum(), rel=0.5)
+    withheld = Swaths(width=200).withhold_from(observation, 0.2, np.random.default_rng(3))
+    assert (withheld <= mask).all()
+    assert withheld.sum() == pytest.approx(0.2 * mask.sum(), rel=0.5)
     scattered = np.zeros(mask.size, dtype=bool)
-    chosen = np.random.default_rng(4).choice(np.flatnonzero(mask), held.sum(), replace=False)
+    chosen = np.random.default_rng(4).choice(np.flatnonzero(mask), withheld.sum(), replace=False)
     scattered[chosen] = True
 
     def depth(withheld: np.ndarray) -> float:
         return float(distance_transform_cdt(~(mask & ~withheld), metric="chessboard")[withheld].mean())
 
-    assert depth(held) > depth(scattered.reshape(mask.shape))
+    assert depth(withheld) > depth(scattered.reshape(mask.shape))

@@ -22,7 +22,7 @@ from fieldbench.results import Results
 from fieldbench.session import Session
 from fieldbench.store.run import read_rows
 
-TOYS = Path(__file__).with_name("toys.py")
+TOYS = Path(__file__).parents[1] / "toys.py"
 SOURCES = Sources(files=(str(TOYS),))
 
 

@@ -32,13 +32,13 @@ def test_global_winds_are_filled_across_the_seam() -> None:
     """Where the file happens to be cut makes no difference; on an axis that is not closed it does."""
     with xarray.open_dataset(WINDS) as data:
         wind = data["u"].isel(month=0, level=0, latitude=slice(40, 200, 4), longitude=slice(None, None, 4)).load()
-    hidden = np.random.default_rng(0).random(wind.shape) < 0.8
+    unobserved = np.random.default_rng(0).random(wind.shape) < 0.8
     seam = np.abs(wind["longitude"].values) > 170
     half = len(seam) // 2
 
     def error(shift: int, closed: bool) -> float:
         longitude = np.roll(wind["longitude"].values, shift)
-        given = xarray.DataArray(np.roll(np.where(hidden, np.nan, wind.values), shift, 1), dims=("latitude", "x"))
+        given = xarray.DataArray(np.roll(np.where(unobserved, np.nan, wind.values), shift, 1), dims=("latitude", "x"))
         if closed:
             given = given.rename(x="longitude").assign_coords(
                 longitude=("longitude", longitude, {"units": "degrees_east"})

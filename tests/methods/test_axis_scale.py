@@ -6,25 +6,17 @@ import numpy as np
 import pytest
 from pydantic import ValidationError
 
-from fieldbench import Axis, NullReport, Observation, as_estimate
+from fieldbench import Axis, Observation
 from fieldbench.errors import RequestError
 from fieldbench_methods.axis_scale import search
 from fieldbench_methods.inpainting import Biharmonic, Harmonic
 from fieldbench_methods.interpolation import InverseDistance, Nearest
 from fieldbench_methods.kriging import Kriging
 from fieldbench_methods.splines import RadialBasis, ThinPlate
+from tests.methods.fields import complete, observe
 
 SCALED = [Nearest, InverseDistance, ThinPlate, RadialBasis, Harmonic, Biharmonic, Kriging]
 LEARNING = [Nearest, InverseDistance, ThinPlate, Harmonic, Biharmonic]
-
-
-def complete(method, observation):
-    return as_estimate(method.complete(observation, seed=0, device="cpu", report=NullReport())).mean
-
-
-def observe(field, rate=0.4, seed=0, axes=()):
-    mask = np.random.default_rng(seed).random(field.shape) < rate
-    return Observation(np.where(mask, field, np.nan), mask, axes)
 
 
 def days():

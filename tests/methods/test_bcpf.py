@@ -51,7 +51,7 @@ def test_a_low_rank_tensor_without_noise_is_recovered(seed):
 
 
 @pytest.mark.parametrize("shape", [(30, 25), (12, 13, 14), (8, 9, 7, 6)])
-def test_hidden_entries_are_found_to_better_than_the_noise_in_any_order(shape):
+def test_unobserved_entries_are_found_to_better_than_the_noise_in_any_order(shape):
     tensor, rng = low_rank(shape, 2, 1003)
     estimate, _, mask, _ = predict(tensor, rng, 0.5, 0.05, max_rank=6)
     assert relative_error(estimate, tensor, mask) < 0.05

@@ -63,13 +63,13 @@ def test_rearranged_layers_are_torchs_own(layer: nn.Module, shape: tuple[int, ..
         torch.testing.assert_close(ours, theirs, rtol=1e-12, atol=1e-12)
 
 
-def test_hidden_values_are_not_looked_at() -> None:
+def test_unobserved_values_are_not_looked_at() -> None:
     network = initialised(1).eval()
     mask = torch.zeros(2, 51, 51, dtype=torch.bool)
     mask[:, ::5, ::7] = True
     values = torch.rand(2, 51, 51, generator=torch.Generator().manual_seed(2)) / 51
-    hidden = torch.where(mask, values, torch.nan)
-    torch.testing.assert_close(network(mask, values), network(mask, hidden), rtol=0, atol=0)
+    unobserved = torch.where(mask, values, torch.nan)
+    torch.testing.assert_close(network(mask, values), network(mask, unobserved), rtol=0, atol=0)
 
 
 def test_initial_weights_follow_from_the_seed_alone() -> None:

@@ -204,7 +204,9 @@ def test_dropout_bits_are_those_of_torch(seed, step, probability):
     scores = np.ones((2, 1, 37), dtype=np.float32)
     buffer = np.empty(74, dtype=np.float32)
     limit = np.uint32(randomness.drop_threshold(probability))
-    kernels.dropped_row(scores, 0, np.uint32(5 * 74), np.float32(1), limit, keys[0, 0], keys[0, 1], buffer)
+    kernels.dropped_row(
+        scores, 0, np.uint32(5 * 74), np.float32(1), np.ones(2, np.float32), limit, keys[0, 0], keys[0, 1], buffer
+    )
     kept = randomness.kept(torch.from_numpy(keys.astype(np.int64)), 6 * 74, probability)[0, 5 * 74 :]
     np.testing.assert_array_equal(buffer > 0, kept.numpy())
 
@@ -322,7 +324,7 @@ def test_without_numba_it_still_works(method, monkeypatch):
 
 @pytest.mark.parametrize("method", [TAP(window=3, stride=2, epochs=3), MHTAP(window=4, stride=2, epochs=3)])
 @pytest.mark.parametrize("fill", [1e6, -3.0])
-def test_hidden_entries_are_not_read(method, fill):
+def test_unobserved_entries_are_not_read(method, fill):
     clean = observe(SHAPE)
     dirty = Observation(np.where(clean.mask, clean.values, fill), clean.mask)
     results = [method.complete(given, seed=1, device="cpu", report=NullReport()) for given in (clean, dirty)]

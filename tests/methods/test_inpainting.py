@@ -5,26 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fieldbench import NullReport, Observation, RequestError
+from fieldbench import Observation, RequestError
 from fieldbench_methods import smoothness
 from fieldbench_methods.inpainting import Biharmonic, Harmonic
 from fieldbench_methods.smoothness import Energy, minimise
+from tests.methods.fields import complete, observe, smooth
 
 METHODS = [Harmonic(), Biharmonic()]
-
-
-def smooth(shape):
-    grids = np.meshgrid(*(np.linspace(0, 1, size) for size in shape), indexing="ij")
-    return sum(np.sin((2 + axis) * grid) for axis, grid in enumerate(grids)) + grids[0] * grids[-1]
-
-
-def observe(field, rate=0.4, seed=0):
-    mask = np.random.default_rng(seed).random(field.shape) < rate
-    return Observation(np.where(mask, field, np.nan), mask)
-
-
-def complete(method, observation, seed=0):
-    return method.complete(observation, seed=seed, device="cpu", report=NullReport())
 
 
 def membrane(x, weights):
@@ -192,24 +179,3 @@ def test_degenerate_geometry(method, observed):
     estimate = complete(method, Observation(field, mask))
     np.testing.assert_allclose(estimate[mask], field[mask], rtol=1e-9)
     assert np.abs(estimate).max() < 3 * np.abs(field).max()
-
-
-@pytest.mark.parametrize("method", METHODS)
-def test_a_constant_field_stays_constant(method):
-    constant = np.full((6, 5, 4), -3.25)
-    np.testing.assert_allclose(complete(method, observe(constant, 0.2)), constant, rtol=1e-6)
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("scale", [1e-250, 1e250])
-def test_scale_equivariance(method, scale):
-    one, other = (complete(method, observe(factor * smooth((6, 5, 4)))) for factor in (1.0, scale))
-    np.testing.assert_allclose(other / scale, one, atol=1e-6)
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("garbage", [np.nan, 1e6])
-def test_what_stands_in_hidden_entries_is_never_read(method, garbage):
-    clean = observe(smooth((6, 5, 4)))
-    dirty = Observation(np.where(clean.mask, clean.values, garbage), clean.mask)
-    np.testing.assert_array_equal(complete(method, dirty), complete(method, clean))

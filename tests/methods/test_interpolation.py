@@ -7,8 +7,9 @@ import pytest
 from scipy.interpolate import griddata
 from sklearn.neighbors import KNeighborsRegressor
 
-from fieldbench import Axis, NullReport, Observation
+from fieldbench import Axis, Observation
 from fieldbench_methods.interpolation import InverseDistance, Linear, Nearest
+from tests.methods.fields import complete, observe
 
 METHODS = [Nearest(), InverseDistance(), Linear()]
 SHAPES = [(12, 9), (7, 6, 5), (4, 5, 3, 4)]
@@ -18,22 +19,13 @@ def field_of(shape):
     return np.random.default_rng(7).normal(size=shape)
 
 
-def observe(field, rate=0.3, seed=0):
-    mask = np.random.default_rng(seed).random(field.shape) < rate
-    return Observation(np.where(mask, field, np.nan), mask)
-
-
-def complete(method, observation):
-    return method.complete(observation, seed=0, device="cpu", report=NullReport())
-
-
 def grid(shape):
     return np.indices(shape).reshape(len(shape), -1).T
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_nearest_takes_a_value_at_the_smallest_distance(shape):
-    observation = observe(field_of(shape))
+    observation = observe(field_of(shape), 0.3)
     distances = np.linalg.norm(grid(shape)[:, np.newaxis] - observation.indices, axis=-1)
     for estimate, row in zip(
         complete(Nearest(axis_scale=(1.0,) * len(shape)), observation).ravel(), distances, strict=True
@@ -45,7 +37,7 @@ def test_nearest_takes_a_value_at_the_smallest_distance(shape):
 def test_what_is_nearest_depends_on_the_depths_of_an_irregular_axis(method):
     depths = np.array([0.0, 1.0, 2.0, 3.0, 100.0])
     axes = (Axis.regular("x", 8), Axis("depth", depths, "m"))
-    flat = observe(field_of((8, 5)))
+    flat = observe(field_of((8, 5)), 0.3)
     observation = Observation(flat.values, flat.mask, axes)
     places = grid((8, 5)) * [1.0, 0.0] + np.tile(depths / 25, 8)[:, np.newaxis] * [0.0, 1.0]  # 25 m between two depths
     distances = np.linalg.norm(places[:, np.newaxis] - places[flat.mask.ravel()], axis=-1)
@@ -56,18 +48,18 @@ def test_what_is_nearest_depends_on_the_depths_of_an_irregular_axis(method):
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("power", [2.0, 4.0])
 def test_inverse_distance_is_scikit_learns(shape, power):
-    observation = observe(field_of(shape))
+    observation = observe(field_of(shape), 0.3)
     count = int(observation.mask.sum())  # all, as which of equally distant ones come first is arbitrary
     model = KNeighborsRegressor(count, weights=lambda distances: distances**-power)
     model.fit(observation.indices, observation.observed)
-    hidden = ~observation.mask
+    unobserved = ~observation.mask
     estimate = complete(InverseDistance(power=power, neighbours=count), observation)
-    np.testing.assert_allclose(estimate[hidden], model.predict(np.argwhere(hidden)), atol=1e-12)
-    np.testing.assert_allclose(estimate[~hidden], observation.observed, rtol=1e-12)
+    np.testing.assert_allclose(estimate[unobserved], model.predict(np.argwhere(unobserved)), atol=1e-12)
+    np.testing.assert_allclose(estimate[~unobserved], observation.observed, rtol=1e-12)
 
 
 def test_inverse_distance_with_one_neighbour_is_nearest():
-    observation = observe(field_of((9, 8)))
+    observation = observe(field_of((9, 8)), 0.3)
     distances = np.linalg.norm(grid((9, 8))[:, np.newaxis] - observation.indices, axis=-1)
     for estimate, row in zip(complete(InverseDistance(neighbours=1), observation).ravel(), distances, strict=True):
         assert np.isclose(observation.observed[np.isclose(row, row.min())], estimate).any()
@@ -75,7 +67,7 @@ def test_inverse_distance_with_one_neighbour_is_nearest():
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_linear_is_scipys_inside_the_hull_and_nearest_outside(shape):
-    observation = observe(field_of(shape))
+    observation = observe(field_of(shape), 0.3)
     inside = griddata(observation.indices, observation.observed, grid(shape), method="linear").reshape(shape)
     estimate = complete(Linear(), observation)
     hull = np.isfinite(inside)
@@ -117,18 +109,3 @@ def test_linear_along_a_line_is_numpys():
     expected = np.interp(np.arange(9), [0, 3, 4, 8], field[[0, 3, 4, 8], 2, 2])
     estimate = complete(Linear(), Observation(field, mask))
     np.testing.assert_allclose(estimate, np.broadcast_to(expected[:, np.newaxis, np.newaxis], field.shape), atol=1e-9)
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("scale", [1e-250, 1e250])
-def test_scale_equivariance(method, scale):
-    one, other = (complete(method, observe(factor * field_of((7, 6, 5)))) for factor in (1.0, scale))
-    np.testing.assert_allclose(other / scale, one, rtol=1e-9)
-
-
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("garbage", [np.nan, 1e6])
-def test_what_stands_in_hidden_entries_is_never_read(method, garbage):
-    clean = observe(field_of((7, 6, 5)))
-    dirty = Observation(np.where(clean.mask, clean.values, garbage), clean.mask)
-    np.testing.assert_array_equal(complete(method, dirty), complete(method, clean))

@@ -12,9 +12,9 @@ from fieldbench_methods.scaling import fit_scaling
 SHAPE = (6, 5)
 
 
-def observe(field, log_floor=None, hidden=np.nan):
+def observe(field, log_floor=None, unobserved=np.nan):
     mask = np.arange(field.size).reshape(field.shape) % 3 == 0
-    return Observation(np.where(mask, field, hidden), mask, log_floor=log_floor)
+    return Observation(np.where(mask, field, unobserved), mask, log_floor=log_floor)
 
 
 def test_linear_divides_by_the_largest_observed_magnitude():
@@ -58,9 +58,9 @@ def test_a_constant_field_survives(value, log_floor):
 
 
 @pytest.mark.parametrize("log_floor", [None, 1e-6])
-def test_hidden_entries_do_not_count(log_floor):
+def test_unobserved_entries_do_not_count(log_floor):
     field = np.abs(np.sin(np.arange(30.0))).reshape(SHAPE)
-    assert fit_scaling(observe(field, log_floor)) == fit_scaling(observe(field, log_floor, hidden=1e6))
+    assert fit_scaling(observe(field, log_floor)) == fit_scaling(observe(field, log_floor, unobserved=1e6))
 
 
 def test_log_needs_a_floor_and_linear_can_be_forced():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fieldbench import Axis, NullReport, Observation, as_estimate
+from fieldbench import Axis, Observation, as_estimate
 from fieldbench.errors import RequestError
 from fieldbench.identity import cell_identity
 from fieldbench.records import Cell
@@ -25,7 +25,7 @@ def observation(empty=()):
 
 
 def complete(text, seen):
-    return as_estimate(REGISTRY.method(text).complete(seen, seed=0, device="cpu", report=NullReport())).mean
+    return as_estimate(REGISTRY.method(text).complete(seen)).mean
 
 
 @pytest.mark.parametrize("axis", ["time", "2"])
@@ -41,9 +41,9 @@ def test_slices_are_completed_by_themselves(name, axis):
 def test_a_deviation_is_that_of_the_slices():
     seen = observation()
     method = REGISTRY.method("kriging+slices[axis=time]")
-    deviation = method.complete(seen, seed=0, device="cpu", report=NullReport()).deviation
+    deviation = method.complete(seen).deviation
     alone = Observation(seen.values[..., 1], seen.mask[..., 1], AXES[:2])
-    expected = REGISTRY.method("kriging").complete(alone, seed=0, device="cpu", report=NullReport()).deviation
+    expected = REGISTRY.method("kriging").complete(alone).deviation
     np.testing.assert_array_equal(deviation[..., 1], expected)
 
 

@@ -19,7 +19,7 @@ def test_a_whole_matrix_loses_the_penalty_from_each_singular_value():
 
 
 def test_its_answer_is_the_least_of_error_and_nuclear_norm():
-    """The residual is penalty x a subgradient of the nuclear norm: U V' plus what is no longer than 1 beside it."""
+    """The residual over the penalty is a subgradient of the nuclear norm: U V' and a part of spectral norm up to 1."""
     rng = np.random.default_rng(1)
     truth = rng.normal(size=(20, 3)) @ rng.normal(size=(3, 15))
     mask = rng.random(truth.shape) < 0.5

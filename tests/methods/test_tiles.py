@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import fieldbench
-from fieldbench import Axis, NullReport, Observation, as_estimate
+from fieldbench import Axis, Observation, as_estimate
 
 
 def complete(spec, seen):
-    return as_estimate(fieldbench.make(spec).complete(seen, seed=0, device="cpu", report=NullReport()))
+    return as_estimate(fieldbench.make(spec).complete(seen))
 
 
 def observation(shape=(30, 20), rate=0.4, seed=0):

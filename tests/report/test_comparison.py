@@ -18,7 +18,7 @@ from fieldbench.report.factors import SPECS
 from fieldbench.report.metadata import RunMetadata
 from fieldbench.report.statistics import detectable
 
-FACTS = RunMetadata(
+METADATA = RunMetadata(
     order=("a", "b", "c"), headline={"sea": "rmse", "map": "gain"}, units={"sea": "m/s"}, higher_is_better=("gain",)
 )
 
@@ -27,7 +27,7 @@ def records(scores: dict[str, list[float | None]], **setting: object) -> pd.Data
     """Rows of one setting: a list of scores by trial for each method, None for a failed trial."""
     fixed = {"dataset": "sea", "sampler": "random", "noise": "none", "select": "final", "rate": 0.1, "seed": 0}
     fixed.update(setting)
-    metric = FACTS.headline[str(fixed["dataset"])]
+    metric = METADATA.headline[str(fixed["dataset"])]
     rows = [
         {**fixed, "method": method, "trial": trial, "status": "ok" if score is not None else "failed",
          "device": "cpu", "error": "", "key": f"{method}{trial}{fixed}", metric: math.nan if score is None else score}
@@ -45,7 +45,7 @@ def test_ten_trials_are_compared_as_scipy_does() -> None:
     rng = np.random.default_rng(5)
     hard = rng.random(10)
     a, b = 0.5 + hard, 0.6 + hard + 0.1 * rng.standard_normal(10)
-    (group,) = compare(records({"b": list(b), "a": list(a)}), FACTS).groups
+    (group,) = compare(records({"b": list(b), "a": list(a)}), METADATA).groups
     (pair,) = group.pairs
     assert (pair.better, pair.worse, pair.count, pair.test) == ("a", "b", 10, "wilcoxon")
     assert pair.wins == int((a < b).sum())
@@ -57,7 +57,7 @@ def test_ten_trials_are_compared_as_scipy_does() -> None:
 
 def test_few_trials_get_a_paired_t_since_ranks_could_never_reach_five_per_cent() -> None:
     a, b = [1.0, 2.0, 3.0, 4.0, 5.0], [1.5, 2.4, 3.6, 4.5, 5.5]
-    (pair,) = compare(records({"a": a, "b": b}), FACTS).groups[0].pairs
+    (pair,) = compare(records({"a": a, "b": b}), METADATA).groups[0].pairs
     assert pair.test == "t"
     assert pair.p == pytest.approx(stats.ttest_rel(a, b).pvalue)
     assert stats.wilcoxon(a, b, method="exact").pvalue > 0.05
@@ -65,7 +65,7 @@ def test_few_trials_get_a_paired_t_since_ranks_could_never_reach_five_per_cent()
 
 def test_pairing_takes_out_what_makes_trials_hard() -> None:
     hard = np.array([0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0])
-    (pair,) = compare(records({"a": list(hard), "b": list(hard + 1 + hard / 1000)}), FACTS).groups[0].pairs
+    (pair,) = compare(records({"a": list(hard), "b": list(hard + 1 + hard / 1000)}), METADATA).groups[0].pairs
     assert pair.wins == 8
     assert pair.significant
     assert stats.ttest_ind(hard, hard + 1 + hard / 1000).pvalue > 0.9  # unpaired, nothing would be seen
@@ -74,7 +74,7 @@ def test_pairing_takes_out_what_makes_trials_hard() -> None:
 def test_the_sentence_can_be_quoted() -> None:
     a = [0.5] * 10
     b = [0.62, 0.64, 0.60, 0.66, 0.58, 0.70, 0.54, 0.63, 0.61, 0.49]
-    comparison = compare(records({"a": a, "b": b}), FACTS)
+    comparison = compare(records({"a": a, "b": b}), METADATA)
     half = stats.t.ppf(0.975, 9) * np.std(np.array(b) - 0.5, ddof=1) / math.sqrt(10)
     expected = f"a beats b on 9 of 10 trials, by 0.107 m/s [{0.107 - half:.3f}, {0.107 + half:.3f}] (sea, rate 10 %)."
     assert comparison.sentence == expected
@@ -82,20 +82,20 @@ def test_the_sentence_can_be_quoted() -> None:
 
 
 def test_a_higher_score_wins_where_higher_is_better() -> None:
-    (pair,) = compare(records({"a": [1.0, 2.0], "b": [3.0, 4.5]}, dataset="map"), FACTS).groups[0].pairs
+    (pair,) = compare(records({"a": [1.0, 2.0], "b": [3.0, 4.5]}, dataset="map"), METADATA).groups[0].pairs
     assert (pair.better, pair.wins, pair.difference) == ("b", 2, 2.25)
 
 
 def test_failed_and_infinite_trials_leave_their_pair_out_and_are_counted() -> None:
     frame = records({"a": [1.0, None, 3.0, 4.0], "b": [2.0, 2.5, math.inf, 6.0]})
-    comparison = compare(frame, FACTS)
+    comparison = compare(frame, METADATA)
     (pair,) = comparison.groups[0].pairs
     assert (pair.count, pair.missing, pair.difference) == (2, 2, 1.5)
     assert any("2 pairs are left out" in note for note in comparison.notes)
 
 
 def test_a_method_without_any_finished_trial_takes_part_in_no_pair() -> None:
-    comparison = compare(records({"a": [1.0, 2.0], "b": [None, math.inf], "c": [2.0, 3.0]}), FACTS)
+    comparison = compare(records({"a": [1.0, 2.0], "b": [None, math.inf], "c": [2.0, 3.0]}), METADATA)
     (group,) = comparison.groups
     assert [(pair.better, pair.worse) for pair in group.pairs] == [("a", "c")]
     assert (group.methods, group.unranked) == (("a", "c"), ("b",))
@@ -105,7 +105,7 @@ def test_a_method_without_any_finished_trial_takes_part_in_no_pair() -> None:
 
 def test_failing_on_hard_trials_does_not_win() -> None:
     scores = {"a": [1.0, None, None, 1.1], "b": [1.2, 5.0, 6.0, 1.4], "c": [2.2, 5.5, 6.7, 2.3]}
-    comparison = compare(both(*(records(scores, rate=rate) for rate in (0.1, 0.2))), FACTS)
+    comparison = compare(both(*(records(scores, rate=rate) for rate in (0.1, 0.2))), METADATA)
     for group in comparison.groups:
         assert (group.methods, group.unranked) == (("b", "c"), ("a",))
         assert group.means == pytest.approx((np.mean(scores["b"]), np.mean(scores["c"])))
@@ -113,41 +113,41 @@ def test_failing_on_hard_trials_does_not_win() -> None:
     assert comparison.sentence.startswith("b has the best mean in 2 of 2 settings; for example, b is ahead of c")
     assert comparison.ranks().settings == 0
     assert "not ranked: a in 2 of 2 settings" in str(comparison)
-    without = compare(records({name: scores[name] for name in "ab"}), FACTS)
+    without = compare(records({name: scores[name] for name in "ab"}), METADATA)
     assert without.sentence == "only b has a score on every trial (sea, rate 10 %)."
 
 
 def test_trials_that_not_every_method_has_ended_decide_nothing_yet() -> None:
     frame = records({"a": [1.0, 1.0, 9.0], "b": [2.0, 2.0, 0.0]})
-    (group,) = compare(frame[(frame["method"] == "a") | (frame["trial"] < 2)], FACTS).groups
+    (group,) = compare(frame[(frame["method"] == "a") | (frame["trial"] < 2)], METADATA).groups
     assert (group.methods, group.means, group.unranked) == (("a", "b"), (1.0, 2.0), ())
-    (group,) = compare(frame[(frame["method"] == "a") == (frame["trial"] < 2)], FACTS).groups
+    (group,) = compare(frame[(frame["method"] == "a") == (frame["trial"] < 2)], METADATA).groups
     assert group.sentence == "no trial has ended for all methods"
 
 
 def test_a_setting_without_scores_leaves_the_others_theirs() -> None:
     good = records({"a": [1.0, 2.0], "b": [2.0, 3.0]})
     lost = records({"a": [None, None], "b": [None, None]}, dataset="map").drop(columns="gain")
-    first, second = compare(both(good, lost), FACTS).groups
+    first, second = compare(both(good, lost), METADATA).groups
     assert (first.metric, first.sentence) == ("gain", "no method has a score on every trial")
     assert (second.metric, second.methods) == ("rmse", ("a", "b"))
 
 
 def test_equal_scores_are_ties_and_no_win() -> None:
-    (pair,) = compare(records({"a": [1.0] * 7, "b": [1.0] * 7}), FACTS).groups[0].pairs
+    (pair,) = compare(records({"a": [1.0] * 7, "b": [1.0] * 7}), METADATA).groups[0].pairs
     assert (pair.wins, pair.ties, pair.p) == (0, 7, 1.0)
     assert pair.sentence("m/s") == "a and b tie on 7 trials"
-    (pair,) = compare(records({"a": [1.0, 3.0, 2.0], "b": [3.0, 1.0, 2.0]}), FACTS).groups[0].pairs
+    (pair,) = compare(records({"a": [1.0, 3.0, 2.0], "b": [3.0, 1.0, 2.0]}), METADATA).groups[0].pairs
     assert pair.sentence("m/s") == "a and b tie on the mean of 3 trials"
     some = [1.0, 1.0, 2.0, 2.1, 2.2, 2.1, 1.9, 2.3, 2.4]
-    (pair,) = compare(records({"a": [1.0] * 9, "b": some}), FACTS).groups[0].pairs
+    (pair,) = compare(records({"a": [1.0] * 9, "b": some}), METADATA).groups[0].pairs
     assert pair.sentence("m/s").startswith("a beats b on 7 of 9 trials (2 ties), by 0.89")
 
 
 def test_a_shared_first_place_is_called_shared() -> None:
     tied = records({"a": [1.0, 3.0], "b": [3.0, 1.0], "c": [4.0, 4.0]}, rate=0.1)
     won = records({"a": [2.0, 3.0], "b": [1.0, 1.0], "c": [4.0, 4.0]}, rate=0.2)
-    comparison = compare(both(tied, won), FACTS)
+    comparison = compare(both(tied, won), METADATA)
     assert comparison.sentence.startswith("b has the best mean in 2 of 2 settings (shared in 1); for example, ")
     assert comparison.groups[0].first == ("a", "b")
     (row,) = [line for line in str(comparison).splitlines() if re.match(r"a +b +tie ", line)]
@@ -155,7 +155,7 @@ def test_a_shared_first_place_is_called_shared() -> None:
 
 
 def test_one_trial_gives_a_difference_but_neither_interval_nor_test() -> None:
-    (pair,) = compare(records({"a": [1.0], "b": [1.25]}), FACTS).groups[0].pairs
+    (pair,) = compare(records({"a": [1.0], "b": [1.25]}), METADATA).groups[0].pairs
     assert pair.test == "none"
     assert math.isnan(pair.low)
     assert math.isnan(pair.corrected)
@@ -165,24 +165,24 @@ def test_one_trial_gives_a_difference_but_neither_interval_nor_test() -> None:
 
 
 def test_a_lead_whose_interval_reaches_zero_is_not_called_a_win() -> None:
-    (pair,) = compare(records({"a": [1.0, 1.0, 1.0], "b": [2.0, 2.5, 0.9]}), FACTS).groups[0].pairs
+    (pair,) = compare(records({"a": [1.0, 1.0, 1.0], "b": [2.0, 2.5, 0.9]}), METADATA).groups[0].pairs
     assert pair.low < 0 < pair.difference
     assert pair.sentence("m/s").startswith("a is ahead of b on 2 of 3 trials, by 0.8")
     assert ", which may be chance" in pair.sentence("m/s")
-    (pair,) = compare(records({"a": [1.0] * 5, "b": [2.0, 2.5, 0.9, 0.8, 1.1]}), FACTS).groups[0].pairs
+    (pair,) = compare(records({"a": [1.0] * 5, "b": [2.0, 2.5, 0.9, 0.8, 1.1]}), METADATA).groups[0].pairs
     assert pair.sentence("m/s").endswith(", which may be chance")
 
 
 @pytest.mark.parametrize("count", [2, 3, 4])
 def test_fewer_than_five_trials_carry_no_test_and_say_so(count: int) -> None:
-    comparison = compare(records({"a": [1.0] * count, "b": list(2.0 + 1e-9 * np.arange(count))}), FACTS)
+    comparison = compare(records({"a": [1.0] * count, "b": list(2.0 + 1e-9 * np.arange(count))}), METADATA)
     (pair,) = comparison.groups[0].pairs
     assert pair.test == "none"
     assert not pair.significant
     assert "a is ahead of b" in comparison.sentence
     assert "which may be chance (a test needs 5 trials)" in comparison.sentence
     assert "fewer than 5 trials carry no test; run 5 or more (--trials)" in str(comparison)
-    assert "beats" in compare(records({"a": [1.0] * 5, "b": [2.0, 2.1, 2.2, 2.1, 2.0]}), FACTS).sentence
+    assert "beats" in compare(records({"a": [1.0] * 5, "b": [2.0, 2.1, 2.2, 2.1, 2.0]}), METADATA).sentence
 
 
 def test_all_pairs_of_all_settings_are_corrected_together_and_so_are_their_intervals() -> None:
@@ -195,16 +195,16 @@ def test_all_pairs_of_all_settings_are_corrected_together_and_so_are_their_inter
             tested = stats.ttest_rel(scores[one], scores[other])
             p.append(tested.pvalue)
             width.append(np.ptp(tested.confidence_interval(1 - 0.05 / 6)))
-    pairs = [pair for group in compare(both(*frames), FACTS).groups for pair in group.pairs]
+    pairs = [pair for group in compare(both(*frames), METADATA).groups for pair in group.pairs]
     assert sorted(pair.corrected for pair in pairs) == pytest.approx(sorted(holm(p)))
     assert sorted(pair.high - pair.low for pair in pairs) == pytest.approx(sorted(width))
-    assert "Holm's correction over all 6 tests" in str(compare(both(*frames), FACTS))
+    assert "Holm's correction over all 6 tests" in str(compare(both(*frames), METADATA))
 
 
 def test_a_baseline_is_tested_against_each_other_method_and_against_them_alone() -> None:
     rng = np.random.default_rng(4)
     scores = {name: list(rng.random(6) + shift) for name, shift in zip("abc", (0.5, 0.0, 1.0), strict=True)}
-    comparison = compare(records(scores), FACTS, baseline="a")
+    comparison = compare(records(scores), METADATA, baseline="a")
     (group,) = comparison.groups
     assert [{pair.better, pair.worse} for pair in group.pairs] == [{"a", "b"}, {"a", "c"}]
     p = [stats.ttest_rel(scores["a"], scores[other]).pvalue for other in "bc"]
@@ -212,7 +212,7 @@ def test_a_baseline_is_tested_against_each_other_method_and_against_them_alone()
     assert {"a", "b"} <= set(group.sentence.split())
     assert comparison.ranks().methods == ("b", "a", "c")
     with pytest.raises(RequestError, match="the baseline 'd' is not in this run; there are: a, b, c"):
-        compare(records(scores), FACTS, baseline="d")
+        compare(records(scores), METADATA, baseline="d")
 
 
 @pytest.mark.parametrize(("count", "together"), [(3, 1), (5, 1), (10, 45), (6, 190)])
@@ -239,7 +239,7 @@ def test_alike_methods_are_seldom_told_apart(count: int) -> None:
 
 def test_what_a_run_could_have_found_stands_beside_each_pair() -> None:
     b = [1.2, 1.1, 1.4, 1.0, 1.3]
-    comparison = compare(records({"a": [1.0] * 5, "b": b}), FACTS)
+    comparison = compare(records({"a": [1.0] * 5, "b": b}), METADATA)
     (pair,) = comparison.groups[0].pairs
     assert pair.detectable == pytest.approx(1.682 * np.std(b, ddof=1), rel=1e-3)  # 1.682: statsmodels' TTestPower
     assert "smallest difference that these trials find in four of five cases" in str(comparison)
@@ -248,14 +248,14 @@ def test_what_a_run_could_have_found_stands_beside_each_pair() -> None:
 
 
 def test_trials_on_one_field_are_said_to_tell_of_masks() -> None:
-    metadata = replace(FACTS, fixed=("sea",))
+    metadata = replace(METADATA, fixed=("sea",))
     frame = both(records({"a": [1.0], "b": [2.0]}), records({"a": [1.0], "b": [2.0]}, dataset="map"))
     said = [note for note in compare(frame, metadata).notes if "other masks" in note]
     assert said == [
         "the trials on sea share one field and differ in their masks: what they tell holds for other masks of that "
         "field, not for other fields"
     ]
-    assert not any("other masks" in note for note in compare(frame, FACTS).notes)
+    assert not any("other masks" in note for note in compare(frame, METADATA).notes)
 
 
 @pytest.mark.parametrize("pairs", [1, 3, 6, 45])
@@ -283,12 +283,12 @@ def test_holm_is_statsmodels_holm() -> None:
 def test_averaging_over_rates_keeps_trials_as_the_unit() -> None:
     low = records({"a": [1.0, 2.0, 3.0], "b": [2.0, 4.0, 5.0]}, rate=0.1)
     high = records({"a": [0.5, 1.0, 1.5], "b": [0.5, 1.0, None]}, rate=0.2)
-    (group,) = compare(both(low, high), FACTS, average=["rate"]).groups
+    (group,) = compare(both(low, high), METADATA, average=["rate"]).groups
     (pair,) = group.pairs
     assert "rate" not in group.setting
     assert (pair.count, pair.missing) == (2, 1)  # the third trial of b is incomplete
     assert (group.methods, group.unranked) == (("a",), ("b",))
-    assert compare(both(low, high), FACTS, average=["rate", "rate"]).averaged == ("rate",)
+    assert compare(both(low, high), METADATA, average=["rate", "rate"]).averaged == ("rate",)
     assert pair.difference == pytest.approx(np.mean([0.5, 1.0]))
 
 
@@ -299,7 +299,7 @@ def test_ranks_over_settings_are_scipy_s() -> None:
         for rate in (0.1, 0.2, 0.3)
         for dataset in ("sea", "map")
     ]
-    comparison = compare(both(*frames), FACTS)
+    comparison = compare(both(*frames), METADATA)
     ranks = comparison.ranks()
     signs = np.array([1 if "sea" in title else -1 for title in comparison.scores.index])
     values = comparison.scores.to_numpy() * signs[:, None]
@@ -312,16 +312,16 @@ def test_ranks_over_settings_are_scipy_s() -> None:
 def test_wrong_requests_are_refused() -> None:
     frame = records({"a": [1.0], "b": [2.0]})
     with pytest.raises(RequestError, match="at least two methods"):
-        compare(records({"a": [1.0]}), FACTS)
+        compare(records({"a": [1.0]}), METADATA)
     with pytest.raises(RequestError, match="cannot average over 'dataset'"):
-        compare(frame, FACTS, average=["dataset"])
+        compare(frame, METADATA, average=["dataset"])
     with pytest.raises(RequestError, match="unknown metric 'rsme'; did you mean 'rmse'"):
-        compare(frame, FACTS, metric="rsme")
+        compare(frame, METADATA, metric="rsme")
     with pytest.raises(RequestError, match=r"unknown metric 'worst'; there are: nmse, rmse$"):
-        compare(frame.assign(nmse=0.5), FACTS, metric="worst")
+        compare(frame.assign(nmse=0.5), METADATA, metric="worst")
     for column in ("method", "status", "error", "device", "trial", "rate"):
         with pytest.raises(RequestError, match=f"unknown metric '{column}'"):
-            compare(frame, FACTS, metric=column)
+            compare(frame, METADATA, metric=column)
 
 
 def test_of_a_metric_with_a_target_the_nearer_score_is_better() -> None:

@@ -15,7 +15,7 @@ from fieldbench.records import Record
 from fieldbench.registry import Sources
 from fieldbench.report.frame import read_frame
 from fieldbench.results import Results
-from fieldbench.session import NullListener, Session
+from fieldbench.session import Listener, Session
 from fieldbench.store.manifest import read_manifest
 from fieldbench.store.run import read_rows
 from fieldbench.store.status import run_status
@@ -61,7 +61,7 @@ def written(file: Path, name: str, shift: float = 0.0) -> Path:
     return file
 
 
-class Notes(NullListener):
+class Notes(Listener):
     """What was said and computed."""
 
     def __init__(self) -> None:

@@ -103,7 +103,7 @@ def infer(
 def _start(
     shape: Sequence[int], indices: NDArray[np.intp], values: Array, rank: int, rng: np.random.Generator
 ) -> Posterior:
-    """Where the updates start: singular vectors of the tensor with 0 in place of what is hidden.
+    """Where the updates start: singular vectors of the tensor with 0 at unobserved entries.
 
     Rows start without covariance and noise starts small, so that the first round is nearly least squares.
     A start that is believed less lets components fade that are needed, and they never come back.

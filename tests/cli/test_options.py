@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fieldbench.cli.choices import levels
+from fieldbench.cli.options import levels
 
 
 def test_several_levels_of_several_factors() -> None:
