@@ -57,8 +57,8 @@ def plot(
 ) -> None:
     """Draw figures of a run and print where they are.
 
-    settings: every setting in one figure. rate: error against sampling rate. param: error against a parameter of which
-    several values were run. epoch: error and core sparsity against epoch. cost: error against seconds. strips: every
+    settings: every setting in one figure. rate: error against sampling rate. param: error against a parameter that was
+    run at several values. epoch: error and core sparsity against epoch. cost: error against seconds. strips: every
     trial. calibration: coverage of intervals. ranks: critical differences. slices: truth, observation, reconstructions,
     errors and deviations. deviation: stated against actual error. attention: attention maps.
 

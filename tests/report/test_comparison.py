@@ -223,6 +223,20 @@ def test_the_detectable_difference_is_found_in_four_of_five_simulated_runs(count
     assert found.mean() == pytest.approx(0.8, abs=0.01)  # 3.5 standard errors of 20,000 draws
 
 
+@pytest.mark.parametrize("count", [5, 9], ids=["paired t", "signed ranks"])
+def test_alike_methods_are_seldom_told_apart(count: int) -> None:
+    """Three methods without a difference: of 100 runs at most 5 % may call any pair significant, 13 with luck."""
+    rng = np.random.default_rng(count)
+    hard = rng.lognormal(0, 0.5, (100, 1, count))  # some trials are harder for all
+    drawn = hard * rng.lognormal(0, 0.1, (100, 3, count))
+    wrong = 0
+    for run in drawn:
+        comparison = compare(records({name: list(scores) for name, scores in zip("abc", run, strict=True)}), FACTS)
+        wrong += any(pair.significant for pair in comparison.groups[0].pairs)
+    assert {pair.test for pair in comparison.groups[0].pairs} == {"t" if count == 5 else "wilcoxon"}
+    assert wrong <= stats.binom.ppf(0.999, 100, 0.05)
+
+
 def test_what_a_run_could_have_found_stands_beside_each_pair() -> None:
     b = [1.2, 1.1, 1.4, 1.0, 1.3]
     comparison = compare(records({"a": [1.0] * 5, "b": b}), METADATA)

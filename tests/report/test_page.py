@@ -203,6 +203,15 @@ def test_without_matplotlib_the_tables_are_there_and_the_extra_is_named(
     assert not list(root.every("img"))
 
 
+def test_a_page_says_what_trials_of_one_field_speak_about(write_run: Callable[..., StoredRun]) -> None:
+    rows = [
+        {"method": method, "trial": trial, "metrics": {"rmse": float(trial)}} for method in "ab" for trial in range(3)
+    ]
+    root = parse(page(write_run(*rows, fixed=["sea"]), []))
+    said = [item.text for item in root.every("li") if "the trials on sea share one field" in item.text]
+    assert len(said) == 2  # below the table, and below the pairs
+
+
 # In a real browser.
 
 

@@ -28,7 +28,7 @@ FORMATS = ("png", "pdf", "svg")
 
 _LOG = logging.getLogger("fieldbench")
 
-#: Characters of which it was said that no font has them.
+#: Characters that no font has, as was said already.
 _SAID: set[str] = set()
 
 
@@ -101,9 +101,7 @@ class Kind:
 KINDS: dict[str, Kind] = {
     "settings": Kind("error in every setting, side by side", "settings"),
     "rate": Kind("error against sampling rate, with 95 % bands", "rate"),
-    "param": Kind(
-        "error against a parameter of which several values were run, a line for each rate", "param", takes=()
-    ),
+    "param": Kind("error against a parameter that was run at several values, a line for each rate", "param", takes=()),
     "epoch": Kind("error against epoch, with the sparsity of the core beside it", "epoch"),
     "cost": Kind("error against seconds, and the methods that no other beats in both", "cost"),
     "strips": Kind("every trial's error, trials of one draw joined", "strips"),

@@ -33,7 +33,7 @@ from fieldbench.report.figures.style import FAINT, scale
 from fieldbench.report.numbers import with_unit
 from fieldbench.report.stored import Panel, StoredRun
 
-#: Groups of entries, by their stated deviation, of which each has one point.
+#: Groups of entries by their stated deviation; each has one point.
 GROUPS = 10
 
 
