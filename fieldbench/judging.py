@@ -209,6 +209,9 @@ def draw_field(shelf: Shelf, text: str, rng: np.random.Generator, note: Note = u
             raise ValueError(
                 f"draw() returned a field whose metadata has a {type(value).__name__}; it holds numbers by name"
             )
+        float(value)  # a whole number can be larger than any that is handed on
+    if not isinstance(found.log_floor, int | float | np.number | None):
+        raise ValueError(f"draw() returned a field with log_floor={found.log_floor!r:.60}; it should be a number")
     for axis in found.axes:
         if type(axis) is not Axis:
             raise ValueError(f"draw() returned a field with the axis {type(axis).__name__}; it should be an Axis")

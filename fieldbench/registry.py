@@ -14,7 +14,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
@@ -268,7 +268,13 @@ class Registry:
         Raises:
             Exception: whatever pickle raises, if one of them holds on to something that no other process can have.
         """
-        return Parcel.of(objects, self.sources, tuple(self._files.values()))
+        try:
+            with plugin_code():
+                return Parcel.of(objects, self.sources, tuple(self._files.values()))
+        except (Exception, CtrlC):
+            raise
+        except BaseException as error:  # what the objects do when they are pickled
+            raise ValueError(one_line(error)) from None
 
     def _choices(self, kind: str) -> list[str]:
         return [*self._entries[kind], *(name for found, name in self._duplicates if found == kind)]
@@ -471,7 +477,11 @@ def validated(cls: type[P], part: Part, text: str, registry: Registry | None = N
                 if key not in names and key not in {field.alias for field in cls.model_fields.values()}:
                     raise RequestError(f"{text!r}: {part.name} has no parameter {key!r}{nearest(key, names)}")
             check_requirements(cls)
-            return cls.model_validate(part.parameters, context=registry)
+            plugin = cls.model_validate(part.parameters, context=registry)
+            for name in _declarations(cls):  # a class that cannot say what it is, is not used
+                getattr(plugin, name)
+            tuple(getattr(plugin, "libraries", ()))
+            return plugin
     except (RequestError, CtrlC):
         raise
     except pydantic.ValidationError as error:
@@ -481,6 +491,14 @@ def validated(cls: type[P], part: Part, text: str, registry: Registry | None = N
         raise RequestError(f"{text!r}: {key}{given} of {part.name}: {message}") from None
     except BaseException as error:  # what the class itself does when it is made
         raise RequestError(f"{text!r}: {part.name} cannot be made: {one_line(error)}") from error
+
+
+@cache
+def _declarations(cls: type[Plugin]) -> list[str]:
+    """Attributes that the harness reads of an object of a class, which may compute them."""
+    bases = [vars(base) for base in cls.__mro__ if base.__module__.startswith("fieldbench.")]
+    computed = {name for members in bases for name, value in members.items() if isinstance(value, property)}
+    return sorted(cls.__class_vars__ | {name for name in computed if not name.startswith("_")})
 
 
 def check_requirements(cls: type[Plugin]) -> None:

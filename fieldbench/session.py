@@ -18,8 +18,7 @@ import pydantic
 from fieldbench import datafile
 from fieldbench.errors import RequestError, first_complaint, nearest
 from fieldbench.execution import Options, Pool, Stop, check_backend, execute, slots
-from fieldbench.execution.floors import floors
-from fieldbench.execution.preflight import examine
+from fieldbench.execution.preflight import examine, floors
 from fieldbench.judging import Records
 from fieldbench.method import Method
 from fieldbench.plan import Plan, Plannable, Request

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from fieldbench import reconstructions
 from fieldbench.execution import Options, Pool, slots
-from fieldbench.execution.frames import Frame, unpack_estimate
+from fieldbench.execution.frames import Frame
 from fieldbench.execution.preflight import examine
-from fieldbench.execution.worker import Desk, fit_request
+from fieldbench.execution.worker import Desk
 from fieldbench.judging import Answer, Apart, Judged, Task, judge
 from fieldbench.method import Method
 from fieldbench.plan import Plan
@@ -41,17 +39,12 @@ def completing(method: Method, device: str = "cpu") -> Callable[[Sequence[Task],
     """A method that is asked here."""
 
     def complete(tasks: Sequence[Task], recorders: Sequence[Recorder]) -> Answer:
-        def tell(header: Mapping[str, Any], arrays: Sequence[Any]) -> None:
-            if "report" in header:
-                recorders[header["report"]](
-                    header["step"], unpack_estimate(header["estimate"], deque(arrays)), header["numbers"]
-                )
+        def tell(said: Frame) -> None:
+            if "report" in said:
+                recorders[said["report"]](said["step"], said["estimate"], said["numbers"])
 
-        header, arrays = fit_request("complete", tasks)
-        frame = Frame({**header, "id": "here"}, list(arrays))
-        said, made = Desk(method, device=device, tell=tell).reply(frame)
-        arrays = deque(made)
-        estimates = [unpack_estimate(about, arrays) for about in said.get("estimates", ())]
+        said = Desk(method, device=device, tell=tell).reply({"ask": "complete", "tasks": tasks, "id": 0})
+        estimates = said.get("estimates", ())
         return Answer(said["status"], said.get("error", ""), estimates, 0.0, said.get("diagnostics", {}))
 
     return complete

@@ -174,6 +174,8 @@ def complete(
 ) -> None:
     """Fill the gaps of a field in a file, by the method that does best at entries withheld on purpose.
 
+    Where several can hardly be told apart, the mean of these fills them.
+
     The result is a file of the same format, with coordinates, attributes and all other variables kept. Of a table on
     a grid it is one row for each grid point, of scattered rows these rows, or the points that --at names. Beside the
     values it says which method made them, with the error to expect, holds their standard deviation if the method

@@ -48,8 +48,7 @@ def verify(
     import numpy as np
 
     from fieldbench.errors import RequestError
-    from fieldbench.execution import Options
-    from fieldbench.execution import verification as again
+    from fieldbench.execution import Options, again
     from fieldbench.store.files import write_whole
 
     if environment is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -13,10 +12,9 @@ from queue import SimpleQueue
 from fieldbench.errors import RequestError
 from fieldbench.estimate import Estimate
 from fieldbench.execution import Options, Pool, slots
-from fieldbench.execution.frames import Frame, unpack_estimate
+from fieldbench.execution.frames import Frame
 from fieldbench.execution.processes import Lost
 from fieldbench.execution.slot import WorkerSlot
-from fieldbench.execution.worker import fit_request
 from fieldbench.field import FloatArray, Observation
 from fieldbench.judging import Task
 from fieldbench.method import Method
@@ -113,7 +111,7 @@ class Bench:
             process = worker.ready(plugin)
             before, start = _processor_time(process), time.monotonic()
             _allow(process, before + patience / _PATIENCE)
-            frame = worker.ask_method(plugin, fit_request("complete", [task]), "", patience, largest=_LARGEST)
+            frame = worker.ask_method(plugin, {"ask": "complete", "tasks": [task]}, "", patience, largest=_LARGEST)
         except Lost as lost:
             wall = time.monotonic() - start
             if lost.status == TIMEOUT or "SIGXCPU" in lost.message:
@@ -134,13 +132,13 @@ class Bench:
         if refits := self._registry.refits(method):
             return f"{method}: +{refits[0].name} works in trials only, which withhold by a sampler; leave it out"
         plugin = self._registry.method(method)
-        question = fit_request("suits", [Task(observation, 0, 0)])
+        question = {"ask": "suits", "tasks": [Task(observation, 0, 0)]}
         try:
             with self._lent(plugin) as worker:
                 frame = worker.ask_method(plugin, question, "", self._pool.question, largest=_LARGEST)
         except Lost as lost:
             raise RequestError(f"{method}: {lost.message}") from None
-        reasons = (frame.header.get(name) for name in ("reason", "contradiction", "error"))
+        reasons = (frame.get(name) for name in ("reason", "contradiction", "error"))
         return next((str(reason) for reason in reasons if reason), None)
 
     @contextlib.contextmanager
@@ -176,10 +174,10 @@ def _allow(process: int, seconds: float) -> None:
 
 
 def _fit(frame: Frame, observation: Observation, seconds: float, wall: float) -> FitResult:
-    if frame.header.get("status") != OK:
-        return FitResult(None, seconds, wall, str(frame.header.get("error")))
+    if frame.get("status") != OK:
+        return FitResult(None, seconds, wall, str(frame.get("error")))
     try:
-        (about,) = frame.header["estimates"]
-        return FitResult(unpack_estimate(about, deque(frame.arrays)).checked(observation.valid), seconds, wall)
-    except (ValueError, KeyError, IndexError) as error:
+        (made,) = frame["estimates"]
+        return FitResult(made.checked(observation.valid), seconds, wall)
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         return FitResult(None, seconds, wall, str(error))

@@ -244,9 +244,10 @@ class CandidateComparison:
         for made in rest:
             if made.ratio > _CLOSE or len(near) == _TOGETHER:
                 break
-            left -= self._final_seconds(made)
-            if left > 0 and self._alike(made.errors, first.errors):
+            seconds = self._final_seconds(made)
+            if seconds < left and self._alike(made.errors, first.errors):
                 near.append(made.method)
+                left -= seconds
         return tuple(near)
 
     def _alike(self, errors: Sequence[float], best: Sequence[float]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldbench.completion import AUTO, Completed, complete
+from fieldbench.completion import AUTO, BUDGET, Completed, complete
 from fieldbench.completion.limits import Limits
 from fieldbench.errors import RequestError
 from fieldbench.field import Axis, FloatArray, Mask, Observation
@@ -47,7 +47,7 @@ def fill(
     by_area: bool = False,
     denoise: bool = False,
     candidates: Sequence[str] = (),
-    budget: float = 300.0,
+    budget: float = BUDGET,
     share: float = 0.1,
     seed: int = 0,
     mix: bool = True,

@@ -27,11 +27,12 @@ import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing.forkserver import ForkServer, get_inherited_fds
+from multiprocessing.util import get_temp_dir
 from pathlib import Path
 from typing import Any, NoReturn
 
 from fieldbench.errors import FieldbenchError
-from fieldbench.execution.frames import LARGEST_HEADER, LARGEST_METHOD_HEADER, Channel, readable
+from fieldbench.execution.frames import Channel, readable
 from fieldbench.execution.machine import THREAD_VARIABLES
 
 #: What every process here may want. Imported once, it costs none of them time.
@@ -93,23 +94,24 @@ def start(
     Raises:
         FieldbenchError: if there is none.
     """
-    folder = ""
-    with contextlib.suppress(OSError):
+    try:
         folder = os.getcwd()
+    except OSError:  # it is gone
+        folder = ""
     variables = {**os.environ, **(environment or {})}
     beginning = _Beginning(program, pickle.dumps(payload), variables, list(arguments), list(sys.path), folder)
-    largest = LARGEST_HEADER if program == "judge" else LARGEST_METHOD_HEADER
     heavy = tuple(sorted(set(libraries) & set(HEAVY)))
     for loaded in (heavy, heavy, ()):  # a method may have killed the server, and a library may not be loadable
         with contextlib.suppress(OSError, EOFError):
-            child = _forked(loaded, pickle.dumps({}) + pickle.dumps(beginning), files, largest)
+            child = _forked(loaded, beginning, files)
             child.wait_for_number(limit)
             return child
+        _SERVERS.pop(loaded, None)
         time.sleep(0.1)  # one that was just killed looks alive for a moment
     raise FieldbenchError("the process that starts all others does not answer")
 
 
-def _forked(libraries: tuple[str, ...], content: bytes, files: Sequence[int], largest_header: int) -> Child:
+def _forked(libraries: tuple[str, ...], beginning: _Beginning, files: Sequence[int]) -> Child:
     """
     Raises:
         OSError: if the server has gone.
@@ -117,49 +119,49 @@ def _forked(libraries: tuple[str, ...], content: bytes, files: Sequence[int], la
     ours, theirs = socket.socketpair()
     parent_death, parent_alive = os.pipe()
     our_output, output = os.pipe()
+    # A server loads libraries with one thread each, as it must have none to fork itself.
+    wanted = {**dict.fromkeys(THREAD_VARIABLES, "1"), "PYTHONUNBUFFERED": "1"}
     try:
-        with _LOCK, _as_loaded():
+        with _LOCK, _variables(wanted):
+            os.makedirs(get_temp_dir(), mode=0o700, exist_ok=True)  # a method may have removed it
             if libraries not in _SERVERS:
                 _SERVERS[libraries] = ForkServer()
                 _SERVERS[libraries].set_forkserver_preload([*_COMMON, *libraries])
-            status, writing = _SERVERS[libraries].connect_to_new_process(
-                [output, theirs.fileno(), parent_death, *files]
-            )
+            server = _SERVERS[libraries]
+            if (number := getattr(server, "_forkserver_pid", None)) is not None:  # a method may have stopped it
+                os.kill(number, signal.SIGCONT)
+            status, writing = server.connect_to_new_process([output, theirs.fileno(), parent_death, *files])
         with open(writing, "wb") as stream:
-            stream.write(content)
+            stream.write(pickle.dumps({}) + pickle.dumps(beginning))
     finally:
         theirs.close()
         os.close(parent_death)
         os.close(output)
-    return Child(Channel(ours, largest_header), status, parent_alive, our_output)
+    return Child(Channel(ours, of_method=beginning.program == "worker"), status, parent_alive, our_output)
 
 
 @contextlib.contextmanager
-def _as_loaded() -> Iterator[None]:
-    """The environment in which a server loads libraries: one thread each, as it must have none to fork itself."""
-    wanted = {**dict.fromkeys(THREAD_VARIABLES, "1"), "PYTHONUNBUFFERED": "1"}
-    before = {name: os.environ.get(name) for name in wanted}
+def _variables(wanted: Mapping[str, str]) -> Iterator[None]:
+    """Some variables of the environment for a moment."""
+    before = {name: os.environ[name] for name in wanted if name in os.environ}
     os.environ.update(wanted)
     try:
         yield
     finally:
-        for name, value in before.items():
+        for name in wanted:
             os.environ.pop(name)
-            if value is not None:
-                os.environ[name] = value
+        os.environ.update(before)
 
 
 class Child:
     """A process, as the one that asked for it sees it."""
 
     def __init__(self, channel: Channel, status: int, parent_alive: int, output: int) -> None:
-        self.channel = channel
-        self.pid = 0
-        self._status = status
+        self.channel, self.pid = channel, 0
+        self._status, self._ended = status, False
+        self._code: int | None = None
         #: Lets it notice that the parent is done with it, also when this object is forgotten.
         self._let_go = weakref.finalize(self, os.close, parent_alive)
-        self._code: int | None = None
-        self._ended = False
         self._tail = bytearray()
         self._drainer = threading.Thread(target=_drain, args=(output, self._tail), daemon=True)
         self._drainer.start()
@@ -170,22 +172,20 @@ class Child:
         Raises:
             EOFError: if it is not.
         """
-        told = self._told(limit)
-        if told is None:
+        if (told := self._told(limit)) is None:
             self.kill()
             raise EOFError
         self.pid = told
 
     def exit_code(self, wait: float = 0.0) -> int | None:
         """How it ended, negative for a signal as in :mod:`subprocess`; None if it runs or nobody knows."""
-        if self._code is None and not self._ended:
+        if self._code is None:
             self._code = self._told(wait)
         return self._code
 
     def fate(self) -> str:
         """How it ended, in words; asked when its socket has closed."""
-        code = self.exit_code(_FAREWELL)
-        if code is None:
+        if (code := self.exit_code(_FAREWELL)) is None:
             return "closed its socket"
         return f"exited with code {code}" if code >= 0 else f"was killed by {signal.Signals(-code).name}"
 
@@ -295,14 +295,10 @@ class _Beginning:
 
 
 def end_with(parent_death: int) -> None:
-    """End this process's whole group as soon as the other end of a pipe is closed.
+    """End this process's whole group, which it must lead, as soon as the other end of a pipe is closed.
 
     On Linux the kernel itself is asked to send SIGKILL then, so that it also reaches a process whose interpreter
-    is stuck in compiled code. Elsewhere a thread waits for the end of the pipe.
-
-    Args:
-        parent_death: the reading end of a pipe; nothing is ever written to it. The process must lead a group
-            of its own.
+    is stuck in compiled code. Elsewhere a thread waits for the end of the pipe, to which nothing is ever written.
     """
     if sys.platform == "linux":
         fcntl.fcntl(parent_death, fcntl.F_SETOWN, -os.getpgrp())
@@ -314,16 +310,16 @@ def end_with(parent_death: int) -> None:
         threading.Thread(target=_wait, args=(parent_death,), name="parent-death", daemon=True).start()
 
 
+def _wait(parent_death: int) -> None:
+    os.read(parent_death, 1)
+    os.killpg(os.getpgrp(), signal.SIGKILL)
+
+
 def set_process_option(option: int, value: Any) -> None:
     """Linux's prctl(2), which Python does not have; elsewhere nothing."""
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
-
-
-def _wait(parent_death: int) -> None:
-    os.read(parent_death, 1)
-    os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 def _use_threads(count: int) -> None:

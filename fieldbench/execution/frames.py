@@ -1,7 +1,8 @@
-"""Frames: what processes say to one another. A small JSON header, and arrays in .npy form without pickles.
+"""Frames: what processes say to one another. JSON, and arrays in .npy form without pickles.
 
-A frame is four letters, the lengths of header and body, the header and the body. The header names the length of
-each array in the body. Reading one runs no code of the sender and takes no more memory than the reader allows.
+A frame is four letters, the lengths of header and body, the header and the body. The header is JSON, in which an array
+or an object of :data:`KINDS` may stand anywhere; the body holds the arrays in their order. Reading one runs no code of
+the sender and takes no more memory than the reader allows.
 """
 
 from __future__ import annotations
@@ -14,22 +15,33 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from fieldbench.estimate import MOST_ARRAYS, Estimate
 from fieldbench.field import Axis, Field, Observation
+from fieldbench.judging import Task
+from fieldbench.reconstructions import Reconstruction
+from fieldbench.records import Cell
+
+Frame: TypeAlias = dict[str, Any]
+"""One message. Its arrays are read-only, and stay so."""
+
+#: What may stand in a frame beside JSON and arrays; ``latent`` of a field is for its dataset alone.
+KINDS = {cls.__name__: cls for cls in (Axis, Field, Observation, Estimate, Task, Reconstruction, Cell)}
+_PARTS = {cls: [item.name for item in fields(cls) if item.init and item.name != "latent"] for cls in KINDS.values()}
 
 _START = struct.Struct(">4sIQ")
-_LETTERS = b"FBF1"
+_LETTERS = b"FBF2"
 
-#: What is said of a process whose frame cannot be one.
-NO_ANSWER = "sent something that is not an answer"
+#: The key in the header that tells an array or one of the kinds from a dictionary; no plugin's name begins so.
+_KIND = "\0"
 
 #: Bytes of a header: of a record with its curves, and of what a method's process sends.
-LARGEST_HEADER, LARGEST_METHOD_HEADER = 1 << 26, 1 << 20
+_LARGEST_HEADER, _LARGEST_OF_METHODS = 1 << 26, 1 << 20
 
 #: Seconds between questions whether to keep on.
 _LOOK = 0.05
@@ -42,31 +54,34 @@ class BadFrame(Exception):
     """What came is not a frame, or not one that is allowed here."""
 
 
-class Frame(NamedTuple):
-    """One message: its header, and the arrays that came with it. They are read-only, and stay so."""
+def encode(said: Mapping[str, Any]) -> bytes:
+    """A frame as bytes.
 
-    header: dict[str, Any]
-    arrays: list[np.ndarray[Any, Any]]
+    Raises:
+        TypeError, ValueError: if something in it cannot be sent.
+    """
+    pieces: list[bytes] = []
 
+    def plain(thing: Any) -> Any:
+        if isinstance(thing, np.ndarray):
+            pieces.append(_npy_start(thing.dtype, thing.shape) + thing.tobytes())
+            return {_KIND: "array"}
+        if isinstance(thing, np.generic):
+            return thing.item()
+        if type(thing) not in _PARTS:
+            raise TypeError(f"a {type(thing).__name__} cannot be sent to another process")
+        return {_KIND: type(thing).__name__, **{name: getattr(thing, name) for name in _PARTS[type(thing)]}}
 
-def encode(header: Mapping[str, Any], arrays: Sequence[Any] = ()) -> bytes:
-    """A frame as bytes."""
-    pieces = [_as_npy(array) for array in arrays]
-    text = json.dumps({**header, "arrays": [len(piece) for piece in pieces]}, separators=(",", ":")).encode()
+    text = json.dumps(said, default=plain, separators=(",", ":")).encode()
     return b"".join([_START.pack(_LETTERS, len(text), sum(map(len, pieces))), text, *pieces])
 
 
 class Channel:
-    """One end of a socket that carries frames."""
+    """One end of a stream socket that carries frames; from a method only small headers, arrays and estimates."""
 
-    def __init__(self, link: socket.socket, largest_header: int = LARGEST_HEADER) -> None:
-        """
-        Args:
-            link: a connected stream socket.
-            largest_header: bytes that a header may have.
-        """
+    def __init__(self, link: socket.socket, *, of_method: bool = False) -> None:
         link.setblocking(False)
-        self._link, self._largest_header = link, largest_header
+        self._link, self._of_method = link, of_method
         #: Bytes that the arrays of a frame may have; to be set before reading where the other end is not trusted.
         self.largest = 1 << 40
         self._read = bytearray()
@@ -107,10 +122,8 @@ class Channel:
             BadFrame: if what came is none.
         """
         frame = self._whole()
-        if frame is not None:
+        if frame is not None or not readable(self._link, wait):
             return frame
-        if not readable(self._link, wait):
-            return None
         while True:
             try:
                 piece = self._link.recv(_PIECE)
@@ -139,7 +152,8 @@ class Channel:
         if len(self._read) < _START.size:
             return None
         letters, header_size, body_size = _START.unpack_from(self._read)
-        if letters != _LETTERS or header_size > self._largest_header or body_size > self.largest:
+        largest_header = _LARGEST_OF_METHODS if self._of_method else _LARGEST_HEADER
+        if letters != _LETTERS or header_size > largest_header or body_size > self.largest:
             raise BadFrame("it does not start like a frame, or is larger than it may be")
         end = _START.size + header_size + body_size
         if len(self._read) < end:
@@ -147,61 +161,12 @@ class Channel:
         content = bytes(self._read[_START.size : end])
         del self._read[:end]
         try:
-            return _decoded(content[:header_size], memoryview(content)[header_size:])
+            kinds = {"Estimate": Estimate} if self._of_method else KINDS
+            return _decoded(content[:header_size], memoryview(content)[header_size:], kinds)
         except BadFrame:
             raise
         except Exception as error:
             raise BadFrame(f"its content cannot be read: {type(error).__name__}") from None
-
-
-def pack(field: Field | Observation) -> tuple[dict[str, Any], list[Any]]:
-    """A field or an observation as header and arrays."""
-    mask = [field.mask] if isinstance(field, Observation) else []
-    header = {
-        "axes": [(axis.name, axis.unit, axis.period) for axis in field.axes],
-        "unit": field.unit,
-        "quantity": field.quantity,
-        "log_floor": field.log_floor,
-        "metadata": {name: float(value) for name, value in field.metadata.items()},
-        "mask": len(mask),
-        "covariates": list(field.covariates),
-    }
-    coordinates = (axis.coordinates for axis in field.axes)
-    return header, [field.values, *mask, field.valid, *coordinates, *field.covariates.values()]
-
-
-def unpack(header: Mapping[str, Any], arrays: deque[Any]) -> Any:
-    """What :func:`pack` packed; its arrays are taken from the front of ``arrays``."""
-    values = arrays.popleft()
-    mask = arrays.popleft() if header["mask"] else None
-    valid = arrays.popleft()
-    axes = tuple(Axis(name, arrays.popleft(), unit, period) for name, unit, period in header["axes"])
-    covariates = {name: arrays.popleft() for name in header["covariates"]}
-    about = (axes, header["unit"], header["quantity"], valid, header["log_floor"], header["metadata"], covariates)
-    return Field(values, *about) if mask is None else Observation(values, mask, *about)
-
-
-def pack_estimate(estimate: Estimate) -> tuple[dict[str, Any], list[Any]]:
-    """An estimate as header and arrays: the mean, then what else it has."""
-    parts = [part for part in (estimate.deviation, estimate.members) if part is not None]
-    quantiles = estimate.quantiles or {}
-    header = {
-        "deviation": estimate.deviation is not None,
-        "members": estimate.members is not None,
-        "levels": list(quantiles),
-        "distribution": estimate.distribution,
-        "floor": estimate.floor,
-    }
-    return header, [estimate.mean, *parts, *quantiles.values()]
-
-
-def unpack_estimate(header: Mapping[str, Any], arrays: deque[Any]) -> Estimate:
-    """What :func:`pack_estimate` packed, not checked; its arrays are taken from the front of ``arrays``."""
-    mean = arrays.popleft()
-    deviation = arrays.popleft() if header["deviation"] else None
-    members = arrays.popleft() if header["members"] else None
-    quantiles = {float(level): arrays.popleft() for level in header["levels"]} or None
-    return Estimate(mean, deviation, members, quantiles, header["distribution"], header["floor"])
 
 
 def largest_estimate(shape: Sequence[int]) -> int:
@@ -209,9 +174,48 @@ def largest_estimate(shape: Sequence[int]) -> int:
     return (2 + MOST_ARRAYS) * (8 * math.prod(shape) + 1000)
 
 
-def _as_npy(array: Any) -> bytes:
-    plain = np.asarray(array, order="C")
-    return _npy_start(plain.dtype, plain.shape) + plain.tobytes()
+def readable(link: socket.socket | int, wait: float | None) -> bool:
+    """Whether something, or the end, comes within these seconds (None: any time)."""
+    found = select.poll()
+    found.register(link, select.POLLIN)
+    return bool(found.poll(None if wait is None else max(0.0, wait) * 1000))
+
+
+def _decoded(text: bytes, body: memoryview, kinds: Mapping[str, Any]) -> Frame:
+    arrays = deque[Any]()
+    while body:
+        array, body = _array(body)
+        arrays.append(array)
+
+    def made(about: dict[str, Any]) -> Any:
+        kind = about.pop(_KIND, None)
+        if kind is None:
+            return about
+        if kind == "array":
+            return arrays.popleft()
+        if about.get("quantiles"):
+            about["quantiles"] = {float(level): array for level, array in about["quantiles"].items()}
+        if about.get("metadata"):
+            about["metadata"] = {name: float(value) for name, value in about["metadata"].items()}
+        if kind == "Task":
+            about["values"] = {key: tuple(v) if isinstance(v, list) else v for key, v in about["values"].items()}
+        return kinds[kind](**about)
+
+    said = json.loads(text, object_hook=made)
+    if not isinstance(said, dict) or arrays:
+        raise BadFrame("it is not a JSON object, or has more in it than that says")
+    return said
+
+
+def _array(content: memoryview) -> tuple[np.ndarray[Any, Any], memoryview]:
+    """An array in .npy form, plain numbers only, and what follows it."""
+    start = 10 + int.from_bytes(content[8:10], "little")
+    shape, fortran, dtype = _npy_meaning(bytes(content[:start]))
+    end = start + math.prod(shape) * dtype.itemsize
+    if dtype.kind not in "fiub" or end > len(content):
+        raise BadFrame(f"it holds an array of {dtype} that is not allowed")
+    array = np.frombuffer(content[start:end], dtype).reshape(shape, order="F" if fortran else "C")
+    return array, content[end:]
 
 
 @lru_cache(maxsize=256)
@@ -224,28 +228,6 @@ def _npy_start(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     return stream.getvalue()
 
 
-def _decoded(text: bytes, body: memoryview) -> Frame:
-    header = json.loads(text)
-    if not isinstance(header, dict):
-        raise BadFrame("its header is not a JSON object")
-    arrays = []
-    for size in header.pop("arrays"):
-        arrays.append(_array(body[:size]))
-        body = body[size:]
-    if len(body):
-        raise BadFrame("it has more in it than its header says")
-    return Frame(header, arrays)
-
-
-def _array(content: memoryview) -> np.ndarray[Any, Any]:
-    """An array from its .npy form: plain numbers only, and as many as there are bytes for."""
-    start = 10 + int.from_bytes(content[8:10], "little")
-    shape, fortran, dtype = _npy_meaning(bytes(content[:start]))
-    if dtype.kind not in "fiub" or math.prod(shape) * dtype.itemsize != len(content) - start:
-        raise BadFrame(f"it holds an array of {dtype} that is not allowed")
-    return np.frombuffer(content, dtype, offset=start).reshape(shape, order="F" if fortran else "C")
-
-
 @lru_cache(maxsize=256)
 def _npy_meaning(start: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     """Shape, order and type of an array, by what comes before its numbers."""
@@ -254,10 +236,3 @@ def _npy_meaning(start: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
         raise BadFrame("it holds an array in another form")
     found: tuple[tuple[int, ...], bool, np.dtype[Any]] = np.lib.format.read_array_header_1_0(stream)
     return found
-
-
-def readable(link: socket.socket | int, wait: float | None) -> bool:
-    """Whether something, or the end, comes within these seconds (None: any time)."""
-    found = select.poll()
-    found.register(link, select.POLLIN)
-    return bool(found.poll(None if wait is None else max(0.0, wait) * 1000))

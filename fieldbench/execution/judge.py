@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
-from collections import deque
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,8 +17,9 @@ import numpy as np
 from fieldbench.errors import RequestError, in_one_line, one_line
 from fieldbench.estimate import Estimate
 from fieldbench.execution.forkserver import set_process_option
-from fieldbench.execution.frames import Channel, Frame, encode, pack, pack_estimate, unpack, unpack_estimate
-from fieldbench.execution.worker import Reply, as_fingerprint, fit_request
+from fieldbench.execution.frames import Channel, Frame, encode
+from fieldbench.execution.worker import as_fingerprint
+from fieldbench.field import Field, Observation
 from fieldbench.judging import (
     Answer,
     Apart,
@@ -34,7 +34,8 @@ from fieldbench.judging import (
     stream,
 )
 from fieldbench.metric import Metric, applies, score_all
-from fieldbench.records import Cell, Trial
+from fieldbench.reconstructions import Reconstruction
+from fieldbench.records import Trial
 from fieldbench.sampler import observe
 from fieldbench.selection import Recorder
 from fieldbench.sources import Parcel
@@ -44,11 +45,11 @@ from fieldbench.spec import split
 STAGE = 5
 
 
-def main(metrics: Parcel, channel: Channel) -> None:
+def main(_: None, channel: Channel) -> None:
     """Serve until the socket is closed."""
     # PR_SET_DUMPABLE: below root, other processes of the same user cannot read this one's memory any more.
     set_process_option(4, 0)
-    _Judge(metrics, channel).serve()
+    _Judge(channel).serve()
 
 
 def note(what: str) -> None:
@@ -62,43 +63,22 @@ class Abandoned(BaseException):
 
 
 class _Shelf:
-    """The plugins that were sent here, by kind and spec."""
+    """The plugins that were sent here, by kind and spec: ``shelf.dataset("ssf")``, or by kind alone: ``metrics()``."""
 
-    def __init__(self, metrics: list[Metric]) -> None:
-        self._metrics = metrics
+    def __init__(self) -> None:
         self.known: dict[tuple[str, str], Any] = {}
 
-    def dataset(self, text: str) -> Any:
-        return self.known["dataset", text]
+    def __getattr__(self, kind: str) -> Any:
+        return lambda text="": self.known[kind, text]
 
-    def sampler(self, text: str) -> Any:
-        return self.known["sampler", text]
-
-    def noise(self, text: str) -> Any:
-        return self.known["noise", text]
-
-    def selection(self, text: str) -> Any:
-        return self.known["selection", text]
-
-    def metric(self, text: str) -> Any:
-        return self.known["metric", text]
-
-    def metrics(self) -> list[Metric]:
-        return self._metrics
-
-    def refits(self, text: str) -> Any:
+    def refits(self, text: str) -> list[Any]:
         found = [("modifier", part) for part in split(text, "+")[1:]]
         return [self.known[key] for key in found if key in self.known]
 
-    def space(self, text: str) -> Any:
-        return self.known["space", text]
-
 
 class _Judge:
-    def __init__(self, metrics: Parcel, channel: Channel) -> None:
-        self._parcel, self._channel = metrics, channel
-        self._shelf = _Shelf([])
-        self._number = 0
+    def __init__(self, channel: Channel) -> None:
+        self._channel, self._shelf, self._number = channel, _Shelf(), 0
         #: What the parent asks in the midst of a trial. That is over then, whatever its plugins do.
         self._instead: Frame | None = None
 
@@ -109,7 +89,7 @@ class _Judge:
             with contextlib.suppress(Abandoned):
                 reply = self._reply(frame)
             if self._instead is None:
-                self._say(*reply)
+                self._say(reply)
                 frame = self._next()
             else:
                 frame, self._instead = self._instead, None
@@ -119,112 +99,79 @@ class _Judge:
             frame = self._channel.receive()
         except EOFError:
             os._exit(0)
-        self._number = frame.header["id"]
+        self._number = frame["id"]
         return frame
 
-    def _say(self, header: dict[str, Any], arrays: Sequence[Any] = ()) -> None:
+    def _say(self, said: Frame) -> None:
         note("")
-        self._channel.send(encode({**header, "id": self._number}, arrays))
+        self._channel.send(encode({**said, "id": self._number}))
 
-    def _reply(self, frame: Frame) -> Reply:
-        ask = getattr(self, "_" + frame.header["ask"])
+    def _reply(self, frame: Frame) -> Frame:
         try:
-            found: Reply = ask(frame)
+            found: Frame = getattr(self, "_" + frame["ask"])(frame)
         except Exception as error:
-            return {"error": _said(error), "refused": isinstance(error, RequestError)}, []
+            # What it says to whoever made the request: its type only where it is not a complaint about a value.
+            said = in_one_line(str(error)) if isinstance(error, ValueError) else ""
+            return {"error": said or one_line(error)}
         return found
 
-    def _start(self, frame: Frame) -> Reply:
-        note(frame.header["what"])
-        self._shelf = _Shelf(self._parcel.open())
-        return {}, []
-
-    def _know(self, frame: Frame) -> Reply:
+    def _know(self, asked: Frame) -> Frame:
         """Take plugins over."""
-        note(frame.header["what"])
-        parcel: Parcel = pickle.loads(frame.arrays[0].tobytes())
+        note(asked["what"])
+        parcel: Parcel = pickle.loads(asked["parcel"].tobytes())
         self._shelf.known.update(parcel.open())
-        return {}, []
+        return {}
 
-    def _fingerprint(self, frame: Frame) -> Reply:
-        text = frame.header["dataset"]
-        note(f"dataset {text}")
-        return {"fingerprint": as_fingerprint(self._shelf.dataset(text).fingerprint())}, []
+    def _fingerprint(self, asked: Frame) -> Frame:
+        note(f"dataset {asked['dataset']}")
+        return {"fingerprint": as_fingerprint(self._shelf.dataset(asked["dataset"]).fingerprint())}
 
-    def _prepare(self, frame: Frame) -> Reply:
+    def _prepare(self, asked: Frame) -> Frame:
         """Make a dataset's files available."""
-        text = frame.header["dataset"]
-        note(f"dataset {text}")
-        self._shelf.dataset(text).prepare()
-        return {}, []
+        note(f"dataset {asked['dataset']}")
+        self._shelf.dataset(asked["dataset"]).prepare()
+        return {}
 
-    def _look(self, frame: Frame) -> Reply:
+    def _look(self, asked: Frame) -> Frame:
         """Draw a dataset's first field, and try its headline metric on it."""
-        asked = frame.header
         text = asked["dataset"]
         field = draw_field(self._shelf, text, stream("field", asked["seed"], asked["first"], text), note)
-        applicable = True
-        if asked["wanted"] is not None:
-            wanted = self._shelf.metric(asked["wanted"])
-            note(f"metric {wanted.name}")
-            applicable = applies(wanted, field)
+        applicable = asked["wanted"] is None or _applies(self._shelf.metric(asked["wanted"]), field)
         headline = self._shelf.metric(asked["headline"])
-        note(f"metric {headline.name}")
-        trouble = "" if applies(headline, field) else "it does not apply to the field"
+        trouble = "" if _applies(headline, field) else "it does not apply to the field"
         exact = Estimate(field.values.astype(float))
         _, errors = score_all([headline], exact, field, np.zeros(field.shape, dtype=bool))
-        trouble = errors.get(headline.name, trouble)
-        return {"unit": str(field.unit), "applies": applicable, "trouble": trouble}, []
+        return {"unit": field.unit, "applies": applicable, "trouble": errors.get(headline.name, trouble)}
 
-    def _observe(self, frame: Frame) -> Reply:
+    def _observe(self, asked: Frame) -> Frame:
         """An observation such as the trials of a setting will have."""
-        asked = frame.header
         text = asked["dataset"]
         streams = stream("field", asked["seed"], asked["first"], text), stream("examine", asked["seed"])
         noise_stream = stream("examine")  # all are made before a plugin may change how
         field = draw_field(self._shelf, text, streams[0], note)
         mask = draw_mask(self._shelf, asked["sampler"], field, asked["rate"], streams[1], note)
         noise = draw_noise(self._shelf, asked["noise"], field, noise_stream, note)
-        header, arrays = pack(observe(field, mask, noise))
-        return {"observation": header}, arrays
+        return {"observation": observe(field, mask, noise)}
 
-    def _draw(self, frame: Frame) -> Reply:
+    def _draw(self, asked: Frame) -> Frame:
         """The observation of a trial."""
-        asked = frame.header
-        trial = Trial(Cell(*asked["cell"]), asked["seed"], asked["trial"], "")
-        header, arrays = pack(draw(trial, self._shelf, note).observation)
-        return {"observation": header}, arrays
+        return {"observation": draw(_trials(asked)[0], self._shelf, note).observation}
 
-    def _floor(self, frame: Frame) -> Reply:
+    def _floor(self, asked: Frame) -> Frame:
         """The scores of the floor of a draw."""
-        asked = frame.header
-        return {
-            "scores": floor_scores(Trial(Cell(*asked["cell"]), asked["seed"], asked["trial"], ""), self._shelf, note)
-        }, []
+        return {"scores": floor_scores(_trials(asked)[0], self._shelf, note)}
 
-    def _run(self, frame: Frame) -> Reply:
+    def _run(self, asked: Frame) -> Frame:
         """Run trials of one cell."""
-        asked = frame.header
-        cell = Cell(*asked["cell"])
-        trials = [Trial(cell, asked["seed"], number, "") for number in asked["numbers"]]
         try:
-            judged = judge(trials, self._shelf, self._complete, note=note)
+            judged = judge(_trials(asked), self._shelf, self._complete, note=note)
         except Apart:
-            return {"apart": True}, []
+            return {"apart": True}
         records = [
-            {
-                "status": item.record.status,
-                "error": item.record.error,
-                "metrics": item.record.metrics,
-                "seconds": item.record.seconds,
-                "diagnostics": item.record.diagnostics,
-            }
+            {name: getattr(item.record, name) for name in ("status", "error", "metrics", "seconds", "diagnostics")}
             for item in judged
         ]
-        fields = [_kept(item) for item in judged] if asked["fields"] else []
-        return {"records": records, "fields": [header for header, _ in fields]}, [
-            array for _, arrays in fields for array in arrays
-        ]
+        return {"records": records, "kept": [_kept(item) for item in judged] if asked["keep"] else []}
 
     def _complete(self, tasks: Sequence[Task], recorders: Sequence[Recorder]) -> Answer:
         """Have the parent take tasks to the method's process, and take note of what that reports.
@@ -234,43 +181,46 @@ class _Judge:
         """
         if self._instead is not None:
             raise Abandoned
-        header, sent = fit_request("complete", tasks)
-        self._say({"fit": header}, sent)
+        for task in tasks:
+            if not isinstance(task.observation, Observation):  # a modifier's mistake
+                raise TypeError(f"a fit of {type(task.observation).__name__}; it should be of an Observation")
+        self._say({"fit": tasks})
         while True:
-            frame = self._next()
-            said = frame.header
+            said = self._next()
             if said["ask"] == "report":
-                estimate = unpack_estimate(said["estimate"], deque(frame.arrays))
-                recorders[said["report"]](said["step"], estimate, said["numbers"])
+                recorders[said["report"]](said["step"], said["estimate"], said["numbers"])
                 self._say({"go on": True})
             elif said["ask"] == "answer":
-                arrays = deque(frame.arrays)
-                estimates = [unpack_estimate(about, arrays) for about in said["estimates"]]
-                return Answer(said["status"], said["error"], estimates, said["seconds"], said["diagnostics"])
+                return Answer(**{name: said[name] for name in Answer.__dataclass_fields__})
             else:
-                self._instead = frame
+                self._instead = said
                 raise Abandoned
 
-    def _score(self, frame: Frame) -> Reply:
+    def _score(self, asked: Frame) -> Frame:
         """Score an estimate by the metrics that are here."""
-        arrays = deque(frame.arrays)
-        truth, mask = unpack(frame.header["truth"], arrays), arrays.popleft()
-        estimate = unpack_estimate(frame.header["estimate"], arrays)
-        scores, missing = score_all(self._shelf.metrics(), estimate, truth, mask, note)
-        return {"scores": scores, "missing": missing}, []
+        made: Reconstruction = asked["of"]
+        scores, missing = score_all(self._shelf.metrics(), made.made, made.truth, made.observation.mask, note)
+        return {"scores": scores, "missing": missing}
 
 
-def _kept(item: Judged) -> tuple[dict[str, Any], list[Any]]:
-    """What is kept of a trial besides its record: truth, observation, estimate."""
+def _applies(metric: Metric, field: Field) -> bool:
+    """
+    Raises:
+        RequestError: if it cannot say.
+    """
+    note(f"metric {metric.name}")
+    try:
+        return applies(metric, field)
+    except Exception as error:
+        raise RequestError(f"metric {metric.name}: {one_line(error)}") from None
+
+
+def _trials(asked: Frame) -> list[Trial]:
+    return [Trial(asked["cell"], asked["seed"], number, "") for number in asked["numbers"]]
+
+
+def _kept(item: Judged) -> Reconstruction | None:
+    """What is kept of a trial besides its record."""
     if item.draw is None or item.estimate is None:
-        return {}, []
-    truth, arrays = pack(item.draw.field)
-    observation, others = pack(item.draw.observation)
-    estimate, rest = pack_estimate(item.estimate)
-    return {"truth": truth, "observation": observation, "estimate": estimate}, [*arrays, *others, *rest]
-
-
-def _said(error: Exception) -> str:
-    """What an error says to whoever made the request: its type only where it is not a complaint about a value."""
-    said = in_one_line(str(error)) if isinstance(error, ValueError) else ""
-    return said or one_line(error)
+        return None
+    return Reconstruction(item.draw.field, item.draw.observation, item.estimate)

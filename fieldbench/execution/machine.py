@@ -1,4 +1,4 @@
-"""This machine: its GPUs, the slots in which trials run, and how much memory a process uses.
+"""This machine: its GPUs, on which runs take turns, the slots in which trials run, and how much memory a process uses.
 
 GPUs are found without importing torch.
 """
@@ -6,16 +6,24 @@ GPUs are found without importing torch.
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import hashlib
 import importlib.util
+import logging
+import math
 import os
-import shutil
 import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from fieldbench.errors import RequestError
 from fieldbench.execution.options import Options
+
+_LOG = logging.getLogger("fieldbench")
 
 Lane: TypeAlias = Literal["cpu", "gpu"]
 
@@ -24,15 +32,9 @@ MOST = 4096
 
 #: What BLAS, OpenMP, torch, numba and their like read to learn how many threads to use.
 THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "BLIS_NUM_THREADS",
-    "VECLIB_MAXIMUM_THREADS",
-    "NUMEXPR_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-    "LOKY_MAX_CPU_COUNT",
-)
+    "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "BLIS_NUM_THREADS", "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS", "NUMBA_NUM_THREADS", "LOKY_MAX_CPU_COUNT",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -88,30 +90,25 @@ def _is_meant(gpu: Gpu, token: str) -> bool:
 
 def installed_gpus() -> list[Gpu]:
     """Every NVIDIA GPU of this machine, in the order of their bus addresses."""
-    program = shutil.which("nvidia-smi")
-    if program is None:
-        return []
-    query = "--query-gpu=uuid,name,memory.total,driver_version"
+    query = ["nvidia-smi", "--query-gpu=uuid,name,memory.total,driver_version", "--format=csv,noheader,nounits"]
     try:
-        answer = subprocess.run(
-            [program, query, "--format=csv,noheader,nounits"], capture_output=True, text=True, timeout=60, check=True
-        )
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=60, check=True)
     except (OSError, subprocess.SubprocessError):
         return []
     gpus: list[Gpu] = []
     for line in answer.stdout.splitlines():
         token, model, memory, driver = (part.strip() for part in line.split(","))
-        size = int(memory) if memory.isdigit() else None
-        gpus.append(Gpu(f"cuda:{len(gpus)}", token, model, size, driver, uuid=token))
+        gpus.append(
+            Gpu(f"cuda:{len(gpus)}", token, model, int(memory) if memory.isdigit() else None, driver, uuid=token)
+        )
     return gpus
 
 
 def torch_has_cuda() -> bool:
     """Whether the installed torch was built for CUDA, judged by the library it then brings."""
     spec = importlib.util.find_spec("torch")
-    if spec is None or spec.origin is None:
-        return False
-    return any((Path(spec.origin).parent / "lib").glob("*torch_cuda*"))
+    origin = None if spec is None else spec.origin
+    return origin is not None and any((Path(origin).parent / "lib").glob("*torch_cuda*"))
 
 
 @dataclass(frozen=True)
@@ -145,7 +142,11 @@ def slots(options: Options) -> list[Slot]:
     Raises:
         RequestError: for a device that is not there, or a count below one.
     """
-    _check_counts(options)
+    for name in ("jobs", "slots_per_device", "threads", "timeout", "memory_limit"):
+        value, most = getattr(options, name), math.inf if name in ("timeout", "memory_limit") else MOST
+        if value is not None and not 0 < value <= most:
+            allowed = "it must be positive" if not value > 0 else f"{MOST} are the most"
+            raise RequestError(f"{name.replace('_', '-')} is {value}; {allowed}")
     threads = {name: str(options.threads) for name in THREAD_VARIABLES}
     gpus = _chosen(options.device)
     if options.timing:
@@ -185,13 +186,26 @@ def _chosen(device: str) -> list[Gpu]:
     return chosen
 
 
-def _check_counts(options: Options) -> None:
-    for name in ("jobs", "slots_per_device", "threads", "timeout", "memory_limit"):
-        value = getattr(options, name)
-        if value is not None and not value > 0:
-            raise RequestError(f"{name.replace('_', '-')} is {value}; it must be positive")
-        if name in ("jobs", "slots_per_device", "threads") and value is not None and value > MOST:
-            raise RequestError(f"{name.replace('_', '-')} is {value}; {MOST} are the most")
+@contextlib.contextmanager
+def gpu_lock(slot: Slot, given_up: Callable[[], bool]) -> Iterator[None]:
+    """Hold a GPU's slot against other processes, waiting for them to finish a trial. CPU slots are free to all."""
+    if not slot.token:
+        yield
+        return
+    folder = Path(tempfile.gettempdir()) / f"fieldbench-{os.getuid()}"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    with (folder / f"{hashlib.sha256(slot.token.encode()).hexdigest()[:16]}.lock").open("a") as lock:
+        waiting = False
+        while not given_up():
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                if not waiting:
+                    _LOG.warning("%s is in use by another run of fieldbench; they take turns", slot.name)
+                waiting = True
+                time.sleep(0.05)
+        yield
 
 
 def reset_peak(pid: int) -> None:
@@ -202,11 +216,8 @@ def reset_peak(pid: int) -> None:
 
 def peak_memory(pid: int) -> int | None:
     """Largest resident memory of a process since :func:`reset_peak`, in bytes; None where that is not told."""
-    with contextlib.suppress(OSError):
-        _, found, rest = Path(f"/proc/{pid}/status").read_bytes().partition(b"VmHWM:")
-        if found:
-            return int(rest.split(maxsplit=1)[0]) * 1024
-    return None
+    kilobytes = _number_behind(b"VmHWM:", f"/proc/{pid}/status")
+    return None if kilobytes is None else kilobytes * 1024
 
 
 def resident_memory(pid: int) -> int:
@@ -221,8 +232,11 @@ def resident_memory(pid: int) -> int:
 
 def oom_kills() -> int:
     """How many processes this machine's kernel has killed as memory ran out (0 where it does not say)."""
+    return _number_behind(b"\noom_kill ", "/proc/vmstat") or 0
+
+
+def _number_behind(word: bytes, file: str) -> int | None:
     with contextlib.suppress(OSError):
-        _, found, rest = Path("/proc/vmstat").read_bytes().partition(b"\noom_kill ")
-        if found:
-            return int(rest.split(maxsplit=1)[0])
-    return 0
+        _, found, rest = Path(file).read_bytes().partition(word)
+        return int(rest.split(maxsplit=1)[0]) if found else None
+    return None

@@ -1,7 +1,8 @@
-"""How a run is to be executed. None of this enters a trial's key: it changes when, not what."""
+"""How a run is to be executed, and when to end it. None of this enters a trial's key: it changes when, not what."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -38,3 +39,29 @@ class Options:
     save_fields: str | None = None
     timing: bool = False
     secrets: Mapping[int, int] = field(default_factory=dict, repr=False)
+
+
+class Stop:
+    """A request to stop that grows more urgent when it is repeated (the first and the second Ctrl-C)."""
+
+    def __init__(self) -> None:
+        self._asked, self._now = threading.Event(), threading.Event()
+
+    def request(self) -> None:
+        """Ask: the first time to finish what is running, the second time to end at once."""
+        (self._now if self._asked.is_set() else self._asked).set()
+
+    def at_once(self) -> None:
+        """Ask to end now; trials that are running are given up and leave no record."""
+        self._asked.set()
+        self._now.set()
+
+    @property
+    def asked(self) -> bool:
+        """Whether no new trial should be started."""
+        return self._asked.is_set()
+
+    @property
+    def now(self) -> bool:
+        """Whether running trials should be given up."""
+        return self._now.is_set()

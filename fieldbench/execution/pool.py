@@ -6,16 +6,16 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from fieldbench.dataset import Dataset
-from fieldbench.errors import FingerprintError, RequestError, one_line
+from fieldbench.errors import FingerprintError, RequestError, in_one_line, one_line
 from fieldbench.execution.machine import Lane, Slot, oom_kills
-from fieldbench.execution.options import Options
+from fieldbench.execution.options import Options, Stop
 from fieldbench.execution.processes import LOOK, Lost
 from fieldbench.execution.slot import Outcome, WorkerSlot
-from fieldbench.execution.stop import Stop
 from fieldbench.execution.thread_budget import shares
 from fieldbench.execution.trial_queue import Group, TrialQueue
 from fieldbench.identity import cell_identity
@@ -34,25 +34,18 @@ LOADING, PATIENT_LOADING = 60.0, 600.0
 
 
 class Pool:
-    """The slots of this machine for one run. At its end no process is left."""
+    """The slots of this machine for one run, planned here or ``elsewhere``. At its end no process is left."""
 
     def __init__(self, slots: Sequence[Slot], registry: Registry, options: Options, *, elsewhere: bool = False) -> None:
-        """
-        Args:
-            slots: what it consists of.
-            registry: where plugins are found.
-            options: limits.
-            elsewhere: whether the trials were planned on another machine.
-        """
-        self._elsewhere = elsewhere
-        self.registry, self.options = registry, options
-        self.stop = Stop()
+        self.registry, self.options, self.stop, self._elsewhere = registry, options, Stop(), elsewhere
         #: What ``sys.argv`` is in the processes: a script's own, but not those of fieldbench's command.
         self.arguments = list(sys.argv) if registry.sources.classes else [""]
         #: Metrics that come with fieldbench share the judges; each other one has a process of its own.
         self.metrics_together = [item for item in registry.metrics() if registry.is_own("metric", item.name)]
         self.metrics_apart = [item for item in registry.metrics() if item not in self.metrics_together]
         self.batch_sizes: dict[Any, int] = {}
+        self._foreign: dict[tuple[str, str], bool] = {}
+        self._headlines: dict[str, str] = {}
         self.closed = False
         self._changed = threading.Condition()
         self.workers = [WorkerSlot(slot, self, self.given_up) for slot in slots]
@@ -60,8 +53,9 @@ class Pool:
         self._free: dict[Lane, list[WorkerSlot]] = {"gpu": [], "cpu": []}
         for worker in reversed(self.workers):
             self._free[worker.slot.lane].append(worker)
-        self._busy = 0
-        self._lending = False
+        #: How many slots each lane has.
+        self.sizes = {lane: len(workers) for lane, workers in self._free.items()}
+        self._busy, self._lending = 0, False
         #: Where everything is asked that is not a trial; it never runs one, and only who has the lock may ask.
         environment = next(item.environment for item in reversed(slots))
         self.questions = WorkerSlot(Slot("cpu", "cpu", environment), self, lambda: self.closed or self.stop.asked)
@@ -78,19 +72,9 @@ class Pool:
         self.close()
 
     @property
-    def sizes(self) -> dict[Lane, int]:
-        """How many slots each lane has."""
-        lanes = [worker.slot.lane for worker in self.workers]
-        return {"gpu": lanes.count("gpu"), "cpu": lanes.count("cpu")}
-
-    @property
     def question(self) -> float:
         """Seconds for a small question."""
         return QUESTION if self.options.timeout is None else self.options.timeout
-
-    def headline(self, trial: Trial) -> str:
-        """The name of the metric of a trial's dataset."""
-        return self.registry.dataset(trial.cell.dataset).metric
 
     def given_up(self) -> bool:
         """Whether nobody waits for an answer any more."""
@@ -103,10 +87,17 @@ class Pool:
 
     def is_foreign(self, kind: str, text: str) -> bool:
         """Whether a plugin does not come with fieldbench."""
-        if kind in ("selection", "space"):
-            return False
-        name = getattr(self.registry, kind)(text).name
-        return not self.registry.is_own("method" if kind == "modifier" else kind, name)
+        if (kind, text) not in self._foreign:
+            name = "" if kind in ("selection", "space") else getattr(self.registry, kind)(text).name
+            own = name == "" or self.registry.is_own("method" if kind == "modifier" else kind, name)
+            self._foreign[kind, text] = not own
+        return self._foreign[kind, text]
+
+    def headline(self, dataset: str) -> str:
+        """The name of the metric of a dataset."""
+        if dataset not in self._headlines:
+            self._headlines[dataset] = self.registry.dataset(dataset).metric
+        return self._headlines[dataset]
 
     def oom_kills(self, *, now: bool = False) -> int:
         """How many processes the kernel had killed; for trials of milliseconds, once a second will do."""
@@ -122,10 +113,10 @@ class Pool:
         Raises:
             FingerprintError: if it cannot be had.
         """
-        bases = [base for base in (Method, Dataset) if isinstance(plugin, base)]
-        if not bases or type(plugin).fingerprint is bases[0].fingerprint:  # type: ignore[attr-defined]
+        base = Method if isinstance(plugin, Method) else Dataset
+        if not isinstance(plugin, base) or type(plugin).fingerprint is base.fingerprint:
             return ""
-        key = f"{bases[0].__name__.lower()} {plugin}"
+        key = f"{base.__name__.lower()} {plugin}"
         with self.asking:
             if key not in self._fingerprints:
                 self._fingerprints[key] = self._asked_fingerprint(plugin)
@@ -134,21 +125,21 @@ class Pool:
             raise FingerprintError(found.message)
         return found
 
-    def _asked_fingerprint(self, plugin: Plugin) -> str | Lost:
-        worker, doing = self.questions, f"fingerprint of {plugin}"
+    def _asked_fingerprint(self, plugin: Method | Dataset) -> str | Lost:
+        worker, text, doing = self.questions, str(plugin), f"fingerprint of {plugin}"
         try:
             if isinstance(plugin, Method):
-                frame = worker.ask_method(plugin, ({"ask": "fingerprint"}, []), doing)
+                said = worker.ask_method(plugin, {"ask": "fingerprint"}, doing)
             else:
-                text = str(plugin)
-                header = {"ask": "fingerprint", "dataset": text}
-                frame = worker.ask_judge((header, []), doing, self.question, ("dataset", text))
-            found = frame.header.get("fingerprint")
-            return found if isinstance(found, str) else Lost(FAILED, f"{doing}: {frame.header.get('error')}")
+                said = worker.ask_judge(
+                    {"ask": "fingerprint", "dataset": text}, doing, self.question, ("dataset", text), fingerprint=str
+                )
+            found = said.get("fingerprint")
+            return found if isinstance(found, str) else Lost(FAILED, f"{doing}: {in_one_line(str(said.get('error')))}")
         except Lost as lost:
             return lost
         except RequestError as error:
-            return Lost(FAILED, f"{doing}: {error}")
+            return Lost(FAILED, str(error))
 
     def doom(self, kind: str, what: str | Setting, lost: Lost) -> None:
         """No trial of this method, dataset or setting is worth trying: its processes end before one begins.
@@ -196,40 +187,50 @@ class Pool:
 
     def serve(self, queue: TrialQueue) -> Outcome:
         """Run the next group that suits a free slot; nothing if there is none left or a stop was asked for."""
+        return self._work(queue.take, queue)
+
+    def run(self, group: Group) -> Outcome:
+        """Run one group as soon as its lane has a free slot."""
+        group = group if self.sizes[group.lane] else replace(group, lane="cpu")
+        return self._work(lambda lanes: group if group.lane in lanes else None)
+
+    def _work(self, take: Callable[[list[Lane]], Group | None], queue: TrialQueue | None = None) -> Outcome:
         with self._changed:
-            while (leased := self._match(queue)) is None:
-                if queue.empty or self.stop.asked or self.closed:
+            while True:
+                if self.stop.asked or self.closed or (queue is not None and queue.empty):
                     return Outcome(())
+                if (group := take([lane for lane, workers in self._free.items() if workers])) is not None:
+                    break
                 self._changed.wait(LOOK)
-            worker, group = leased
+            worker = self._free[group.lane].pop()
             self._busy += 1
             busy = self._busy
             self._share_out(queue)
         try:
             outcome = worker.run(group.trials, busy)
         finally:
-            self._release(worker)
+            with self._changed:
+                self._busy -= 1
+                if self.closed:
+                    worker.close()
+                self._free[group.lane].append(worker)
+                self._changed.notify_all()
         with self._changed:
-            if outcome.batch_size is not None:
+            if queue is not None and outcome.batch_size is not None:
                 queue.learn(group.trials[0], outcome.batch_size)
             self._share_out(queue)
         return outcome
 
-    def run(self, group: Group) -> Outcome:
-        """Run one group as soon as its lane has a free slot."""
-        lane: Lane = group.lane if self.sizes[group.lane] else "cpu"
-        with self._changed:
-            while not self._free[lane]:
-                if self.stop.asked or self.closed:
-                    return Outcome(())
-                self._changed.wait(LOOK)
-            worker = self._free[lane].pop()
-            self._busy += 1
-            busy = self._busy
-        try:
-            return worker.run(group.trials, busy)
-        finally:
-            self._release(worker)
+    def _share_out(self, queue: TrialQueue | None) -> None:
+        """Lend the threads of CPU slots for which there is nothing left to the trials on the others."""
+        more_waits = queue is None or queue.waits("cpu")
+        if more_waits and not self._lending:
+            return
+        self._lending = not more_waits
+        free = set(self._free["cpu"])
+        busy = [worker for worker in self.workers if worker.slot.lane == "cpu" and worker not in free]
+        for worker, share in zip(busy, shares(self.sizes["cpu"], len(busy), more_waits), strict=True):
+            worker.allow(share)
 
     def close(self) -> None:
         """End all processes; who still waits for one gets nothing."""
@@ -240,28 +241,3 @@ class Pool:
                 for worker in workers:
                     worker.close()
             self.questions.close()
-
-    def _match(self, queue: TrialQueue) -> tuple[WorkerSlot, Group] | None:
-        if self.stop.asked or self.closed:
-            return None
-        group = queue.take([lane for lane, workers in self._free.items() if workers])
-        return None if group is None else (self._free[group.lane].pop(), group)
-
-    def _share_out(self, queue: TrialQueue) -> None:
-        """Lend the threads of CPU slots for which there is nothing left to the trials on the others."""
-        more_waits = queue.waits("cpu")
-        if more_waits and not self._lending:
-            return
-        self._lending = not more_waits
-        free = set(self._free["cpu"])
-        busy = [worker for worker in self.workers if worker.slot.lane == "cpu" and worker not in free]
-        for worker, share in zip(busy, shares(self.sizes["cpu"], len(busy), more_waits), strict=True):
-            worker.allow(share)
-
-    def _release(self, worker: WorkerSlot) -> None:
-        with self._changed:
-            self._busy -= 1
-            if self.closed:
-                worker.close()
-            self._free[worker.slot.lane].append(worker)
-            self._changed.notify_all()

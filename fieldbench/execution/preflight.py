@@ -6,19 +6,20 @@ they become rows that say why, and all others are computed.
 
 from __future__ import annotations
 
-import contextlib
-from collections import deque
-from collections.abc import Iterator
-from typing import Any
+import logging
+from collections.abc import Iterator, Mapping
 
+from fieldbench.dataset import Dataset
 from fieldbench.errors import RequestError
-from fieldbench.execution.frames import unpack
 from fieldbench.execution.pool import Pool
-from fieldbench.execution.processes import GivenUp, Lost, Raised
-from fieldbench.execution.worker import fit_request
+from fieldbench.execution.processes import GivenUp, Lost
 from fieldbench.field import Observation
+from fieldbench.identity import draw_identity
 from fieldbench.judging import Task
 from fieldbench.plan import Plan, Setting
+from fieldbench.store.floors import DrawKey, Floor
+
+_LOG = logging.getLogger("fieldbench")
 
 
 def examine(plan: Plan, pool: Pool) -> dict[str, str]:
@@ -33,88 +34,107 @@ def examine(plan: Plan, pool: Pool) -> dict[str, str]:
         KeyboardInterrupt: if a stop was asked for.
     """
     units: dict[str, str] = {}
-    with pool.asking, _interrupted():
-        for text in dict.fromkeys(setting.dataset for setting in plan.settings):
-            try:
-                units[text] = _examine_dataset(plan, pool, text)
-            except Lost as lost:
-                pool.doom("dataset", text, lost)
-                continue
-            for setting in plan.settings:
-                if setting.dataset == text:
-                    try:
-                        _examine_setting(plan, pool, setting)
-                    except Lost as lost:
-                        pool.doom("setting", setting, lost)
+    with pool.asking:
+        try:
+            for text in dict.fromkeys(setting.dataset for setting in plan.settings):
+                try:
+                    units[text] = _examine_dataset(plan, pool, text)
+                except Lost as lost:
+                    pool.doom("dataset", text, lost)
+                    continue
+                for setting in plan.settings:
+                    if setting.dataset == text:
+                        try:
+                            _examine_setting(plan, pool, setting)
+                        except Lost as lost:
+                            pool.doom("setting", setting, lost)
+        except GivenUp:  # who asks for an end before anything has run ends the command
+            raise KeyboardInterrupt from None
         pool.questions.close()
     return units
 
 
-@contextlib.contextmanager
-def _interrupted() -> Iterator[None]:
-    """Who asks for an end before anything has run ends the command."""
-    try:
-        yield
-    except GivenUp:
-        raise KeyboardInterrupt from None
+def floors(plan: Plan, pool: Pool, known: Mapping[DrawKey, Floor]) -> Iterator[Floor]:
+    """The floors of a plan's draws that are not known yet, asked of a judge; no method is near.
+
+    A setting where one fails has none from there on, which is said.
+
+    Args:
+        plan: the plan.
+        pool: its processes.
+        known: those that were computed before.
+    """
+    with pool.asking:
+        for setting in plan.settings:
+            if type(pool.registry.dataset(setting.dataset)).floor is Dataset.floor:
+                continue
+            try:
+                yield from _floors_of(plan, pool, setting, known)
+            except GivenUp:
+                return
+            except (Lost, RequestError) as error:
+                _LOG.warning(f"{getattr(error, 'message', error)}; no floor is shown")
+        pool.questions.close()
 
 
 def _examine_dataset(plan: Plan, pool: Pool, text: str) -> str:
     ask, limit = pool.questions.ask_judge, pool.options.timeout
     headline = pool.registry.dataset(text).metric
-    try:
-        ask(({"ask": "prepare", "dataset": text}, []), f"dataset {text}", limit, ("dataset", text))
-    except RequestError as error:
-        raise RequestError(f"dataset {text}: {error}") from None
-    first = {"ask": "look", "dataset": text, "seed": plan.request.seed, "first": plan.request.first_trial}
     wanted = None if plan.metric is None else str(plan.metric)
-    known = [("dataset", text), ("metric", headline)] + ([] if wanted is None else [("metric", wanted)])
+    known = [("dataset", text), *(("metric", name) for name in (headline, wanted) if name is not None)]
+    first = {"dataset": text, "seed": plan.request.seed, "first": plan.request.first_trial}
+    look = {"ask": "look", **first, "headline": headline, "wanted": wanted}
     try:
-        frame = ask(({**first, "headline": headline, "wanted": wanted}, []), f"dataset {text}", limit, *known)
-    except RequestError as error:
-        raise RequestError(f"dataset {text}: {error}") from None
-    except Raised as raised:
-        raise RequestError(raised.message) from None
+        ask({"ask": "prepare", "dataset": text}, f"dataset {text}", limit, known[0])
+        said = ask(look, f"dataset {text}", limit, *known, unit=str, applies=bool, trouble=str)
     except Lost as lost:
-        if lost.stage.startswith("metric "):
+        if lost.stage == f"metric {headline}":
             raise RequestError(f"{lost.message}; no table can be made of it") from None
         raise
-    if not frame.header["applies"]:
+    if not said["applies"]:
         raise RequestError(f"metric {plan.metric} does not apply to {text}; its own is {headline}")
-    if frame.header["trouble"]:
-        raise RequestError(f"metric {headline}: {frame.header['trouble']}; no table of {text} can be made of it")
-    return str(frame.header["unit"])
+    if said["trouble"]:
+        raise RequestError(f"metric {headline}: {said['trouble']}; no table of {text} can be made of it")
+    return str(said["unit"])
 
 
 def _examine_setting(plan: Plan, pool: Pool, setting: Setting) -> None:
     described = f"{setting.sampler} sampling of {setting.dataset} at rate {setting.rate:g}"
     described += "" if setting.noise == "none" else f" with {setting.noise}"
-    header: dict[str, Any] = {
-        "ask": "observe",
-        "dataset": setting.dataset,
-        "sampler": setting.sampler,
-        "noise": setting.noise,
-    }
-    header |= {"rate": setting.rate, "seed": plan.request.seed, "first": plan.request.first_trial}
-    known = [("dataset", setting.dataset), ("sampler", setting.sampler), ("noise", setting.noise)]
-    try:
-        frame = pool.questions.ask_judge((header, []), described, pool.options.timeout, *known)
-    except RequestError as error:
-        raise RequestError(f"{described}: {error}") from None
-    except Raised as raised:
-        raise RequestError(raised.message) from None
-    observation: Observation = unpack(frame.header["observation"], deque(frame.arrays))
+    drawn_by = {"dataset": setting.dataset, "sampler": setting.sampler, "noise": setting.noise}
+    where = {"rate": setting.rate, "seed": plan.request.seed, "first": plan.request.first_trial}
+    question, limit = {"ask": "observe", **drawn_by, **where}, pool.options.timeout
+    said = pool.questions.ask_judge(question, described, limit, *drawn_by.items(), observation=Observation)
+    task = Task(said["observation"], 0, 0)
     for text in dict.fromkeys(cell.method for cell in plan.cells if Setting.of(cell) == setting):
-        _examine_method(pool, text, setting, observation)
+        _examine_method(pool, text, setting, task)
 
 
-def _examine_method(pool: Pool, text: str, setting: Setting, observation: Observation) -> None:
-    question = fit_request("suits", [Task(observation, 0, 0)])
+def _examine_method(pool: Pool, text: str, setting: Setting, task: Task) -> None:
+    question = {"ask": "suits", "tasks": [task]}
     try:
-        said = pool.questions.ask_method(pool.registry.method(text), question, "applicable or check_shape").header
+        said = pool.questions.ask_method(pool.registry.method(text), question, "applicable or check_shape")
     except Lost as lost:
         pool.doom("method", text, lost)
         return
     if said.get("contradiction"):
         raise RequestError(f"{text} on {setting.dataset}: {said['contradiction']}")
     # Any other mistake is the method's own: each of its trials will be a row that says so.
+
+
+def _floors_of(plan: Plan, pool: Pool, setting: Setting, known: Mapping[DrawKey, Floor]) -> Iterator[Floor]:
+    cell, seed = next(cell for cell in plan.cells if setting.of(cell) == setting), plan.request.seed
+    identity = draw_identity(pool.registry, cell, pool.fingerprint)
+    headline = pool.registry.dataset(setting.dataset).metric
+    needed = [("dataset", cell.dataset), ("sampler", cell.sampler), ("noise", cell.noise), ("metric", headline)]
+    asked = {"ask": "floor", "cell": cell, "seed": pool.options.secrets.get(seed, seed)}
+    doing = f"floor of {cell.dataset}"
+    for number in plan.numbers:
+        draw = (cell.dataset, cell.sampler, cell.noise, cell.rate, seed, number)
+        if draw in known and known[draw].identity == identity != "":
+            continue
+        said = pool.questions.ask_judge({**asked, "numbers": [number]}, doing, pool.question, *needed, scores=dict)
+        try:
+            yield Floor(*draw, identity, said["scores"])
+        except ValueError:
+            raise RequestError(f"{doing}: its scores are not numbers") from None

@@ -11,17 +11,17 @@ import os
 import secrets
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any, ClassVar
 
+from fieldbench.errors import in_one_line
 from fieldbench.execution.forkserver import Child
-from fieldbench.execution.frames import NO_ANSWER, BadFrame, Frame, encode
+from fieldbench.execution.frames import BadFrame, Frame, encode
 from fieldbench.execution.machine import resident_memory
 from fieldbench.execution.thread_budget import Lender
-from fieldbench.execution.worker import Reply
 from fieldbench.field import Mask
-from fieldbench.records import CRASHED, FAILED, OUT_OF_MEMORY, TIMEOUT
+from fieldbench.records import CRASHED, OUT_OF_MEMORY, TIMEOUT
 
 if TYPE_CHECKING:
     from fieldbench.execution.pool import Pool
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 #: Seconds between looks at a working process: for its deadline and end, and for its memory if that is limited.
 LOOK, _LOOK_AT_MEMORY = 0.2, 0.02
 
-#: What a process does before it answers anything.
-LOADING = "loading the plugin"
+#: What is said of a process whose frame cannot be an answer.
+NO_ANSWER = "sent something that is not an answer"
 
 
 class Lost(Exception):
@@ -44,13 +44,6 @@ class Lost(Exception):
     def __init__(self, status: str, message: str, output: str = "", stage: str = "") -> None:
         super().__init__(message)
         self.status, self.message, self.output, self.stage = status, message, output, stage
-
-
-class Raised(Lost):
-    """A plugin raised at a question that is not a trial; its process goes on."""
-
-    def __init__(self, message: str, stage: str) -> None:
-        super().__init__(FAILED, message, stage=stage)
 
 
 class GivenUp(Exception):
@@ -85,52 +78,36 @@ class Process:
         """Whether it can be asked, and nothing came that nobody asked for."""
         return not self.child.killed and self.child.exit_code() is None and not self.child.channel.has_rest
 
-    def ask(self, what: Reply, limit: Limit, doing: str, first: Limit | None = None) -> Frame:
+    def ask(self, what: Mapping[str, Any], limit: Limit, doing: str) -> Frame:
         """Ask, and wait for the answer.
 
         Args:
-            what: header and arrays.
+            what: the question.
             limit: of all of it.
             doing: what is asked, for messages.
-            first: of the small questions before the work begins.
 
         Raises:
             Lost: if there is none; the process is gone then.
             GivenUp: if the caller's wish to stop came first; the process is gone too.
         """
-        header, arrays = what
         self.number = secrets.randbits(52)  # nobody can answer what was not asked yet
         self._oom_kills = self._pool.oom_kills()
         try:
-            self.child.channel.send(
-                encode({**header, "id": self.number}, arrays), lambda: self._keep_on(first or limit, doing)
-            )
+            self.child.channel.send(encode({**what, "id": self.number}), lambda: self._keep_on(limit, doing))
         except (EOFError, OSError):
             raise self._lost(doing) from None
-        return self.answer(limit, doing, first)
+        return self.answer(limit, doing)
 
-    def answer(self, limit: Limit, doing: str, first: Limit | None = None) -> Frame:
-        """Wait for what is still to come to the last question.
-
-        Args:
-            limit: of all of the wait.
-            doing: what was asked, for messages.
-            first: of the small questions before the work begins.
-
-        Raises:
-            Lost, GivenUp: as :meth:`ask`.
-        """
+    def answer(self, limit: Limit, doing: str) -> Frame:
+        """Wait for what is still to come to the last question; as :meth:`ask`."""
         try:
             while True:
-                now = first or limit
-                frame = self.child.channel.poll(max(0.0, min(self._look, now.end - time.monotonic())))
-                if frame is None:
-                    self._keep_on(now, doing if first is None else "applicable")
-                elif frame.header.get("id") != self.number:
+                frame = self.child.channel.poll(max(0.0, min(self._look, limit.end - time.monotonic())))
+                if frame is None or time.monotonic() > limit.end:  # whatever it sends, its time is up
+                    self._keep_on(limit, doing)
+                if frame is not None and frame.get("id") != self.number:
                     raise BadFrame
-                elif "began" in frame.header:
-                    first = None
-                else:
+                if frame is not None:
                     return frame
         except (EOFError, OSError):
             raise self._lost(doing) from None
@@ -140,6 +117,10 @@ class Process:
     def no_answer(self, doing: str = "") -> Lost:
         """End it, as what it sent is not an answer."""
         return self._ended(CRASHED, f"{self.called} {NO_ANSWER}", doing)
+
+    def close(self) -> None:
+        """End it."""
+        self.child.kill()
 
     def _ended(self, status: str, message: str, doing: str) -> Lost:
         """End it, and say why."""
@@ -169,23 +150,16 @@ class Process:
             message = f"used more than the {_readable(allowed)} that --memory-limit allows"
             raise self._ended(OUT_OF_MEMORY, message, doing)
         if time.monotonic() >= limit.end:
-            raise self._too_late(limit, doing)
-
-    def _too_late(self, limit: Limit, doing: str) -> Lost:
-        self.child.signal(signal.SIGUSR1)  # it prints where it was, unless it is past that
-        time.sleep(0.1)
-        whose = "that --timeout allows" if limit.seconds == self._pool.options.timeout else "that it has for this"
-        return self._ended(TIMEOUT, f"ran longer than the {limit.seconds:g} s {whose}", doing)
+            self.child.signal(signal.SIGUSR1)  # it prints where it was, unless it is past that
+            time.sleep(0.1)
+            whose = "that --timeout allows" if limit.seconds == self._pool.options.timeout else "that it has for this"
+            raise self._ended(TIMEOUT, f"ran longer than the {limit.seconds:g} s {whose}", doing)
 
     def _lost(self, doing: str) -> Lost:
         fate = self.child.fate()
         if "SIGKILL" in fate and self._pool.oom_kills(now=True) > self._oom_kills:
             return self._ended(OUT_OF_MEMORY, "killed by the kernel, which ran out of memory", doing)
         return self._ended(CRASHED, f"{self.called} {fate}", doing)
-
-    def close(self) -> None:
-        """End it."""
-        self.child.kill()
 
 
 class MethodProcess(Process):
@@ -202,13 +176,9 @@ class MethodProcess(Process):
         self.seen: Mask | None = None
 
     def wait_until_ready(self) -> None:
-        """Wait until it has loaded its plugin, which it says unasked; that does not count towards a trial's time.
-
-        Raises:
-            Lost, GivenUp: as :meth:`ask`.
-        """
+        """Wait until it has loaded its plugin, which it says unasked; that does not count towards a trial's time."""
         try:
-            self.answer(Limit.of(self._pool.loading), LOADING)
+            self.answer(Limit.of(self._pool.loading), "loading the plugin")
         except (Lost, GivenUp):
             self.close()
             raise
@@ -233,20 +203,7 @@ class JudgeProcess(Process):
         super().__init__(child, pool, given_up)
         self._file, self._strangers = stage, strangers
         self.knows: set[tuple[str, str]] = set()
-        self._seen, self._since = "", 0.0
-
-    def ask(self, what: Reply, limit: Limit, doing: str, first: Limit | None = None) -> Frame:
-        self._seen = ""
-        return super().ask(what, limit, doing, first)
-
-    def _stage(self, doing: str) -> str:
-        """Which plugin it is calling now, as it says."""
-        content = os.pread(self._file.fileno(), 4096, 0)
-        size = int.from_bytes(content[:4], "big")
-        return content[4 : 4 + size].decode(errors="replace") or doing
-
-    def _ended(self, status: str, message: str, doing: str) -> Lost:
-        return self.blamed(super()._ended(status, message, doing))
+        self._seen, self._since = (0, ""), 0.0
 
     def blamed(self, lost: Lost) -> Lost:
         """The same, with the foreign plugins named that may be behind it."""
@@ -255,19 +212,28 @@ class JudgeProcess(Process):
             lost.stage = self._strangers[0]
         return lost
 
+    def close(self) -> None:
+        super().close()
+        self._file.close()
+
+    def _stage(self, doing: str) -> str:
+        """Which plugin it is calling now, as it says."""
+        content = os.pread(self._file.fileno(), 4096, 0)
+        size = int.from_bytes(content[:4], "big")
+        return in_one_line(content[4 : 4 + size].decode(errors="replace")) or doing
+
+    def _ended(self, status: str, message: str, doing: str) -> Lost:
+        return self.blamed(super()._ended(status, message, doing))
+
     def _keep_on(self, limit: Limit, doing: str) -> None:
         """A score is a small question, however long the trial may take."""
-        stage, now = self._stage(doing), time.monotonic()
-        if stage != self._seen:
-            self._seen, self._since = stage, now
+        stage = self._stage(doing)
+        if (self.number, stage) != self._seen:
+            self._seen, self._since = (self.number, stage), time.monotonic()
         if stage.startswith("metric "):
             small = Limit(self._pool.question, self._since + self._pool.question)
             limit = min(limit, small, key=lambda one: one.end)
         super()._keep_on(limit, doing)
-
-    def close(self) -> None:
-        super().close()
-        self._file.close()
 
 
 def _readable(size: int) -> str:

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from fieldbench import reconstructions
 from fieldbench.errors import RequestError, one_line
 from fieldbench.execution.machine import slots
-from fieldbench.execution.options import Options
+from fieldbench.execution.options import Options, Stop
 from fieldbench.execution.pool import Pool
 from fieldbench.execution.slot import Outcome
-from fieldbench.execution.stop import Stop
 from fieldbench.execution.trial_queue import TrialQueue
 from fieldbench.judging import Records
 from fieldbench.records import Trial
 from fieldbench.registry import Registry, Sources
 from fieldbench.sources import packed
 from fieldbench.store.files import FIELDS, StorageError
-
-Job = Callable[[], Outcome]
 
 
 def execute(
@@ -48,7 +45,12 @@ def execute(
         StorageError: if the fields of a trial cannot be kept; the trial yields no record.
     """
     check_backend(options)
-    _check_classes(sources)
+    for cls in sources.classes:
+        try:
+            packed((cls,))
+        except Exception as error:  # it holds on to something that no other process can have
+            reason = one_line(error)
+            raise RequestError(f"{cls.__name__} cannot be sent to the processes that compute: {reason}") from None
     if options.backend == "dask":
         from fieldbench.execution.distributed import execute_on_cluster
 
@@ -76,48 +78,25 @@ def check_backend(options: Options) -> None:
         raise RequestError("--scheduler is for --backend dask")
 
 
-def _check_classes(sources: Sources) -> None:
-    """
-    Raises:
-        RequestError: if a class of the running program holds on to something that no other process can have.
-    """
-    for cls in sources.classes:
-        try:
-            packed((cls,))
-        except Exception as error:
-            raise RequestError(
-                f"{cls.__name__} cannot be sent to the processes that compute: {one_line(error)}"
-            ) from None
-
-
 def _here(trials: Iterable[Trial], pool: Pool, options: Options, stop: Stop) -> Iterator[Outcome]:
+    """The joblib call: outcomes as they come, tasks drawn no further ahead than there are threads."""
+    import joblib
+
     queue = TrialQueue(trials, pool.registry, pool.sizes, batching=not options.timing)
-    threads = 1 if options.timing else sum(pool.sizes.values())
+    parallel = joblib.Parallel(
+        n_jobs=1 if options.timing else sum(pool.sizes.values()), backend="threading",
+        return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs",
+    )  # fmt: skip
     # Which group a task runs is decided when a slot is free for it.
-    tasks = _while(lambda: not (stop.asked or pool.has_nothing_for(queue)), lambda: pool.serve(queue))
-    outcomes = _parallel(tasks, threads)
+    wanted = itertools.takewhile(lambda _: not (stop.asked or pool.has_nothing_for(queue)), itertools.repeat(None))
+    outcomes = parallel((pool.serve, (queue,), {}) for _ in wanted)
     try:
         yield from outcomes
     finally:
         pool.close()
-        _close(outcomes)
-
-
-def _parallel(tasks: Iterable[Job], threads: int) -> Iterator[Outcome]:
-    """The joblib call: outcomes as they come, tasks drawn no further ahead than there are threads."""
-    import joblib
-
-    call = joblib.Parallel(
-        n_jobs=threads, backend="threading", return_as="generator_unordered", batch_size=1, pre_dispatch="n_jobs"
-    )
-    return call((task, (), {}) for task in tasks)  # type: ignore[no-any-return]
-
-
-def _close(outcomes: Iterator[Outcome]) -> None:
-    """Abandon what joblib has not returned yet; that it was on purpose need not be warned about."""
-    with warnings.catch_warnings(), contextlib.suppress(AttributeError):
-        warnings.simplefilter("ignore")
-        outcomes.close()  # type: ignore[attr-defined]
+        with warnings.catch_warnings():  # what joblib has not returned is abandoned on purpose
+            warnings.simplefilter("ignore")
+            outcomes.close()
 
 
 def _kept(outcomes: Iterator[Outcome], options: Options) -> Records:
@@ -127,17 +106,10 @@ def _kept(outcomes: Iterator[Outcome], options: Options) -> Records:
             kept = dict(outcome.kept)
             for record in outcome.records:
                 if options.save_fields is not None and record.trial.key in kept:
-                    _keep(Path(options.save_fields), record.trial.key, kept[record.trial.key])
+                    folder = Path(options.save_fields)
+                    try:
+                        reconstructions.save(folder / FIELDS, record.trial.key, kept[record.trial.key])
+                    except OSError as error:
+                        reason = error.strerror or error
+                        raise StorageError(f"{folder}: the fields of a trial cannot be kept: {reason}") from None
                 yield record
-
-
-def _keep(folder: Path, key: str, reconstruction: Any) -> None:
-    try:
-        reconstructions.save(folder / FIELDS, key, reconstruction)
-    except OSError as error:
-        raise StorageError(f"{folder}: the fields of a trial cannot be kept: {error.strerror or error}") from None
-
-
-def _while(condition: Callable[[], bool], task: Job) -> Iterator[Job]:
-    while condition():
-        yield task

@@ -9,27 +9,38 @@ import itertools
 import pickle
 import tempfile
 import time
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, replace
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+from pydantic import ConfigDict, TypeAdapter
+from typing_extensions import TypedDict
 
-from fieldbench import reconstructions
-from fieldbench.errors import RequestError, one_line
+from fieldbench.errors import RequestError, in_one_line, one_line
 from fieldbench.execution import forkserver
-from fieldbench.execution.frames import BadFrame, Frame, largest_estimate, pack, pack_estimate, unpack, unpack_estimate
-from fieldbench.execution.gpu_lock import gpu_lock
-from fieldbench.execution.machine import Lane, Slot, peak_memory, reset_peak
-from fieldbench.execution.processes import GivenUp, JudgeProcess, Limit, Lost, MethodProcess, Process, Raised
+from fieldbench.execution.frames import BadFrame, Frame, largest_estimate
+from fieldbench.execution.machine import Lane, Slot, gpu_lock, peak_memory, reset_peak
+from fieldbench.execution.processes import (
+    LOOK,
+    NO_ANSWER,
+    GivenUp,
+    JudgeProcess,
+    Limit,
+    Lost,
+    MethodProcess,
+    Process,
+)
 from fieldbench.execution.provenance import machine
 from fieldbench.execution.thread_budget import Lender
-from fieldbench.execution.worker import Reply, Setup, checked_answer, checked_report
-from fieldbench.judging import Apart, drawn
-from fieldbench.method import Method, Tuner
+from fieldbench.execution.worker import Setup, checked_answer, checked_report
+from fieldbench.field import Observation
+from fieldbench.judging import Apart, Task, drawn
+from fieldbench.method import Method, OfFits, Tuner
 from fieldbench.metric import Metric
-from fieldbench.records import FAILED, OUT_OF_MEMORY, Cell, Record, Trial
+from fieldbench.reconstructions import Reconstruction
+from fieldbench.records import FAILED, OUT_OF_MEMORY, Cell, Record, Status, Timed, Trial
 from fieldbench.sources import Parcel
 
 if TYPE_CHECKING:
@@ -44,6 +55,29 @@ _PATIENCE = 3
 AnyProcess = TypeVar("AnyProcess", bound=Process)
 
 
+class _Diagnostics(TypedDict, total=False):
+    """Of what else a judge says of a trial, what is read here."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")  # type: ignore[misc]
+
+    shape: list[int]
+    not_scored: dict[str, str]
+
+
+class _Judged(TypedDict):
+    """What a judge says of a trial."""
+
+    status: Status
+    error: str
+    metrics: dict[str, float]
+    seconds: float | None
+    diagnostics: _Diagnostics
+
+
+_JUDGED: TypeAdapter[Any] = TypeAdapter(list[_Judged])
+_SCORES: TypeAdapter[dict[str, float]] = TypeAdapter(dict[str, float])
+
+
 @dataclass(frozen=True)
 class Outcome:
     """What a group of trials came to.
@@ -52,23 +86,24 @@ class Outcome:
         records: one for each trial that was run; trials that the caller gave up have none.
         batch_size: how many such trials are worth computing at once, if that became known.
         kept: by key, the fields of trials that ended well, where they are wanted.
-        refusal: why the process could not even try: the options do not fit its machine.
     """
 
     records: tuple[Record, ...]
     batch_size: int | None = None
-    kept: tuple[tuple[str, reconstructions.Reconstruction], ...] = ()
-    refusal: str = ""
+    kept: tuple[tuple[str, Reconstruction], ...] = ()
 
 
 class WorkerSlot:
-    """A slot with its judges and its methods' processes. One thread at a time uses it."""
+    """A slot with its judges and its methods' processes. One thread at a time uses it.
+
+    Whatever asks one of them raises ``Lost`` and ``GivenUp`` as :meth:`Process.ask`.
+    """
 
     def __init__(self, slot: Slot, pool: Pool, given_up: Callable[[], bool]) -> None:
         self.slot, self._pool, self._options = slot, pool, pool.options
         self._given_up = given_up
-        self._judges: OrderedDict[Any, JudgeProcess] = OrderedDict()
-        self._methods: OrderedDict[Any, MethodProcess] = OrderedDict()
+        self._judges: OrderedDict[Hashable, JudgeProcess] = OrderedDict()
+        self._methods: OrderedDict[Hashable, MethodProcess] = OrderedDict()
         self._shares = 1
         self._at_work: MethodProcess | None = None
         self._losses: Counter[str] = Counter()
@@ -88,19 +123,17 @@ class WorkerSlot:
         """
         with gpu_lock(self.slot, self._given_up):
             try:
-                hopeless = self._pool.hopeless(trials[0])
-                if hopeless is not None:
-                    return Outcome(tuple(self._record(Record(trial, *hopeless), busy, "shared") for trial in trials))
+                if (hopeless := self._pool.hopeless(trials[0])) is not None:
+                    return Outcome(tuple(self._record(Record(trial, *hopeless), busy) for trial in trials))
                 return self._together(trials, busy)
             except GivenUp:
                 return Outcome(())
-            except Apart:
-                pass
-            except Lost as lost:
+            except (Apart, Lost, SystemExit) as error:  # an exit is a plugin's, where it is packed for its process
                 if len(trials) == 1:
+                    lost = error if isinstance(error, Lost) else Lost(FAILED, one_line(error))
                     diagnostics = {"output": lost.output} if lost.output else {}
                     record = Record(trials[0], lost.status, lost.message, diagnostics=diagnostics)
-                    return Outcome((self._record(record, busy, "shared"),))
+                    return Outcome((self._record(record, busy),))
         outcomes = [self.run([trial], busy) for trial in trials]
         return Outcome(
             tuple(itertools.chain.from_iterable(outcome.records for outcome in outcomes)),
@@ -116,215 +149,209 @@ class WorkerSlot:
         self._judges.clear()
 
     def ready(self, method: Method) -> int:
-        """Have a method's process running, and say which it is.
-
-        Raises:
-            Lost, GivenUp: as :meth:`Process.ask`.
-        """
+        """Have a method's process running, and say which it is."""
         return self._method(method).child.pid
 
     def ask_method(
-        self, method: Method, what: Reply, doing: str, limit: float | None = None, largest: int = 1 << 20
+        self, method: Method, what: Frame, doing: str, limit: float | None = None, largest: int = 1 << 20
     ) -> Frame:
         """Ask a method's process something that is not a trial.
 
         Args:
             method: whom to ask.
-            what: header and arrays.
+            what: the question.
             doing: what is asked, for messages.
             limit: seconds that it may take, if not those of a small question.
             largest: bytes that the arrays of the answer may have.
-
-        Raises:
-            Lost, GivenUp: as :meth:`Process.ask`.
         """
         process = self._method(method)
         process.child.channel.largest = largest
-        return process.ask(what, Limit.of(self._pool.question if limit is None else limit), doing)
+        within = Limit.of(self._pool.question if limit is None else limit)
+        frame = process.ask(what, within, doing)
+        return process.answer(within, doing) if "began" in frame else frame
 
-    def ask_judge(self, what: Reply, doing: str, limit: float | None, *known: tuple[str, str]) -> Frame:
+    def ask_judge(self, what: Frame, doing: str, limit: float | None, *known: tuple[str, str], **said: type) -> Frame:
         """Ask a judge something that is not a trial.
 
         Args:
-            what: header and arrays.
+            what: the question.
             doing: what is asked, for messages.
             limit: seconds that it may take.
             known: kind and spec of the plugins that it needs for it.
+            said: names and types of what it answers.
 
         Raises:
-            Lost, GivenUp: as :meth:`Process.ask`.
-            Raised: what the plugin raises.
-            RequestError: what the plugin refuses.
+            RequestError: if the plugin refuses or fails; its process goes on.
         """
-        frame = self._judge(known).ask(what, Limit.of(limit), doing)
-        if "error" in frame.header:
-            said = str(frame.header["error"])
-            raise RequestError(said) if frame.header["refused"] else Raised(f"{doing}: {said}", doing)
+        judge = self._judge(known)
+        frame = judge.ask(what, Limit.of(limit), doing)
+        if "error" in frame:
+            raise RequestError(f"{doing}: {in_one_line(str(frame['error']))}")
+        if not all(isinstance(frame.get(name), kind) for name, kind in said.items()):
+            raise judge.no_answer(doing)
         return frame
 
     def _together(self, trials: Sequence[Trial], busy: int) -> Outcome:
-        cell, options = trials[0].cell, self._options
-        method, apart = self._pool.registry.method(cell.method), self._pool.metrics_apart
-        judge, process = self._judge(self._needed(cell)), self._method(method)
-        request: dict[str, Any] = {
-            "ask": "run",
-            "cell": list(astuple(cell)),
-            "seed": options.secrets.get(trials[0].seed, trials[0].seed),
-            "numbers": [trial.number for trial in trials],
-            "fields": options.save_fields is not None or bool(apart),
-        }
-        alone = method if self._pool.registry.refits(cell.method) else None
-        if alone is not None and process.met:
-            process = self._renewed(process, method)
+        cell, options, apart = trials[0].cell, self._options, self._pool.metrics_apart
+        method = self._pool.registry.method(cell.method)
+        refits = [modifier for modifier in method.modifiers if isinstance(modifier, OfFits)]
+        several = bool(refits)
+        judge, process = self._judge(self._needed(cell, refits)), self._method(method)
+        if several and process.met:
+            process = self._renewed(method)
+        numbers, seed = [trial.number for trial in trials], trials[0].seed
+        request = {"ask": "run", "cell": cell, "seed": options.secrets.get(seed, seed), "numbers": numbers}
+        request["keep"] = options.save_fields is not None or bool(apart)
         first = cell.dataset not in process.met
-        if options.timing and first and alone is None:  # warming up does not count, and has as much time for itself
-            self._judged(judge, process, {**request, "numbers": request["numbers"][:1]})
+        if options.timing and first and not several:  # warming up does not count, and has as much time for itself
+            self._judged(judge, method, {**request, "numbers": numbers[:1]}, several)
         process.met.add(cell.dataset)
         process.child.forget_output()
         reset_peak(process.child.pid)
-        frame, process = self._judged(judge, process, request, len(trials), alone)
-        timed = "alone" if options.timing else "first" if first else "shared"
-        records = [Record(trial, **said) for trial, said in zip(trials, frame.header["records"], strict=True)]
+        frame = self._judged(judge, method, request, several)
+        try:
+            said = _JUDGED.validate_python(frame.get("records"), strict=True)
+            records = [Record(trial, **one) for trial, one in zip(trials, said, strict=True)]
+            kept = [made if isinstance(made, Reconstruction) else None for made in frame.get("kept") or ()]
+        except (TypeError, ValueError):
+            raise judge.no_answer() from None
+        process = self._methods[str(method)]
         peak = peak_memory(process.child.pid)
         if any(record.status == OUT_OF_MEMORY for record in records):
             process.close()  # what such a trial leaves behind in memory would trouble the next
-        arrays = deque(frame.arrays)
-        kept = [_reconstruction(header, arrays) if header else None for header in frame.header["fields"]]
         if apart:
-            records = [self._scored(record, made) for record, made in zip(records, kept, strict=True)]
+            records = [self._scored(*item) for item in itertools.zip_longest(records, kept)][: len(records)]
+        timed: Timed = "alone" if options.timing else "first" if first else "shared"
+        keys = [trial.key for trial in trials if options.save_fields is not None]
         return Outcome(
             tuple(self._record(replace(record, peak_memory=peak), busy, timed) for record in records),
-            self._batch_size(method, records[0]),
-            tuple(
-                (trial.key, made)
-                for trial, made in zip(trials, kept, strict=False)
-                if options.save_fields is not None and made is not None
-            ),
+            None if several else self._batch_size(method, records[0]),
+            tuple((key, made) for key, made in zip(keys, kept, strict=False) if made is not None),
         )
 
-    def _judged(
-        self,
-        judge: JudgeProcess,
-        process: MethodProcess,
-        request: dict[str, Any],
-        trials: int = 1,
-        alone: Method | None = None,
-    ) -> tuple[Frame, MethodProcess]:
-        """Have a judge run trials with a method, and say which process was asked last.
+    def _judged(self, judge: JudgeProcess, method: Method, request: Frame, several: bool) -> Frame:
+        """Have a judge run trials with a method; what it says of them.
 
-        Args:
-            judge: who draws and scores.
-            process: the method's.
-            request: what to run.
-            trials: how many trials that is.
-            alone: the method, if it is fitted several times: then no process that has been handed an entry is asked
-                for a fit from which it is withheld.
+        A method that is fitted several times gets a new process where the one before has been handed an entry that is
+        withheld from this fit.
 
         Raises:
-            Lost, GivenUp: as :meth:`Process.ask`.
             Apart: if each is to be run by itself.
         """
-        seconds, doing = self._options.timeout, drawn(Cell(*request["cell"]))
-        limit = Limit.of(None if seconds is None else seconds * trials)
-        frame = judge.ask((request, []), limit, doing)
-        while "fit" in frame.header:
-            if alone is not None:
-                mask = frame.arrays[1]
-                if process.seen is not None and (process.seen & ~mask).any():
-                    process = self._renewed(process, alone)
+        seconds, doing = self._options.timeout, drawn(request["cell"])
+        limit = Limit.of(None if seconds is None else seconds * len(request["numbers"]))
+        frame, fits = judge.ask(request, limit, doing), 0
+        while "fit" in frame:
+            tasks, fits = frame["fit"], fits + 1
+            if not _are_tasks(tasks) or (fits > 1 and not several):
+                raise judge.no_answer(doing)
+            process = self._methods[str(method)]
+            if several:
+                mask, seen = tasks[0].observation.mask, process.seen
+                if seen is not None and (seen.shape != mask.shape or (seen & ~mask).any()):
+                    process = self._renewed(method)
                 process.seen = mask
             self._at_work = process
             process.allow(self._shares * self._options.threads)
             try:
-                frame = self._fitted(judge, process, frame, limit, doing)
+                frame = self._fitted(judge, process, tasks, limit, doing)
             finally:
                 self._at_work = None
-        if "apart" in frame.header:
+        if "apart" in frame:
             raise Apart
-        if "error" in frame.header:  # of the harness itself
-            raise Lost(FAILED, str(frame.header["error"]))
-        return frame, process
+        if "error" in frame:  # of the harness itself
+            raise Lost(FAILED, in_one_line(str(frame["error"])))
+        return frame
 
-    def _renewed(self, process: MethodProcess, method: Method) -> MethodProcess:
+    def _renewed(self, method: Method) -> MethodProcess:
         """A new process of a method in place of one that knows too much."""
-        met = process.met
+        process = self._methods[str(method)]
         process.close()
         new = self._method(method)
-        new.met = met
+        new.met = process.met
         return new
 
-    def _fitted(self, judge: JudgeProcess, process: MethodProcess, wish: Frame, limit: Limit, doing: str) -> Frame:
+    def _fitted(
+        self, judge: JudgeProcess, process: MethodProcess, tasks: Sequence[Task], limit: Limit, doing: str
+    ) -> Frame:
         """Have a method complete what a judge has drawn; what the judge says to its answer."""
-        question = wish.header["fit"]
-        tasks, shape = len(question["seeds"]), wish.arrays[0].shape
-        process.child.channel.largest = largest_estimate(shape) * tasks
+        process.child.channel.largest = largest_estimate(tasks[0].observation.shape) * len(tasks)
         start = time.perf_counter()
-        frame = process.ask((question, wish.arrays), limit, "", first=Limit.of(self._pool.question))
+        frame = process.ask({"ask": "complete", "tasks": tasks}, Limit.of(self._pool.question), "applicable")
+        if "began" in frame:  # the small questions are answered
+            frame = process.answer(limit, "")
         try:
-            while "report" in frame.header:
-                said = judge.ask(checked_report(frame, question["every"], shape), limit, doing)
-                if "go on" not in said.header:  # enough of them
+            while "report" in frame:
+                # The judge has a little longer, so that not it is named where a method reports until its time is up.
+                said = judge.ask(checked_report(frame, tasks), replace(limit, end=limit.end + LOOK), doing)
+                if "go on" not in said:  # enough of them
                     process.close()
                     return said
                 frame = process.answer(limit, "")
-            answer, arrays = checked_answer(frame, tasks)
+            answer = checked_answer(frame, tasks)
         except BadFrame:
             raise process.no_answer() from None
-        return judge.ask(({**answer, "seconds": time.perf_counter() - start}, arrays), limit, doing)
+        return judge.ask({**answer, "seconds": time.perf_counter() - start}, limit, doing)
 
-    def _scored(self, record: Record, made: reconstructions.Reconstruction | None) -> Record:
+    def _scored(self, record: Record, made: Reconstruction | None) -> Record:
         """A record with the scores of the metrics that have processes of their own."""
         if made is None:
             return record
         scores, missing = dict(record.metrics), dict(record.diagnostics.get("not_scored", {}))
-        (truth, arrays), (estimate, parts) = pack(made.truth), pack_estimate(made.made)
-        what = {"ask": "score", "truth": truth, "estimate": estimate}, [*arrays, made.observation.mask, *parts]
         for metric in self._pool.metrics_apart:
             try:
-                if self._losses[metric.name] >= _PATIENCE:
-                    raise Lost(FAILED, f"left out: {_PATIENCE} processes were lost over it")
-                frame = self._judge((), metric).ask(what, Limit.of(self._pool.question), f"metric {metric.name}")
-                scores |= frame.header["scores"]
-                missing |= frame.header["missing"]
+                scores |= self._scores(metric, made)
             except Lost as lost:
-                self._losses[metric.name] += 1
                 missing[metric.name] = lost.message
-        headline = self._pool.headline(record.trial)
+        headline = self._pool.headline(record.trial.cell.dataset)
         if headline in missing:
             return Record(record.trial, FAILED, f"metric {headline}: {missing[headline]}")
         diagnostics = {**record.diagnostics, **({"not_scored": missing} if missing else {})}
         return replace(record, metrics=scores, diagnostics=diagnostics)
 
-    def _batch_size(self, method: Method, record: Record) -> int | None:
-        """How many such trials are worth computing at once.
+    def _scores(self, metric: Metric, made: Reconstruction) -> dict[str, float]:
+        """The scores by one metric, which can say nothing of another."""
+        if self._losses[metric.name] >= _PATIENCE:
+            raise Lost(FAILED, f"left out: {_PATIENCE} processes were lost over it")
+        doing = f"metric {metric.name}"
+        try:
+            frame = self._judge((), metric).ask({"ask": "score", "of": made}, Limit.of(self._pool.question), doing)
+        except Lost:
+            self._losses[metric.name] += 1
+            raise
+        missing = frame.get("missing")
+        if isinstance(missing, Mapping) and metric.name in missing:
+            raise Lost(FAILED, in_one_line(str(missing[metric.name])))
+        try:
+            scores = _SCORES.validate_python(frame.get("scores"), strict=True)
+        except ValueError:
+            raise Lost(FAILED, f"its process {NO_ANSWER}") from None
+        return {name: score for name, score in scores.items() if name.partition(".")[0] == metric.name}
 
-        Raises:
-            Lost: if the method says nothing of use; none of its trials is tried any more.
-        """
+    def _batch_size(self, method: Method, record: Record) -> int | None:
+        """How many such trials are worth computing at once; of a method that says nothing of use no other is tried."""
         shape = record.diagnostics.get("shape")
-        several = type(method).batch_size is not Method.batch_size
-        if shape is None or not several or self._pool.registry.refits(str(method)):
+        if shape is None or type(method).batch_size is Method.batch_size:
             return None
         key = (record.trial.cell.method, tuple(shape), self.slot.lane)
         if key not in self._pool.batch_sizes:
             try:
-                header = self.ask_method(method, ({"ask": "batch size", "shape": shape}, []), "batch_size").header
-                if not isinstance(header.get("size"), int):
-                    raise Lost(FAILED, str(header.get("error")))
+                said = self.ask_method(method, {"ask": "batch_size", "shape": shape}, "batch_size")
+                if not isinstance(said.get("size"), int):
+                    raise Lost(FAILED, in_one_line(str(said.get("error"))))
             except Lost as lost:
                 self._pool.doom("method", str(method), lost)
                 raise
-            self._pool.batch_sizes[key] = header["size"]
+            self._pool.batch_sizes[key] = said["size"]
         return self._pool.batch_sizes[key]
 
-    def _record(self, record: Record, busy: int, timed: Any) -> Record:
+    def _record(self, record: Record, busy: int, timed: Timed = "shared") -> Record:
         return replace(record, device=self.slot.name, slots=busy, timed=timed, machine=machine())
 
-    def _needed(self, cell: Cell) -> list[tuple[str, str]]:
+    def _needed(self, cell: Cell, refits: Sequence[OfFits]) -> list[tuple[str, str]]:
         """Kind and spec of the plugins that a judge needs for a cell."""
-        headline = self._pool.registry.dataset(cell.dataset).metric
+        headline = self._pool.headline(cell.dataset)
         names = [("dataset", cell.dataset), ("sampler", cell.sampler), ("noise", cell.noise)]
-        refits = self._pool.registry.refits(cell.method)
         spaces = [("space", cell.method)] if any(isinstance(refit, Tuner) for refit in refits) else []
         others = [*spaces, *(("modifier", str(refit)) for refit in refits)]
         return [*names, ("selection", cell.select), ("metric", headline), *others]
@@ -335,7 +362,9 @@ class WorkerSlot:
         def started() -> MethodProcess:
             lender = Lender()
             setup = Setup(self._parcel(str(method), method), self.slot.device, self._options.threads)
-            child = self._started("worker", setup, lender.reading, _libraries(method, self.slot.lane))
+            # The heavy libraries that it should have at its start.
+            torch = ["torch"] if method.uses_gpu and self.slot.lane == "gpu" else []
+            child = self._started("worker", setup, lender.reading, [*method.libraries, *torch])
             lender.handed_over()
             process = MethodProcess(child, self._pool, self._given_up, lender)
             process.wait_until_ready()
@@ -351,31 +380,29 @@ class WorkerSlot:
             metric: the one that it scores by, if not by those that come with fieldbench.
         """
         metrics = [metric] if metric is not None else self._pool.metrics_together
-
         strangers = frozenset(item for item in known if self._pool.is_foreign(*item))
-        names = [f"{kind} {text}" for kind, text in sorted(strangers)]
 
         def started() -> JudgeProcess:
             stage = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the judge
-            child = self._started("judge", self._parcel("the metrics", metrics), stage.fileno())
+            names = [f"{kind} {text}" for kind, text in sorted(strangers)]
+            child = self._started("judge", None, stage.fileno())
             process = JudgeProcess(child, self._pool, self._given_up, stage, names)
-            self._load(process, {"ask": "start"}, None, "metrics" if metric is None else f"metric {metric.name}")
+            self._load(process, "metrics", "", metrics, "metrics" if metric is None else f"metric {metric.name}")
             return process
 
         judge = _warm(self._judges, metric.name if metric is not None else strangers, started, _WARM["cpu"])
         for kind, text in known:
             if (kind, text) not in judge.knows:
-                plugin = getattr(self._pool.registry, kind)(text)
-                parcel = pickle.dumps(self._parcel(f"{kind} {text}", {(kind, text): plugin}))
-                self._load(judge, {"ask": "know"}, parcel, f"{kind} {text}")
-                judge.knows.add((kind, text))
+                self._load(judge, kind, text, getattr(self._pool.registry, kind)(text), f"{kind} {text}")
         return judge
 
-    def _load(self, judge: JudgeProcess, header: dict[str, Any], parcel: bytes | None, what: str) -> None:
-        arrays = [] if parcel is None else [np.frombuffer(parcel, np.uint8)]
-        frame = judge.ask(({**header, "what": what}, arrays), Limit.of(self._pool.loading), what)
-        if "error" in frame.header:
-            raise judge.blamed(Lost(FAILED, f"{what} could not be loaded: {frame.header['error']}", stage=what))
+    def _load(self, judge: JudgeProcess, kind: str, text: str, plugin: Any, what: str) -> None:
+        parcel = pickle.dumps(self._parcel(what, {(kind, text): plugin}))
+        question = {"ask": "know", "what": what, "parcel": np.frombuffer(parcel, np.uint8)}
+        frame = judge.ask(question, Limit.of(self._pool.loading), what)
+        if "error" in frame:
+            raise judge.blamed(Lost(FAILED, f"{what} could not be loaded: {frame['error']}", stage=what))
+        judge.knows.add((kind, text))
 
     def _started(self, program: str, payload: object, file: int, libraries: Sequence[str] = ()) -> forkserver.Child:
         if self._given_up():
@@ -393,8 +420,15 @@ class WorkerSlot:
             raise Lost(FAILED, f"{name} cannot be sent to its process: {one_line(error)}") from None
 
 
+def _are_tasks(found: Any) -> bool:
+    return isinstance(found, list) and 0 < len(found) == sum(
+        isinstance(task, Task) and isinstance(task.observation, Observation) and isinstance(task.seed, int)
+        for task in found
+    )
+
+
 def _warm(
-    processes: OrderedDict[Any, AnyProcess], key: object, started: Callable[[], AnyProcess], most: int
+    processes: OrderedDict[Hashable, AnyProcess], key: Hashable, started: Callable[[], AnyProcess], most: int
 ) -> AnyProcess:
     """The process of a key if it can be asked, or a new one in place of the one that was used least recently."""
     if key in processes and not processes[key].usable:
@@ -405,13 +439,3 @@ def _warm(
         processes[key] = started()
     processes.move_to_end(key)
     return processes[key]
-
-
-def _reconstruction(header: dict[str, Any], arrays: deque[Any]) -> reconstructions.Reconstruction:
-    truth, observation = unpack(header["truth"], arrays), unpack(header["observation"], arrays)
-    return reconstructions.Reconstruction(truth, observation, unpack_estimate(header["estimate"], arrays))
-
-
-def _libraries(method: Method, lane: Lane) -> list[str]:
-    """The heavy libraries that a method's process should have at its start."""
-    return [*method.libraries, *(["torch"] if method.uses_gpu and lane == "gpu" else [])]

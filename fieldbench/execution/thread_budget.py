@@ -6,20 +6,17 @@ import contextlib
 import os
 import threading
 
+#: A message is one byte, so that it is written and read whole.
 _MOST = 255
-"""A message is one byte, so that it is written and read whole."""
 
 
 def shares(slots: int, busy: int, more_waits: bool) -> list[int]:
     """For each busy one of some slots, how many slots' threads it may use.
 
-    While more waits, an idle slot is about to be taken and each keeps to its own. After that the threads of
-    idle slots are dealt out evenly, the first ones getting what is left over.
-
     Args:
         slots: worker slots of the machine.
         busy: how many of them run a trial.
-        more_waits: whether trials wait for a slot.
+        more_waits: whether trials wait for a slot; then each keeps to its own, as an idle one is about to be taken.
     """
     if more_waits or not busy:
         return [1] * busy
@@ -32,8 +29,8 @@ class Lender:
 
     def __init__(self) -> None:
         self.reading, self._writing = os.pipe()
-        os.set_blocking(self.reading, False)
-        os.set_blocking(self._writing, False)
+        for end in (self.reading, self._writing):
+            os.set_blocking(end, False)
         # Closed by one thread, while another may be about to write: the number may be another file's by then.
         self._lock = threading.Lock()
 

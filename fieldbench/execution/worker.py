@@ -10,49 +10,32 @@ import operator
 import os
 import sys
 import threading
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, SupportsIndex
+from typing import Annotated, Any, Literal, SupportsIndex
 
 import numpy as np
 from numpy.typing import ArrayLike
+from pydantic import ConfigDict, InstanceOf, TypeAdapter, ValidationError
+from pydantic import Field as Limited
+from typing_extensions import TypedDict
 
 from fieldbench.errors import in_one_line, one_line
 from fieldbench.estimate import Estimate, as_estimate, as_field_array
-from fieldbench.execution.frames import (
-    BadFrame,
-    Channel,
-    Frame,
-    encode,
-    pack,
-    pack_estimate,
-    unpack,
-    unpack_estimate,
-)
+from fieldbench.execution.frames import BadFrame, Channel, Frame, encode
 from fieldbench.execution.thread_budget import ThreadBudget
 from fieldbench.field import Observation
 from fieldbench.judging import Task, failure
 from fieldbench.method import Method
-from fieldbench.records import FAILED, NOT_APPLICABLE, OK, OUT_OF_MEMORY
+from fieldbench.records import FAILED, NOT_APPLICABLE, OK
 from fieldbench.sources import Parcel
-from fieldbench.spec import format_value, parse_value
 
 #: Where it is told how many threads it may use. Descriptors 0 to 2 are the usual ones, 3 is the socket, and 4 tells of
 #: the parent's end.
 THREADS = 5
 
-#: What a trial may have come to as its method's process has it, and what it may say of it.
-STATUSES = (OK, FAILED, NOT_APPLICABLE, OUT_OF_MEMORY)
-DIAGNOSTICS = ("traceback", "threads", "peak_gpu_memory", "of_the_machine")
-
-#: Numbers that may come with a report.
-MOST_NUMBERS = 100
-
 #: Trials that are computed at once at most.
 MOST_AT_ONCE = 1 << 16
-
-Reply = tuple[dict[str, Any], Sequence[Any]]
 
 
 @dataclass(frozen=True)
@@ -64,79 +47,69 @@ class Setup:
     threads: int
 
 
-def fit_request(what: str, tasks: Sequence[Task]) -> Reply:
-    """Header and arrays that ask something about some tasks, such as to ``complete`` them."""
-    packed = [pack(task.observation) for task in tasks]
-    header = {
-        "ask": what,
-        "observations": [header for header, _ in packed],
-        "seeds": [task.seed for task in tasks],
-        "every": [task.every for task in tasks],
-        "values": [{key: format_value(value) for key, value in task.values.items()} for task in tasks],
-    }
-    return header, [array for _, arrays in packed for array in arrays]
+class _Diagnostics(TypedDict, total=False):
+    """What a method's process may say of a trial beside estimates."""
+
+    traceback: str
+    threads: int
+    peak_gpu_memory: int
+    of_the_machine: bool
 
 
-def checked_report(frame: Frame, every: Sequence[int], shape: tuple[int, ...]) -> Reply:
+class _Answer(TypedDict, total=False):
+    status: Literal["ok", "failed", "not-applicable", "out-of-memory"]
+    error: str
+    diagnostics: _Diagnostics
+    estimates: list[InstanceOf[Estimate]]
+
+
+class _Reported(TypedDict):
+    __pydantic_config__ = ConfigDict(strict=True)  # type: ignore[misc]
+
+    report: Annotated[int, Limited(ge=0)]
+    step: int
+    numbers: Annotated[dict[str, float], Limited(max_length=100)]
+    estimate: InstanceOf[Estimate]
+
+
+_ANSWER: TypeAdapter[Any] = TypeAdapter(_Answer)
+_REPORTED: TypeAdapter[Any] = TypeAdapter(_Reported)
+
+
+def checked_report(frame: Frame, tasks: Sequence[Task]) -> Frame:
     """What a method's process reported, for the judge.
 
-    Args:
-        frame: what came.
-        every: of each task, steps between the reports that it was asked for; 0 for none.
-        shape: of the field.
-
     Raises:
-        BadFrame: if it is not a report.
+        BadFrame: if it is not a report on one of the tasks, or none was asked for.
     """
-    header = frame.header
     try:
-        index, step = operator.index(header["report"]), operator.index(header["step"])
-        wanted = 0 <= index < len(every) and every[index] > 0
-        numbers = {str(name): float(value) for name, value in header["numbers"].items()}
-        (estimate,) = _estimates(frame, [header["estimate"]])
+        said = _REPORTED.validate_python(frame)
+        task, estimate = tasks[said["report"]], said["estimate"]
         if not estimate.is_sure_of_nothing:  # a mean alone need not be finite
-            estimate = estimate.checked(np.ones(shape, dtype=bool))
+            estimate = estimate.checked(np.ones(task.observation.shape, dtype=bool))
+        wanted = task.every > 0 and estimate.mean.shape == task.observation.shape
     except Exception:
         raise BadFrame from None
-    if not wanted or np.shape(estimate.mean) != shape or len(numbers) > MOST_NUMBERS:
+    if not wanted:
         raise BadFrame
-    about, arrays = pack_estimate(estimate)
-    return {"ask": "report", "report": index, "step": step, "numbers": numbers, "estimate": about}, arrays
+    return {**said, "ask": "report", "estimate": estimate}
 
 
-def checked_answer(frame: Frame, tasks: int) -> Reply:
+def checked_answer(frame: Frame, tasks: Sequence[Task]) -> Frame:
     """What a method's process answered, for the judge; the numbers of its estimates are not looked at.
 
     Raises:
         BadFrame: if it is not an answer.
     """
-    header = frame.header
-    status, error, said = header.get("status"), header.get("error", ""), header.get("diagnostics", {})
-    texts = isinstance(status, str) and isinstance(error, str) and isinstance(said, dict)
-    if not texts or status not in STATUSES:
-        raise BadFrame
     try:
-        packed = [pack_estimate(estimate) for estimate in _estimates(frame, header.get("estimates", ()))]
-    except Exception:
+        said = {"error": "", "diagnostics": {}, "estimates": [], **_ANSWER.validate_python(frame, strict=True)}
+    except ValidationError:
         raise BadFrame from None
-    if len(packed) != (tasks if status == OK else 0):
+    done = said.setdefault("status", "") == OK
+    if not said["status"] or len(said["estimates"]) != (len(tasks) if done else 0):
         raise BadFrame
-    known = {name: said[name] for name in DIAGNOSTICS if name in said}
-    answer = {"ask": "answer", "status": status, "error": error, "diagnostics": known}
-    return {**answer, "estimates": [about for about, _ in packed]}, [part for _, parts in packed for part in parts]
-
-
-def _estimates(frame: Frame, headers: Sequence[Mapping[str, Any]]) -> list[Estimate]:
-    """The estimates that make up a frame's arrays.
-
-    Raises:
-        BadFrame: if some arrays belong to none.
-    """
-    arrays = deque(frame.arrays)
-    found = [unpack_estimate(header, arrays) for header in headers]
-    if arrays:
-        raise BadFrame
-    return found
+    reason = "" if done else in_one_line(said["error"]) or "its process gave no reason"
+    return {**said, "ask": "answer", "error": reason}
 
 
 def main(setup: Setup, channel: Channel) -> None:
@@ -149,9 +122,9 @@ def main(setup: Setup, channel: Channel) -> None:
     channel.send(encode({"id": 0}))  # ready
     lock = threading.Lock()
 
-    def tell(header: Mapping[str, Any], arrays: Sequence[Any] = ()) -> None:
+    def tell(said: Frame) -> None:
         with lock:  # the method may report from any thread
-            channel.send(encode(header, arrays))
+            channel.send(encode(said))
 
     desk = Desk(method, reason, setup.device, ThreadBudget(THREADS, setup.threads), tell)
     here = os.getpid()
@@ -160,14 +133,17 @@ def main(setup: Setup, channel: Channel) -> None:
             frame = channel.receive()
         except EOFError:
             os._exit(0)
-        header, arrays = desk.reply(frame)
+        reply = desk.reply(frame)
         if os.getpid() != here:  # a copy of this process, which the method has made; it has no say
             os._exit(0)
-        tell({**header, "id": frame.header["id"]}, arrays)
+        tell({**reply, "id": frame["id"]})
 
 
 class Desk:
-    """Answers questions to one method."""
+    """Answers questions to one method; to one that could not be had, for the reason given.
+
+    ``threads`` tells how many CPU threads it may use now, and ``tell`` is given what comes before an answer.
+    """
 
     def __init__(
         self,
@@ -175,96 +151,73 @@ class Desk:
         reason: str = "",
         device: str = "cpu",
         threads: Callable[[], int] = lambda: 1,
-        tell: Callable[[Mapping[str, Any], Sequence[Any]], None] = lambda header, arrays: None,
+        tell: Callable[[Frame], None] = lambda said: None,
     ) -> None:
-        """
-        Args:
-            method: whom to ask; none where it could not be had, for the reason given.
-            reason: see there.
-            device: where it may work.
-            threads: tells how many CPU threads it may use now.
-            tell: is given header and arrays of what comes before an answer.
-        """
         self._method, self._reason, self._allowed, self.tell = method, reason, threads, tell
         self._most_threads = 1
         self._device = device if method is not None and method.uses_gpu else "cpu"
 
-    def reply(self, frame: Frame) -> Reply:
-        """Header and arrays of the answer to a question."""
+    def reply(self, frame: Frame) -> Frame:
+        """The answer to a question."""
         if self._method is None:
-            return {"status": FAILED, "error": self._reason, "diagnostics": {"of_the_machine": True}}, []
-        questions: dict[str, Callable[[Method, Frame], Reply]] = {
-            "complete": self._complete,
-            "suits": self._suits,
-            "batch size": self._batch_size,
-            "fingerprint": self._fingerprint,
-            "attention": self._attention,
-        }
+            return {"status": FAILED, "error": self._reason, "diagnostics": {"of_the_machine": True}}
         try:
-            return questions[frame.header["ask"]](self._method, frame)
+            return {"status": OK, **getattr(self, f"_{frame['ask']}")(self._method, frame)}
         except Exception as error:
             status, message, diagnostics = failure(error)
-            return {"status": status, "error": message, "diagnostics": diagnostics}, []
+            return {"status": status, "error": message, "diagnostics": diagnostics}
 
-    def _complete(self, method: Method, frame: Frame) -> Reply:
-        observations, seeds = _observations(frame), frame.header["seeds"]
-        if values := frame.header["values"][0]:
-            method = method.with_values({key: parse_value(text) for key, text in values.items()})
+    def _complete(self, method: Method, frame: Frame) -> Frame:
+        tasks: list[Task] = frame["tasks"]
+        observations, seeds = [task.observation for task in tasks], [task.seed for task in tasks]
+        if tasks[0].values:
+            method = method.with_values(tasks[0].values)
         reasons = [_applicable(method, observation) for observation in observations]
         if any(reason is not None for reason in reasons):
-            if len(observations) > 1:
+            if len(tasks) > 1:
                 raise ValueError("some trials of the batch are not applicable")
-            return {"status": NOT_APPLICABLE, "error": reasons[0]}, []
+            return {"status": NOT_APPLICABLE, "error": reasons[0]}
         method.check_shape(observations[0].shape)
-        self._began(frame)
-        reports = [
-            _Report(self, frame.header["id"], index, every, observations[0].shape)
-            for index, every in enumerate(frame.header["every"])
-        ]
+        self.tell({"id": frame["id"], "began": True})  # the small questions are answered, the work begins
+        reports = [_Report(self, frame["id"], index, task) for index, task in enumerate(tasks)]
         how: dict[str, Any] = {"device": self._device}
-        if len(observations) == 1:
+        if len(tasks) == 1:
             made = [method.complete(observations[0], seed=seeds[0], report=reports[0], **how)]
         else:
             made = list(method.complete_batch(observations, seeds=seeds, reports=reports, **how))
-            if len(made) != len(observations):
-                raise ValueError(f"complete_batch returned {len(made)} fields for {len(observations)} observations")
-        packed = [
-            pack_estimate(as_estimate(estimate).checked(observation.valid))
-            for estimate, observation in zip(made, observations, strict=True)
+            if len(made) != len(tasks):
+                raise ValueError(f"complete_batch returned {len(made)} fields for {len(tasks)} observations")
+        estimates = [  # by the base class, whatever a subclass would say of itself
+            Estimate.checked(as_estimate(one), task.observation.valid) for one, task in zip(made, tasks, strict=True)
         ]
         for report in reports:
-            report.close()
-        header = {"status": OK, "diagnostics": self._diagnostics(), "estimates": [about for about, _ in packed]}
-        return header, [array for _, arrays in packed for array in arrays]
+            report.open = False
+        return {"diagnostics": self._diagnostics(), "estimates": estimates}
 
-    def _suits(self, method: Method, frame: Frame) -> Reply:
-        (observation,) = _observations(frame)
-        reason = _applicable(method, observation)
+    def _suits(self, method: Method, frame: Frame) -> Frame:
+        (task,) = frame["tasks"]
+        reason = _applicable(method, task.observation)
         if reason is None:
             try:
-                method.check_shape(observation.shape)
+                method.check_shape(task.observation.shape)
             except ValueError as error:
-                return {"status": OK, "contradiction": one_line(error).partition(": ")[2] or one_line(error)}, []
-        return {"status": OK, "reason": reason}, []
+                return {"contradiction": one_line(error).partition(": ")[2] or one_line(error)}
+        return {"reason": reason}
 
-    def _batch_size(self, method: Method, frame: Frame) -> Reply:
-        found = method.batch_size(tuple(frame.header["shape"]), self._device)
+    def _batch_size(self, method: Method, frame: Frame) -> Frame:
+        found = method.batch_size(tuple(frame["shape"]), self._device)
         size = operator.index(found) if isinstance(found, SupportsIndex) else 0
         if size < 1:
             raise ValueError(f"batch_size returned {found!r:.60}; it should return a whole number of at least 1")
-        return {"status": OK, "size": min(size, MOST_AT_ONCE)}, []
+        return {"size": min(size, MOST_AT_ONCE)}
 
-    def _fingerprint(self, method: Method, frame: Frame) -> Reply:
-        return {"status": OK, "fingerprint": as_fingerprint(method.fingerprint())}, []
+    def _fingerprint(self, method: Method, frame: Frame) -> Frame:
+        return {"fingerprint": as_fingerprint(method.fingerprint())}
 
-    def _attention(self, method: Method, frame: Frame) -> Reply:
-        (observation,), (seed,) = _observations(frame), frame.header["seeds"]
-        made = method.attention(observation, seed=seed, device="cpu")  # type: ignore[attr-defined]
-        return {"status": OK}, [as_field_array(made)]
-
-    def _began(self, frame: Frame) -> None:
-        """Say that the small questions are answered and the work begins."""
-        self.tell({"id": frame.header["id"], "began": True}, [])
+    def _attention(self, method: Method, frame: Frame) -> Frame:
+        (task,) = frame["tasks"]
+        made = method.attention(task.observation, seed=task.seed, device="cpu")  # type: ignore[attr-defined]
+        return {"map": as_field_array(made)}
 
     @property
     def threads(self) -> int:
@@ -287,9 +240,11 @@ class Desk:
 class _Report:
     """What a method is given to report to."""
 
-    def __init__(self, desk: Desk, request: str, index: int, every: int, shape: tuple[int, ...]) -> None:
-        self._desk, self._request, self._index, self._every, self._shape = desk, request, index, every, shape
-        self._open = True
+    def __init__(self, desk: Desk, request: int, index: int, task: Task) -> None:
+        self._desk, self._request, self._index = desk, request, index
+        self._every, self._shape = task.every, task.observation.shape
+        #: Whether the answer is not made yet; afterwards nothing more is reported.
+        self.open = True
 
     @property
     def threads(self) -> int:
@@ -304,15 +259,11 @@ class _Report:
         if mean.shape != self._shape:
             raise ValueError(f"report() was given shape {mean.shape}, the field has {self._shape}")
         numbers = {name: float(value) for name, value in diagnostics.items()}
-        if self._open and self._every:
+        if self.open and self._every:
             sound = np.isfinite(mean).all() and not given.is_sure_of_nothing
-            about, arrays = pack_estimate(given.checked(np.isfinite(mean)) if sound else Estimate(mean))
-            header = {"id": self._request, "report": self._index, "step": operator.index(step), "numbers": numbers}
-            self._desk.tell({**header, "estimate": about}, arrays)
-
-    def close(self) -> None:
-        """The answer is made; nothing more is to be reported."""
-        self._open = False
+            made = Estimate.checked(given, np.isfinite(mean)) if sound else Estimate(mean)
+            about = {"report": self._index, "step": operator.index(step), "numbers": numbers}
+            self._desk.tell({"id": self._request, **about, "estimate": made})
 
 
 def as_fingerprint(value: Any) -> str:
@@ -331,8 +282,3 @@ def _applicable(method: Method, observation: Observation) -> str | None:
     if reason is not None and not isinstance(reason, str):
         raise TypeError(f"applicable returned {reason!r:.60}; it should return None or a text")
     return in_one_line(reason) or None if reason else None
-
-
-def _observations(frame: Frame) -> list[Observation]:
-    arrays = deque(frame.arrays)
-    return [unpack(header, arrays) for header in frame.header["observations"]]

@@ -53,12 +53,15 @@ _MODULES = {
     ".tif": "geotiff",
     ".tiff": "geotiff",
     ".csv": "tables",
+    ".tsv": "tables",
     ".parquet": "tables",
     ".pq": "tables",
 }
 
 SUFFIXES = frozenset(_MODULES)
 GEOTIFF = frozenset(suffix for suffix, module in _MODULES.items() if module == "geotiff")
+#: Text tables, and what parts the columns of those that are written.
+TEXTS = {".csv": ",", ".tsv": "\t"}
 TABLES = frozenset(suffix for suffix, module in _MODULES.items() if module == "tables")
 
 

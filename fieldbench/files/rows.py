@@ -11,6 +11,7 @@ import numpy as np
 
 from fieldbench.errors import RequestError
 from fieldbench.field import FloatArray
+from fieldbench.files.format import TEXTS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,13 +26,13 @@ _DAY = 86_400_000_000  # microseconds
 
 
 def load(file: Path) -> pd.DataFrame:
-    """The table of a CSV or Parquet file."""
+    """The table of a text or Parquet file."""
     import pandas as pd
 
-    return pd.read_parquet(file) if file.suffix.lower() != ".csv" else _read_csv(file)
+    return _read_text(file) if file.suffix.lower() in TEXTS else pd.read_parquet(file)
 
 
-def _read_csv(file: Path) -> pd.DataFrame:
+def _read_text(file: Path) -> pd.DataFrame:
     """A text table with names in the first line, or in the last comment before the numbers."""
     import pandas as pd
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fieldbench.errors import RequestError, nearest
 from fieldbench.field import Axis, FloatArray
 from fieldbench.files.codes import coded
-from fieldbench.files.format import Format, need
+from fieldbench.files.format import TEXTS, Format, need
 from fieldbench.files.gridded import Completion, ScatteredRows, Selector, Variable, unused
 from fieldbench.files.numpy_files import as_notes
 from fieldbench.files.rows import from_numbers, load, numbers
@@ -45,15 +45,16 @@ class TextTable(Format):
 
     def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
         frame = completed_rows(completions)
-        if target.suffix.lower() == ".csv":
-            frame.to_csv(target, index=False)
+        separator = TEXTS.get(target.suffix.lower())
+        if separator:
+            frame.to_csv(target, index=False, sep=separator)
         else:
             _to_parquet(frame, target, as_notes(completions))
 
 
 def format_for(file: Path) -> Format:
     """The format, after a look at whether its library is there."""
-    if file.suffix.lower() != ".csv":
+    if file.suffix.lower() not in TEXTS:
         need("pyarrow", file)
     return TextTable()
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from fieldbench.errors import RequestError
-from fieldbench.files.format import GEOTIFF, format_of
+from fieldbench.files.format import GEOTIFF, TEXTS, format_of
 from fieldbench.files.geotiff import write_beside
 from fieldbench.files.gridded import Completion
 from fieldbench.files.numpy_files import as_notes
@@ -75,7 +75,7 @@ def write(source: Path, target: Path, *completions: Completion, overwrite: bool 
 def _beside(target: Path) -> list[Path]:
     """Files for what the format has no room for: attributes of .npy and .csv, the other arrays of .npy and GeoTIFF."""
     suffix = target.suffix.lower()
-    notes = [target.with_name(f"{target.name}.json")] if suffix in {".npy", ".csv"} else []
+    notes = [target.with_name(f"{target.name}.json")] if suffix in {".npy", *TEXTS} else []
     arrays = ("std", "filled") if suffix in {".npy", *GEOTIFF} else ()
     return [*notes, *(target.with_name(f"{target.stem}_{part}{target.suffix}") for part in arrays)]
 

@@ -19,8 +19,8 @@ class Errs:
 
     width = 1
 
-    def __init__(self, errors: dict[str, list[float]]) -> None:
-        self._errors, self._fits = errors, Counter[str]()
+    def __init__(self, errors: dict[str, list[float]], seconds: float) -> None:
+        self._errors, self._seconds, self._fits = errors, seconds, Counter[str]()
 
     def pointwise(self, method: str) -> bool:
         return False
@@ -29,15 +29,15 @@ class Errs:
         errors = self._errors[method]
         error = errors[self._fits[method] % len(errors)]
         self._fits[method] += 1
-        return FitResult(Estimate(np.full(seen.shape, error)), 0.001, 0.001)
+        return FitResult(Estimate(np.full(seen.shape, error)), self._seconds, self._seconds)
 
 
-def comparison_of(errors: dict[str, list[float]]) -> CandidateComparison:
+def comparison_of(errors: dict[str, list[float]], seconds: float = 0.001) -> CandidateComparison:
     mask = np.random.default_rng(0).random((20, 20)) < 0.5
     observation = Observation(np.where(mask, 0.0, np.nan), mask)
     validation = Validation(observation, 0.1, 3, np.random.default_rng(1))
     ignored = lambda text: None  # noqa: E731
-    return CandidateComparison(Errs(errors), observation, validation, 0, 60.0, ignored, ignored)  # type: ignore[arg-type]
+    return CandidateComparison(Errs(errors, seconds), observation, validation, 0, 60.0, ignored, ignored)  # type: ignore[arg-type]
 
 
 def compared(errors: dict[str, list[float]]) -> dict[str, tuple[float, float]]:
@@ -103,6 +103,16 @@ def test_candidates_that_can_hardly_be_told_apart_are_averaged() -> None:
 def test_the_best_one_stands_alone_where_it_can_be_told(errors: dict[str, list[float]]) -> None:
     comparison = comparison_of(errors)
     assert len(comparison.best(sorted(comparison.run(list(errors)), key=rank))) == 1
+
+
+def test_a_mean_is_not_taken_where_its_fits_would_take_too_long() -> None:
+    """Three folds of both take all of 60 s but the tenth that is kept for a mean, and one more fit does not fit in."""
+    errors = {"high": [0.3, 0.1], "low": [-0.1, -0.31]}
+    for seconds, chosen in ((0.001, 2), (9.0, 1)):
+        comparison = comparison_of(errors, seconds)
+        ranked = sorted(comparison.run(list(errors)), key=rank)
+        assert len(ranked[0].errors) >= 3
+        assert len(comparison.best(ranked)) == chosen
 
 
 def test_power_is_averaged_by_its_logarithm() -> None:

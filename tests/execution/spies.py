@@ -306,3 +306,8 @@ def fieldbench_register_noises() -> list[Any]:
 @hookimpl
 def fieldbench_register_metrics() -> list[Any]:
     return [Spied]
+
+
+if "SPY_LOG" in os.environ:
+    with open(f"{os.environ['SPY_LOG']}-imports", "a") as imports:
+        imports.write(f"{os.getpid()} {os.getppid()}\n")

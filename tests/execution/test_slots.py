@@ -11,8 +11,7 @@ import pytest
 
 from fieldbench.errors import RequestError
 from fieldbench.execution import Options, Stop, execute, machine, slots
-from fieldbench.execution.gpu_lock import gpu_lock
-from fieldbench.execution.machine import Gpu, Slot, cores, visible_gpus
+from fieldbench.execution.machine import Gpu, Slot, cores, gpu_lock, visible_gpus
 from tests.execution.conftest import SOURCES, plan, records
 
 NVIDIA_SMI = """#!/bin/sh

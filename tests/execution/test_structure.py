@@ -57,6 +57,11 @@ def test_every_hook_runs_in_the_process_it_belongs_to(tmp_path: Path, log: Path)
     assert os.getpid() not in set().union(*where.values())
     assert not set().union(*map(where.get, judges)) & set().union(*map(where.get, methods))  # type: ignore[arg-type]
     assert not where["complete-mean"] & where["complete-other"]
+    # Who imports the plugin is the command, or was forked by one that does not: the forkserver.
+    imports = [map(int, line.split()) for line in Path(f"{log}-imports").read_text().splitlines()]
+    parents = dict(imports)  # type: ignore[arg-type]
+    assert {os.getpid()} < parents.keys()
+    assert not {parent for process, parent in parents.items() if process != os.getpid()} & parents.keys()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="it reads its own memory by /proc")

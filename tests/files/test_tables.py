@@ -240,6 +240,15 @@ def test_tables_as_people_write_them(tmp_path: Path, spelling: str) -> None:
     np.testing.assert_array_equal(gridded.values, [[1.5, np.nan], [2.5, 3.25]])
 
 
+def test_a_table_with_tabs_is_written_with_tabs(tmp_path: Path) -> None:
+    (tmp_path / "p.tsv").write_text(TIDY.replace(",", "\t"))
+    gridded = read(tmp_path / "p.tsv", Selector(coordinates=("lon", "lat")))
+    made = Completion(gridded, np.array([[1.5, 2.0], [2.5, 3.25]]), None, {"method": "nearest"})
+    written = write(tmp_path / "p.tsv", tmp_path / "q.tsv", made)
+    assert [path.name for path in written] == ["q.tsv", "q.tsv.json"]
+    assert (tmp_path / "q.tsv").read_text().splitlines()[2] == "10.5\t51.0\t2.0\tFalse"
+
+
 def test_latin_letters_of_old(tmp_path: Path) -> None:
     text = TIDY.replace("lon,", "L\xe4nge,")
     (tmp_path / "p.csv").write_bytes(text.encode("latin-1"))

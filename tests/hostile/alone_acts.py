@@ -80,6 +80,27 @@ CLASSES = [
     ),
     *acts("complete", {"revision-is-evil": (EITHER, "pass")}, extra="revision = Evil()"),
     *acts("complete", {"uses-gpu-is-text": (EITHER, "pass")}, extra="uses_gpu = 'sometimes'"),
+    *(
+        act
+        for name, where in {
+            "uses-gpu": "uses_gpu",
+            "libraries": "libraries",
+            "orders": "orders",
+            "accepts": "accepts",
+            "trained": "trained",
+            "pointwise": "pointwise",
+        }.items()
+        for act in acts(
+            "complete", {f"{name}-exits": (FAILS, "pass")}, extra=f"@property\ndef {where}(self):\n    sys.exit(0)"
+        )
+    ),
+    *acts("complete", {"packing-exits": (FAILS, "pass")}, extra="def __reduce__(self):\n    sys.exit(0)"),
+    *acts(
+        "complete", {"packing-interrupts": (FAILS, "pass")}, extra="def __reduce__(self):\n    raise KeyboardInterrupt"
+    ),
+    *acts("complete", {"packing-is-evil": (FAILS, "pass")}, extra="def __reduce__(self):\n    return os._exit, (77,)"),
+    *acts("complete", {"state-exits": (FAILS, "pass")}, extra="def __getstate__(self):\n    sys.exit(0)"),
+    *acts("complete", {"libraries-number": (EITHER, "pass")}, extra="libraries = 5"),
     *acts("complete", {"accepts-nothing-sensible": (EITHER, "pass")}, extra="accepts = 5"),
     *acts("complete", {"orders-are-text": (EITHER, "pass")}, extra="orders = 'any'"),
     *acts(
@@ -128,6 +149,15 @@ DATA = [
                     sys.exit(0)
                 """,
     ),
+    *acts(
+        "dataset.draw",
+        {"fixed-field-exits": (FAILS, "")},
+        extra="""
+                @property
+                def fixed_field(self):
+                    sys.exit(0)
+                """,
+    ),
     *acts("dataset.draw", {"metric-inapplicable": (FAILS, "")}, extra="metric = 'slnre'"),
     *acts("dataset.draw", {"sampler-unknown": (FAILS, "")}, extra="default_sampler = 'no-such'"),
     *acts("dataset.draw", {"sampler-none": (FAILS, "")}, extra="default_sampler = None"),
@@ -151,6 +181,15 @@ HEADLINES = [
             ("applies_to", "applies-nowhere", "return False"),
             ("for_field", "adapts-to-none", "return None"),
         )
+    ),
+    *acts(
+        "metric.score",
+        {"direction-exits": (FAILS, "")},
+        extra="""
+                @property
+                def lower_is_better(self):
+                    sys.exit(0)
+                """,
     ),
 ]
 

@@ -152,14 +152,15 @@ class Group:
         honest = folder / "honest_plugins.py"
         honest.write_text(HONEST)
         plugins = [honest, *(act.write(folder) for act in acts)]
-        what = {"Method": "--methods", "Dataset": "--datasets", "Sampler": "--samplers", "Noise": "--noise"}
+        what = {"Dataset": "--datasets", "Sampler": "--samplers", "Noise": "--noise"}
+        what |= {"Method": "--methods", "Refit": "--methods"}
         chosen = {"--methods": [], "--datasets": ["calm"], "--samplers": ["random"], "--noise": ["none"]}
         neighbours = [self.neighbour(act) for act in acts]
         for act in acts:
             if act.kind in what:
-                chosen[what[act.kind]].append(act.spec)
+                chosen[what[act.kind]].append(act.asked)
         if chosen["--methods"]:
-            pairs = [spec for act in acts for spec in (act.spec, self.neighbour(act))]
+            pairs = [spec for act in acts for spec in (act.asked, self.neighbour(act))]
             mixed = [*neighbours, *chosen["--methods"]] if self.last else pairs
             chosen["--methods"] = [*mixed, "flat", "nearest"]
         else:

@@ -134,11 +134,11 @@ DATASETS = [
             ),
             "draw-patches-field": (
                 EITHER,
-                """
+                later("""
                 answer = wave(rng)
                 Field.valid = property(lambda self: self.values > 0)
                 return answer
-                """,
+                """),
             ),
             "draw-patches-rivals": (
                 EITHER,
@@ -162,6 +162,114 @@ DATASETS = [
             "data-fingerprint-evil": (EITHER, "return Evil()"),
             "data-fingerprint-never-the-same": (EITHER, "return os.urandom(8).hex()"),
         },
+    ),
+]
+
+#: How a plugin speaks for the judge that it is called in.
+_FORGE = """
+import fieldbench.execution.judge as judge
+
+said_by_itself = judge.encode
+
+
+def forge(name, value):
+    judge.encode = lambda said: said_by_itself({**said, name: value} if name in said else said)
+
+
+def forge_records(**changes):
+    judge.encode = lambda said: said_by_itself(
+        {**said, 'records': [{**one, **changes} for one in said['records']]} if 'records' in said else said
+    )
+"""
+
+FORGED_DRAWS = [
+    *acts(
+        "dataset.draw",
+        {
+            "draw-forges-no-list": (FAILS, "forge('records', 5)"),
+            "draw-forges-fewer": (FAILS, "forge('records', [])"),
+            "draw-forges-a-name": (EITHER, "forge_records(odd=1)"),
+            "draw-forges-a-status": (FAILS, "forge_records(status='fine')"),
+            "draw-forges-scores": (FAILS, "forge_records(metrics={'rmse': 'good'})"),
+            "draw-forges-seconds": (FAILS, "forge_records(seconds='none')"),
+            "draw-forges-diagnostics": (FAILS, "forge_records(diagnostics=[1])"),
+            "draw-forges-a-shape": (FAILS, "forge_records(diagnostics={'shape': 5})"),
+            "draw-forges-what-is-missing": (FAILS, "forge_records(diagnostics={'not_scored': 'all'})"),
+            "draw-forges-a-reason": (FAILS, "forge_records(error={'a': 1})"),
+            "draw-forges-a-fit": (FAILS, "forge('fit', 5)"),
+            "draw-forges-no-task": (FAILS, "forge('fit', [])"),
+            "draw-forges-tasks": (FAILS, "forge('fit', [{'observation': 5}])"),
+            "draw-forges-a-look": (FAILS, "forge('applies', 'no')"),
+            "draw-forges-a-unit": (FAILS, "forge('unit', 5)"),
+            "draw-forges-an-observation": (FAILS, "forge('observation', 5)"),
+            "draw-forges-no-frame": (FAILS, "judge.encode = lambda said: b'nonsense' * 99"),
+            "draw-forges-the-stage": (
+                FAILS,
+                r"""
+                judge.note(f'metric \x1b[2J\nfirst dataset {self.name}')
+                os._exit(0)
+                """,
+            ),
+            "draw-blames-a-metric": (
+                FAILS,
+                """
+                judge.note('metric rmse')
+                os._exit(0)
+                """,
+            ),
+            "draw-fits-for-ever": (
+                LATER,
+                """
+                once = judge._Judge._complete
+
+                def complete(self, tasks, recorders):
+                    while time.monotonic() < THE_END:
+                        once(self, tasks, recorders)
+
+                judge._Judge._complete = complete
+                """,
+            ),
+            "covariates-name-escapes": (
+                EITHER,
+                "return Field(np.ones((8, 8)), covariates={'\\x1b[2J\\n': np.ones((8, 8))})",
+            ),
+            "covariates-evil": (LATER, later("return Field(np.ones((8, 8)), covariates={'x': Evil()})")),
+            "covariates-nan": (
+                LATER,
+                later("return Field(np.ones((8, 8)), covariates={'x': np.ones((8, 8)) * np.nan})"),
+            ),
+            "metadata-huge": (LATER, later("return Field(np.ones((8, 8)), metadata={'n': 10**5000})")),
+        },
+        module=_FORGE,
+    ),
+]
+
+FLOORS = [
+    *acts(
+        "dataset.floor",
+        {
+            **{f"floor-{name}": (PASSES, body) for name, (_, body) in ENDS.items()},
+            "floor-loops": (PASSES, "loop()"),
+            "floor-raises": (PASSES, "raise ValueError('\\x1b[2J first\\nsecond')"),
+            "floor-number": (PASSES, "return 5"),
+            "floor-evil": (PASSES, "return fieldbench.Estimate(Evil())"),
+            "floor-nan": (PASSES, "return fieldbench.Estimate(np.full((8, 8), np.nan))"),
+            "floor-forges-scores": (
+                PASSES,
+                """
+                forge('scores', {'rmse': 'low'})
+                return fieldbench.Estimate(np.zeros((8, 8)))
+                """,
+            ),
+            "floor-forges-a-number": (
+                PASSES,
+                """
+                forge('scores', 5)
+                return fieldbench.Estimate(np.zeros((8, 8)))
+                """,
+            ),
+        },
+        module=_FORGE,
     ),
 ]
 
@@ -223,9 +331,12 @@ SAMPLERS = [
             "mask-spoils-the-field": (
                 PASSES,
                 """
-                valid.setflags(write=True)
                 answer = half(valid, rng)
-                valid[:] = False
+                try:
+                    valid.setflags(write=True)
+                    valid[:] = False
+                except ValueError:
+                    pass
                 return answer
                 """,
             ),
@@ -233,8 +344,11 @@ SAMPLERS = [
                 PASSES,
                 """
                 for axis in axes:
-                    axis.coordinates.setflags(write=True)
-                    axis.coordinates[:] = 0.0
+                    try:
+                        axis.coordinates.setflags(write=True)
+                        axis.coordinates[:] = 0.0
+                    except ValueError:
+                        pass
                 """,
             ),
         },
@@ -393,7 +507,16 @@ METRICS = [
             "score-patches-numpy": (EITHER, "np.mean = np.sqrt = lambda *_, **__: np.float64(0)"),
             "score-prints": (EITHER, "print('\\x1b[2J', flush=True)"),
             "score-closes-everything": (FAILS, "os.closerange(0, 256)"),
+            "score-forges-rivals": (EITHER, "forge('scores', {'rmse': 0.0, 'mae': 0.0, 'nmse': 0.0})"),
+            "score-forges-that-rivals-failed": (EITHER, "forge('missing', {'rmse': 'gone', 'mae': 5})"),
+            "score-forges-a-reason": (EITHER, "forge('missing', {self.name: ['\\x1b[2J', 5]})"),
+            "score-forges-a-list": (EITHER, "forge('scores', [1, 2])"),
+            "score-forges-texts": (EITHER, "forge('scores', {self.name: 'good'})"),
+            "score-forges-no-frame": (EITHER, "judge.encode = lambda said: b'nonsense' * 99"),
+            "score-names-nothing": (EITHER, "return {'': 0.0}"),
+            "score-names-escape": (EITHER, "return {'\\x1b[2J\\n': 0.0}"),
         },
+        module=_FORGE,
     ),
     *acts(
         "metric.applies_to",
@@ -439,6 +562,8 @@ GROUPS = {
     for group in (
         Group("datasets", tuple(DATASETS), ("--jobs", "1")),
         Group("datasets-beside", tuple(DATASETS), ("--jobs", "2"), last=True),
+        Group("forged-draws", tuple(FORGED_DRAWS), ("--jobs", "1")),
+        Group("floors", tuple(FLOORS), ("--jobs", "1"), trials=1),
         Group("slow-datasets", tuple(SLOW_DATASETS), ("--jobs", "2"), trials=1),
         Group("samplers", tuple(SAMPLERS), ("--jobs", "1")),
         Group("withheld", tuple(WITHHELD), ("--jobs", "2", "--select", "holdout"), apart=True),

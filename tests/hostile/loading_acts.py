@@ -216,15 +216,6 @@ BROKEN = {
                 """,
         "fieldbench_register_methods is not marked|no hook",
     ),
-    "hook-signature-exits": (
-        """
-                def signature(*_):
-                    raise SystemExit(0)
-                {hook}    return []
-                fieldbench_register_methods.__signature__ = 5
-                """,
-        "TypeError",
-    ),
     "class-body-exits": (
         """
                 class Mine(fieldbench.Method):

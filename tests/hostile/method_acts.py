@@ -233,6 +233,22 @@ PROCESSES = [
             "own-session": (PASSES, "os.setsid() if os.getpgrp() != os.getpid() else os.getsid(0)"),
             "changes-folder": (PASSES, "os.chdir('/')"),
             "umask": (PASSES, "os.umask(0o777)"),
+            "removes-temporary-files": (
+                PASSES,
+                """
+                import shutil, tempfile
+                for folder in Path(tempfile.gettempdir()).glob('pymp-*'):
+                    shutil.rmtree(folder, ignore_errors=True)
+                """,
+            ),
+            "stops-who-started-it": (PASSES, "os.kill(os.getppid(), signal.SIGSTOP)"),
+            "prints-escapes-and-ends": (
+                FAILS,
+                r"""
+                os.write(1, b'\x1b[2J\x1b]0;owned\x07\n\xff\n')
+                os._exit(3)
+                """,
+            ),
             "freezes-the-collector": (
                 PASSES,
                 """
@@ -565,6 +581,13 @@ HANGS = [
                 while time.monotonic() < THE_END:
                     step += 1
                     report(step, flat(observation))
+                """,
+            ),
+            "begins-for-ever": (
+                FAILS,
+                """
+                while time.monotonic() < THE_END:
+                    report._desk.tell({'id': report._request, 'began': True})
                 """,
             ),
             "asks-for-ever": (
@@ -956,6 +979,165 @@ REPORTS = [
     ),
 ]
 
+#: How a method speaks for its process: every answer is changed so on its way.
+_FORGE = """
+import fieldbench.execution.worker as worker
+
+said_by_itself = worker.encode
+
+
+def forge(**changes):
+    worker.encode = lambda said: said_by_itself({**said, **changes} if 'status' in said else said)
+
+
+def as_estimate(*parts, **more):
+    return fieldbench.Estimate(np.zeros((8, 8)), *parts, **more)
+"""
+
+FORGERIES = [
+    *acts(
+        "complete",
+        {
+            "forges-a-mean-of-text": (FAILS, "forge(estimates=[fieldbench.Estimate('mean')])"),
+            "forges-a-mean-of-estimates": (FAILS, "forge(estimates=[fieldbench.Estimate(as_estimate())])"),
+            "forges-a-number": (FAILS, "forge(estimates=[5])"),
+            "forges-two-for-one": (FAILS, "forge(estimates=[as_estimate()] * 2)"),
+            "forges-none": (FAILS, "forge(estimates=[])"),
+            "forges-a-level-of-text": (FAILS, "forge(estimates=[as_estimate(quantiles={'x': np.zeros((8, 8))})])"),
+            "forges-a-small-deviation": (FAILS, "forge(estimates=[as_estimate(np.zeros(3))])"),
+            "forges-members-of-text": (FAILS, "forge(estimates=[as_estimate(members='many')])"),
+            "forges-a-distribution": (FAILS, "forge(estimates=[as_estimate(distribution=['normal'])])"),
+            "forges-a-floor": (FAILS, "forge(estimates=[as_estimate(floor='deep')])"),
+            "forges-threads": (FAILS, "forge(diagnostics={'threads': 'many'})"),
+            "forges-a-traceback": (FAILS, "forge(diagnostics={'traceback': [5]})"),
+            "forges-what-a-judge-says": (
+                PASSES,
+                "forge(metrics={'rmse': 0.0}, seconds=0.0, records=[{}], diagnostics={'rmse': 0.0, 'curve': 5})",
+            ),
+            "forges-a-status": (FAILS, "forge(status='fine')"),
+            "forges-no-status": (FAILS, "forge(status=None)"),
+            "forges-a-time-out": (FAILS, "forge(status='timeout', estimates=[])"),
+            "forges-a-reason-of-lines": (
+                FAILS,
+                "forge(status='failed', estimates=[], error='\\x1b[2J first\\nsecond')",
+                "first second",
+            ),
+            "forges-a-reason-without-end": (FAILS, "forge(status='failed', estimates=[], error='x' * 10**6)"),
+            "forges-no-reason": (FAILS, "forge(status='failed', estimates=[], error='')"),
+            "forges-a-header": (FAILS, "worker.encode = lambda said: b'FBF2' + bytes(12)"),
+            "forges-the-name-of-a-kind": (FAILS, "forge(more={'\\0': 'Popen', 'args': 'true'})"),
+        },
+        module=_FORGE,
+    ),
+]
+
+ESTIMATES = [
+    *acts(
+        "complete",
+        {
+            "deviation-nan": (FAILS, "return Estimate(flat(observation), flat(observation) * np.nan)"),
+            "deviation-negative": (FAILS, "return Estimate(flat(observation), -np.ones(observation.shape))"),
+            "deviation-scalar": (FAILS, "return Estimate(flat(observation), 1.0)"),
+            "deviation-complex": (FAILS, "return Estimate(flat(observation), flat(observation) * 1j)"),
+            "deviation-huge": (
+                PASSES,
+                "return Estimate(flat(observation), np.full(observation.shape, 1e308), distribution='lognormal')",
+            ),
+            "members-many": (FAILS, "return Estimate(flat(observation), members=np.zeros((500, 8, 8)))"),
+            "members-one": (FAILS, "return Estimate(flat(observation), members=np.zeros((1, 8, 8)))"),
+            "members-without-end": (
+                FAILS,
+                "return Estimate(flat(observation), members=(flat(observation) for _ in iter(int, 1)))",
+            ),
+            "levels-nan": (FAILS, "return Estimate(flat(observation), quantiles={np.nan: flat(observation)})"),
+            "levels-cross": (
+                FAILS,
+                "return Estimate(flat(observation), quantiles={0.1: 1 + flat(observation), 0.9: flat(observation)})",
+            ),
+            "levels-exit": (
+                FAILS,
+                """
+                class Odd(dict):
+                    def __iter__(self):
+                        sys.exit(0)
+                return Estimate(flat(observation), quantiles=Odd({0.5: flat(observation)}))
+                """,
+            ),
+            "distribution-evil": (
+                FAILS,
+                "return Estimate(flat(observation), np.ones(observation.shape), distribution=Evil())",
+            ),
+            "floor-huge": (FAILS, "return Estimate(flat(observation), np.ones(observation.shape), floor=10**5000)"),
+            "checks-itself": (
+                FAILS,
+                """
+                class Odd(Estimate):
+                    def checked(self, valid):
+                        return self
+                return Odd(flat(observation) * np.nan, -np.ones(observation.shape), members='many')
+                """,
+            ),
+            "reports-that-check-themselves": (
+                EITHER,
+                """
+                class Odd(Estimate):
+                    def checked(self, valid):
+                        return self
+                report(0, Odd(flat(observation), -np.ones(observation.shape)))
+                """,
+            ),
+        },
+        module="from fieldbench import Estimate",
+    ),
+]
+
+REFITS = [
+    *acts(
+        "refit.complete",
+        {
+            "refit-exits": (FAILS, "sys.exit(0)"),
+            "refit-ends": (FAILS, "os._exit(0)"),
+            "refit-segfault": (FAILS, "segfault()"),
+            "refit-loops": (TIMES_OUT, "loop()"),
+            "refit-fits-for-ever": (
+                TIMES_OUT,
+                """
+                while time.monotonic() < THE_END:
+                    fit(observation, seed)
+                """,
+            ),
+            "refit-swallows-the-end": (
+                TIMES_OUT,
+                """
+                while time.monotonic() < THE_END:
+                    try:
+                        fit(observation, seed)
+                        raise KeyboardInterrupt
+                    except BaseException:
+                        pass
+                """,
+            ),
+            "refit-none": (FAILS, "return None"),
+            "refit-array": (FAILS, "return flat(observation)"),
+            "refit-nan": (FAILS, "return fieldbench.Estimate(observation.values)"),
+            "refit-fits-nothing": (FAILS, "fit(None, seed)"),
+            "refit-fits-another-shape": (
+                FAILS,
+                "return fit(fieldbench.Observation(np.ones((3, 3)), np.ones((3, 3), bool)), seed)",
+            ),
+            "refit-fits-another-shape-later": (
+                FAILS,
+                """
+                fit(observation, seed)
+                return fit(fieldbench.Observation(np.ones((3, 3)), np.ones((3, 3), bool)), seed)
+                """,
+            ),
+            "refit-seed-without-end": (FAILS, "return fit(observation, 10**5000)"),
+            "refit-withholds-odd": (FAILS, "withhold('half', None)"),
+        },
+    ),
+]
+
 LEAKS = [
     *acts(
         "complete",
@@ -1108,6 +1290,8 @@ SECRETS = [
     ),
 ]
 
+BY_NAME = {act.name: act for act in HANGS}
+
 GROUPS = {
     group.name: group
     for group in (
@@ -1125,6 +1309,11 @@ GROUPS = {
         Group("returns", tuple(RETURNS), ("--jobs", "2")),
         Group("reports", tuple(REPORTS), ("--jobs", "1")),
         Group("reports-to-an-oracle", tuple(REPORTS), ("--jobs", "2", "--select", "oracle[every=1]")),
+        Group("forgeries", tuple(FORGERIES), ("--jobs", "1")),
+        Group("estimates", tuple(ESTIMATES), ("--jobs", "1")),
+        Group("estimates-to-an-oracle", tuple(ESTIMATES), ("--jobs", "2", "--select", "oracle[every=1]")),
+        Group("reports-without-end", (BY_NAME["reports-for-ever"],), ("--select", "oracle[every=1]"), trials=1),
+        Group("refits", tuple(REFITS), ("--jobs", "2"), trials=1),
         Group("leaks", tuple(LEAKS), ("--jobs", "1")),
         Group("leaks-of-what-is-withheld", tuple(LEAKS), ("--jobs", "1", "--select", "holdout"), apart=True),
         Group("secrets", tuple(SECRETS), SECRET_OPTIONS, trials=1, apart=True),

@@ -172,6 +172,7 @@ HOOKS = {
     "dataset.draw": ("Dataset", "rng", "return wave(rng)"),
     "dataset.prepare": ("Dataset", "", "return None"),
     "dataset.fingerprint": ("Dataset", "", "return ''"),
+    "dataset.floor": ("Dataset", "field, observation", "return None"),
     "sampler.draw": ("Sampler", "valid, axes, rate, rng", "return half(valid, rng)"),
     "sampler.withhold_from": (
         "Sampler",
@@ -183,6 +184,7 @@ HOOKS = {
     "metric.applies_to": ("Metric", "field", "return True"),
     "metric.for_field": ("Metric", "field", "return self"),
     "modify": ("Modifier", "method", "return method"),
+    "refit.complete": ("Refit", "observation, fit, withhold, seed", "return fit(observation, seed)"),
     "import": ("Method", "", ""),
 }
 
@@ -199,6 +201,7 @@ REST = {
         "    return float(np.abs(estimate.mean - truth.values)[where].max())"
     },
     "Modifier": {},
+    "Refit": {},
 }
 
 #: A field, and half of the entries of a field.
@@ -316,6 +319,11 @@ class Act:
         return f"{'a' if self.kind == 'Metric' else 'x'}-{self.name}"  # metrics work in the order of their names
 
     @property
+    def asked(self) -> str:
+        """The method, dataset and so on of its trials."""
+        return f"flat+{self.spec}" if self.kind == "Refit" else self.spec
+
+    @property
     def source(self) -> str:
         """The plugin file's text."""
         kind, parameters, rest = HOOKS[self.hook]
@@ -328,7 +336,7 @@ class Act:
         else:
             functions[function] = f"def {function}({signature}):\n{body}"
         members = [f'"""Means harm."""\nname = "{self.spec}"', textwrap.dedent(self.extra), *functions.values()]
-        hooks = {"Modifier": "methods"}.get(kind, f"{kind.lower()}s")
+        hooks = {"Modifier": "methods", "Refit": "methods"}.get(kind, f"{kind.lower()}s")
         return "\n".join(
             [
                 PRELUDE,

@@ -20,7 +20,7 @@ ALL = [pytest.param(group, id=group.name) for group in GROUPS.values()]
 def test_an_act_costs_its_own_trials_at_most(ran: Runner, reference: Ran, group: Group, act: Act) -> None:
     done = ran(group)
     honest = done if group.apart else reference
-    own = done.of(method=act.spec)
+    own = done.of(method=act.asked)
     assert [row["trial"] for row in own] == list(group.numbers), done
     for row in own:
         act.judge(row, honest.scores(row["trial"], method="flat"))
