@@ -1,7 +1,7 @@
 """Timings of the training engines of tap, mhtap and tnn: plain twin, fast engine, batches.
 
     python benchmarks/engine.py speed          one epoch of every engine on the same work, with ratios
-    python benchmarks/engine.py arithmetic     GFLOP of an epoch and the share of the matrix-product peak reached
+    python benchmarks/engine.py roofline       what each loop of the fast CPU engine does and reaches
     python benchmarks/engine.py profile tap    where an epoch's time goes
     python benchmarks/engine.py errors         final errors of plain twin and fast engine over seeds
     python benchmarks/engine.py memory         a 100 x 100 x 100 field with 4913 cubes
@@ -30,7 +30,6 @@ from fieldbench_methods.fieldformer import kernels
 from fieldbench_methods.fieldformer.design import Design, Schedule
 from fieldbench_methods.fieldformer.engine import Engine
 from fieldbench_methods.fieldformer.fit import fit_fast, fit_on_gpu, fit_plain
-from fieldbench_methods.fieldformer.geometry import Geometry
 from fieldbench_methods.fieldformer.methods import MHTAP, TAP
 from fieldbench_methods.fieldformer.network import TensorAttention
 from fieldbench_methods.fieldformer.sparsemax import sorted_sparsemax
@@ -217,65 +216,64 @@ def tensor_networks() -> tuple[TensorNetwork, list[Problem]]:
     return TNN().network(SOUND_SPEED), [problem_of(SOUND_SPEED, 0.1, seed) for seed in range(10)]
 
 
-def dense_work(design: Design) -> dict[str, float]:
-    """Floating-point operations of one epoch if everything were dense, forward and backward."""
-    geometry = design.geometry
-    width = geometry.head_count * design.latent
-    embedding = 2 * 2 * geometry.cubes * geometry.cube_size * width
-    scores = 2 * geometry.cubes**2 * width
-    return {"embedding": 2.0 * embedding, "scores": 3.0 * scores, "expansion": 3.0 * expansion_work(geometry)}
+def slots_of(starts: np.ndarray, rows: np.ndarray) -> int:
+    return int((starts[rows + 1] - starts[rows]).sum())
 
 
-def expansion_work(geometry: Geometry) -> float:
-    order = engine_module.Layout.of(geometry).order
-    sizes, work = [geometry.core_shape[mode] for mode in order], 0.0
-    for index, mode in enumerate(order):
-        work += 2 * np.prod(sizes, dtype=float) * geometry.shape[mode]
-        sizes[index] = geometry.shape[mode]
-    return work
+OPERATIONS: dict[str, Callable[..., float]] = {
+    "dot": lambda left, right, **_: 2 * left.size * right.shape[1],
+    "put_grouped_product": lambda rows, starts, counts, *given: 2 * (np.diff(rows) * counts).sum() * given[-1].shape[1],
+    "put_product": lambda starts, ends, skipped, columns, values, dense, result: (
+        2 * int((ends[-1] - starts[: ends.shape[1]])[skipped : skipped + len(result)].sum()) * result.shape[1]
+    ),
+    "contract": lambda starts, *given: 2 * starts[-1] * given[-2],
+    "contract_gradient": lambda starts, *given: 4 * slots_of(starts, given[6]) * given[8],
+    "contract_lines": lambda tensor, factor, others, *_: 2 * len(others) * tensor[..., 0].size,
+    "contract_lines_gradient": lambda tensor, factor, others, *_: 4 * len(others) * tensor[..., 0].size,
+}
+"""Floating-point operations of the products, from what they are given."""
 
 
-def done_work(design: Design, density: float, observed: float) -> dict[str, float]:
-    """The same as the engine does it: the support only where sparse, the observed part of the cubes only."""
-    geometry, work = design.geometry, dense_work(design)
-    lead = engine_module.Layout.of(geometry).order[0]
-    first = 2 * np.prod(geometry.core_shape, dtype=float) * geometry.shape[lead]
-    share = density if density < engine_module.DENSE_CORE else 1.0
-    pairs = density if density < engine_module.DENSE_COSINES else 1.0
-    return {
-        "embedding": work["embedding"] * (observed if observed < 0.3 else 1.0),
-        "scores": work["scores"] * (1 + 2 * pairs) / 3,
-        "expansion": work["expansion"] - 3 * first * (1 - share),
-    }
-
-
-def arithmetic(options: argparse.Namespace) -> None:
-    left, right = (np.random.default_rng(0).random((1024, 1024), dtype=np.float32) for _ in range(2))
-    out = np.empty_like(left)
-    peak = 2 * 1024**3 / min(seconds(lambda: np.dot(left, right, out=out), 1) for _ in range(30)) / 1e9
-    print(f"single-precision matrix product, 1024^3, one thread: {peak:.1f} GFLOP/s")
-    print("GFLOP an epoch if dense, and as done; GFLOP/s and share of the product's peak for either")
-    for case in options.cases or list(CASES):
-        method, shape, variation = CASES[case]
-        engine, design = warm_engine(case), method.design(shape)
-        duration = seconds(engine.step, 40)
-        cubes = cubes_of(design, problem_of(shape, 0.1, 0, variation))
-        observed = np.count_nonzero(cubes) / cubes.size
-        dense = sum(dense_work(design).values()) / 1e9
-        done = sum(done_work(design, engine.density, observed).values()) / 1e9
+def roofline(options: argparse.Namespace) -> None:
+    """For each loop of an epoch: time, operations, bytes of the arrays it is given (each once), and their rates."""
+    left, right = (np.random.default_rng(0).random(shape, dtype=np.float32) for shape in ((800, 288), (288, 800)))
+    out, groups = left @ right, engine_module.GroupedMatrix(left)
+    for name, work in ("numpy", lambda: np.dot(left, right, out=out)), ("own", lambda: groups.times(right, out)):
+        peak = 2 * left.size * 800 / min(seconds(work, 1) for _ in range(30)) / 1e9
+        print(f"single-precision matrix product, 800 x 288 x 800, one thread, {name}: {peak:.0f} GFLOP/s")
+    for size in (1 << 16, 1 << 20, 1 << 25):
+        source, target = np.zeros(size, np.float32), np.ones(size, np.float32)
+        moved = 8 * size / min(seconds(lambda s=source, t=target: np.copyto(t, s), 1) for _ in range(30)) / 1e9
+        print(f"copying {4 * size / 1e6:.1f} MB: {moved:.0f} GB/s read and written")
+    for case in options.cases or ["tap-radio", "mhtap-radio"]:
+        total, spent = watched(case)
+        flop, size = (sum(counts.values()) for counts in (spent.operations, spent.bytes))
         print(
-            f"{case:12s} {1e3 * duration:7.2f} ms  density {engine.density:.3f}  dense {dense:6.3f}: "
-            f"{dense / duration:6.1f} GFLOP/s = {dense / duration / peak:4.0%}   done {done:6.3f}: "
-            f"{done / duration:6.1f} GFLOP/s = {done / duration / peak:4.0%}",
-            flush=True,
+            f"{case}: {1e3 * total:.2f} ms an epoch, {flop / 1e6:.0f} MFLOP in products, "
+            f"{flop / total / 1e9:.0f} GFLOP/s"
         )
+        print("      ms  share  MFLOP  GFLOP/s     MB   GB/s")
+        for name, duration in spent.seconds.most_common(16):
+            flop, size = spent.operations[name], spent.bytes[name]
+            print(
+                f"{1e3 * duration:8.3f} {duration / total:6.1%} {flop / 1e6:6.1f} {flop / duration / 1e9:8.0f} "
+                f"{size / 1e6:6.1f} {size / duration / 1e9:6.0f}  {name}",
+                flush=True,
+            )
+
+
+class Spent:
+    """Seconds, operations and bytes of each function, of an epoch."""
+
+    def __init__(self) -> None:
+        self.seconds, self.operations, self.bytes = Counter[str](), Counter[str](), Counter[str]()
 
 
 class Stopwatch:
     """Stands in for a module and adds up the time of each of its functions."""
 
-    def __init__(self, module: Any, only: Sequence[str], spent: Counter[str]) -> None:
-        self._module, self._only, self._spent = module, only, spent
+    def __init__(self, module: Any, only: Sequence[str], spent: Spent, rounds: int) -> None:
+        self._module, self._only, self._spent, self._rounds = module, only, spent, rounds
 
     def __getattr__(self, name: str) -> Any:
         function = getattr(self._module, name)
@@ -285,11 +283,30 @@ class Stopwatch:
         def timed(*arguments: Any, **options: Any) -> Any:
             start = time.thread_time()
             result = function(*arguments, **options)
-            shapes = " x ".join(str(argument.shape) for argument in arguments[:2]) if name == "dot" else ""
-            self._spent[f"{name} {shapes}"] += time.thread_time() - start  # type: ignore[assignment]
+            duration = time.thread_time() - start
+            arrays = [value for value in (*arguments, *options.values()) if isinstance(value, np.ndarray)]
+            for counter, amount in (
+                (self._spent.seconds, duration),
+                (self._spent.operations, OPERATIONS.get(name, lambda *_: 0)(*arguments, **options)),
+                (self._spent.bytes, sum(array.nbytes for array in arrays)),
+            ):
+                counter[name] += amount / self._rounds  # type: ignore[assignment]
             return result
 
         return timed
+
+
+def watched(case: str, rounds: int = 50) -> tuple[float, Spent]:
+    """Seconds of an epoch of the fast engine, and what its functions spend."""
+    names = [name for name in vars(kernels) if callable(getattr(kernels, name)) and not name.startswith("_")]
+    engine, spent = warm_engine(case), Spent()
+    total = seconds(engine.step, rounds)
+    engine_module.kernels = Stopwatch(kernels, names, spent, rounds)  # type: ignore[assignment]
+    engine_module.np = Stopwatch(np, ["dot"], spent, rounds)  # type: ignore[assignment]
+    for _ in range(rounds):
+        engine.step()
+    engine_module.kernels, engine_module.np = kernels, np
+    return total, spent
 
 
 def profile(options: argparse.Namespace) -> None:
@@ -299,7 +316,8 @@ def profile(options: argparse.Namespace) -> None:
         before = lambda s: stand_in(design, cubes, problems, s, options.device)  # noqa: E731, B023
         profile_torch(f"{case}, stand-in", before, options.device)
         if options.device == "cpu":
-            profile_engine(case)
+            total, spent = watched(case)
+            print_profile(f"{case}, fast engine", spent.seconds, total)
         else:
             after = lambda s: fit_on_gpu(design, cubes, problems, s, "cuda")  # noqa: E731, B023
             profile_torch(f"{case}, fused and recorded", after, "cuda")
@@ -327,19 +345,6 @@ def print_profile(name: str, spent: Counter[str], total: float) -> None:
     print(f"{name}: {1e3 * total:.2f} ms an epoch")
     for what, duration in spent.most_common(12):
         print(f"  {1e3 * duration:8.3f} ms {duration / total:5.1%}  {what[:90]}")
-
-
-def profile_engine(case: str) -> None:
-    names = [name for name in vars(kernels) if callable(getattr(kernels, name)) and not name.startswith("_")]
-    engine, spent = warm_engine(case), Counter[str]()
-    engine_module.kernels = Stopwatch(kernels, names, spent)  # type: ignore[assignment]
-    engine_module.np = Stopwatch(np, ["dot"], spent)  # type: ignore[assignment]
-    seconds(engine.step, 1)
-    spent.clear()
-    rounds = 50
-    total = sum(seconds(engine.step, 1) for _ in range(rounds)) / rounds
-    engine_module.kernels, engine_module.np = kernels, np
-    print_profile(f"{case}, fast engine", Counter({key: spell / rounds for key, spell in spent.items()}), total)
 
 
 def errors(options: argparse.Namespace) -> None:
@@ -410,7 +415,7 @@ def memory(options: argparse.Namespace) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("mode", choices=["speed", "arithmetic", "profile", "errors", "memory"])
+    parser.add_argument("mode", choices=["speed", "roofline", "profile", "errors", "memory"])
     parser.add_argument("cases", nargs="*", help=f"some of: {', '.join(CASES)}")
     parser.add_argument("--epochs", type=int, default=1000, help="of the errors mode")
     parser.add_argument("--seeds", type=int, default=10, help="of the errors mode")
@@ -421,7 +426,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     threadpool_limits(1)
-    {"speed": speed, "arithmetic": arithmetic, "profile": profile, "errors": errors, "memory": memory}[options.mode](
+    {"speed": speed, "roofline": roofline, "profile": profile, "errors": errors, "memory": memory}[options.mode](
         options
     )
 

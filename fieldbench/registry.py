@@ -496,9 +496,10 @@ def validated(cls: type[P], part: Part, text: str, registry: Registry | None = N
 @cache
 def _declarations(cls: type[Plugin]) -> list[str]:
     """Attributes that the harness reads of an object of a class, which may compute them."""
-    bases = [vars(base) for base in cls.__mro__ if base.__module__.startswith("fieldbench.")]
-    computed = {name for members in bases for name, value in members.items() if isinstance(value, property)}
-    return sorted(cls.__class_vars__ | {name for name in computed if not name.startswith("_")})
+    bases = [base for base in cls.__mro__ if base.__module__.startswith("fieldbench.")]
+    declared = {name for base in bases for name in getattr(base, "__class_vars__", ())}
+    computed = {name for base in bases for name, value in vars(base).items() if isinstance(value, property)}
+    return sorted(declared | {name for name in computed if not name.startswith("_")})
 
 
 def check_requirements(cls: type[Plugin]) -> None:

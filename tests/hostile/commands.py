@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -86,11 +87,22 @@ def command(
 ) -> Ran:
     """``fieldbench ARGUMENTS`` in a folder, ended with all that it started when the outer limit is over."""
     mark = f"HOSTILE_{folder.resolve()}"
-    with (folder / "out").open("wb") as out, (folder / "err").open("wb") as err:
+    with (
+        (folder / "out").open("wb") as out,
+        (folder / "err").open("wb") as err,
+        # Of its own: some acts delete what they find there.
+        tempfile.TemporaryDirectory(prefix="h", ignore_cleanup_errors=True) as temporary,
+    ):
         process = subprocess.Popen(
             [sys.executable, "-m", "fieldbench", *arguments],
             cwd=folder,
-            env={**os.environ, "COLUMNS": "200", "FIELDBENCH_TEST_MARK": mark, **(environment or {})},
+            env={
+                **os.environ,
+                "COLUMNS": "200",
+                "FIELDBENCH_TEST_MARK": mark,
+                "TMPDIR": temporary,
+                **(environment or {}),
+            },
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=err,

@@ -204,7 +204,9 @@ def test_dropout_bits_are_those_of_torch(seed, step, probability):
     scores = np.ones((2, 1, 37), dtype=np.float32)
     buffer = np.empty(74, dtype=np.float32)
     limit = np.uint32(randomness.drop_threshold(probability))
-    kernels.dropped_row(scores, 0, np.uint32(5 * 74), np.float32(1), limit, keys[0, 0], keys[0, 1], buffer)
+    kernels.dropped_row(
+        scores, 0, np.uint32(5 * 74), np.float32(1), np.ones(2, np.float32), limit, keys[0, 0], keys[0, 1], buffer
+    )
     kept = randomness.kept(torch.from_numpy(keys.astype(np.int64)), 6 * 74, probability)[0, 5 * 74 :]
     np.testing.assert_array_equal(buffer > 0, kept.numpy())
 

@@ -124,17 +124,35 @@ class GroupedMatrix:
         groups = itertools.pairwise(self._rows)
         values = [dense[a:b, pattern].T.ravel() for (a, b), pattern in zip(groups, patterns, strict=True)]
         self._values = np.concatenate(values, dtype=np.float32)
-        self._strip = 96 if len(sizes) > len(dense) // 2 else 32
+        self._widest = 96 if len(sizes) > len(dense) // 2 else 32
 
-    def times(self, dense: Floats, out: Floats) -> None:
+    @property
+    def mean_count(self) -> float:
+        """Columns that a row has."""
+        return len(self._values) / int(self._rows[-1])
+
+    def times(self, dense: Floats, out: Floats, first: int = 0, last: int | None = None) -> None:
+        """The product of the rows ``first .. last``, all of them by default, with a dense matrix.
+
+        Args:
+            dense: its columns are a multiple of 8.
+            out: written.
+            first, last: multiples of 8, or the number of rows.
+        """
+        begin, end = np.searchsorted(self._rows, (first, self._rows[-1] if last is None else last))
         kernels.put_grouped_product(
-            self._rows, self._starts, self._counts, self._columns, self._places, self._values, self._strip, dense, out
-        )
+            self._rows[begin : end + 1] - first, self._starts[begin:end], self._counts[begin:end], self._columns,
+            self._places[begin:end], self._values, self._widest, dense, out,
+        )  # fmt: skip
 
 
 def _groups(present: Mask) -> NDArray[np.int64]:
-    """Where groups of 8, 4 or 1 rows with equal patterns begin, and the number of rows behind them."""
+    """Where groups of 8, 4 or 1 rows with equal patterns begin, and the number of rows behind them.
+
+    None crosses a multiple of 8.
+    """
     differs = (present[1:] != present[:-1]).any(axis=1)
+    differs[7::8] = True
     bounds = [0, *(np.flatnonzero(differs) + 1).tolist(), len(present)]
     begins = []
     for row, end in itertools.pairwise(bounds):
@@ -179,11 +197,17 @@ class Engine:
         self._inverse = [np.empty((heads, count), np.float32) for _ in range(2)]
         # For the scores: queries in groups of 8 rows, keys as columns, both filled up with zeros to whole groups.
         self._padded = padded = -(-count // 8) * 8
-        self._grouped_queries, self._columns_of_keys = (_aligned(heads, padded * latent) for _ in range(2))
+        # The product (P W_Q) K' costs less as P (W_Q K') where the cubes are many and mostly unobserved.
+        size = -(-geometry.cube_size // 8) * 8
+        self._by_entry = geometry.cube_size * latent + self._cubes.mean_count * count < latent * count
+        self._grouped = _aligned(heads, (size if self._by_entry else padded) * latent)
+        self._columns_of_keys = _aligned(heads, padded * latent)
+        self._entry_scores = _aligned(heads, size if self._by_entry else 0, padded)
+        self._scales = self._inverse[0] if self._by_entry else np.ones((heads, count), np.float32)
         blocks = -(-heads * count * count // BLOCK)
         self._block_rows = -(-padded // (blocks * 16)) * 16
         self._scores = _aligned(heads * self._block_rows * padded)
-        groups = np.arange(self._block_rows // 8)
+        groups = np.arange(max(self._block_rows, size) // 8)
         self._groups = (
             np.arange(len(groups) + 1) * 8, np.zeros_like(groups), np.full_like(groups, latent),
             np.arange(latent, dtype=np.uint32), groups * 8 * latent,
@@ -253,6 +277,13 @@ class Engine:
     def _forward(self, step: int | None) -> Floats:
         """The field before the output activation, flat: in training its observed lines only, where there are such."""
         self._both(partial(self._project, 0), partial(self._project, 1))
+        if self._by_entry:
+            size = self._entry_scores.shape[1]
+            middle = size // 16 * 8
+            self._both(
+                partial(self._key_products, 0, middle, self._entry_scores[:, :middle]),
+                partial(self._key_products, middle, size, self._entry_scores[:, middle:]),
+            )
         self._attend(step)
         return self._tucker.expand(self._support, self._weights.factors, training=step is not None)
 
@@ -263,7 +294,8 @@ class Engine:
             self._cubes.times(embedding[head], rows)
             kernels.normalise(rows, np.float32(SMALLEST_NORM), inverse[head])
             if side == 0:
-                kernels.turn(rows, 8 * rows.shape[1], 8, self._grouped_queries[head])
+                grouped = embedding[head] if self._by_entry else rows
+                kernels.turn(grouped, 8 * rows.shape[1], 8, self._grouped[head])
             else:
                 kernels.turn(rows, 8, self._padded, self._columns_of_keys[head])
 
@@ -291,21 +323,29 @@ class Engine:
         """The rows ``first .. last`` of the attention map, in the block that begins at row ``block``."""
         if first == last:
             return
-        scores, latent = self._scores_of(first - block, last - block), self._unit[0].shape[2]
-        rows, starts, counts, columns, places = self._groups
-        groups = scores.shape[1] // 8
-        for queries, keys, out in zip(self._grouped_queries, self._columns_of_keys, scores, strict=True):
-            kernels.put_grouped_product(
-                rows[: groups + 1], starts[:groups], counts[:groups], columns, places[:groups],
-                queries[first * latent :], 32, keys.reshape(latent, -1), out,
-            )  # fmt: skip
+        scores = self._scores_of(first - block, last - block)
+        if self._by_entry:
+            for entries, out in zip(self._entry_scores, scores, strict=True):
+                self._cubes.times(entries, out, first, last)
+        else:
+            self._key_products(first, first + scores.shape[1], scores)
         gain, limit, word, core_gain, core_limit, core_word = dropout
         rows = kernels.soft_rows if self._soft else kernels.sparse_rows
         support = self._support
         rows(
-            scores, first, slot, gain, limit, word, core_gain, core_limit, core_word, thresholds,
+            scores, first, slot, gain, self._scales, limit, word, core_gain, core_limit, core_word, thresholds,
             support.starts, support.columns, support.weights, self._rows[half],
         )  # fmt: skip
+
+    def _key_products(self, first: int, last: int, result: Floats) -> None:
+        """The grouped rows ``first .. last`` of every head, multiples of 8, times the keys."""
+        rows, starts, counts, columns, places = self._groups
+        groups, latent = (last - first) // 8, len(columns)
+        for grouped, keys, out in zip(self._grouped, self._columns_of_keys, result, strict=True):
+            kernels.put_grouped_product(
+                rows[: groups + 1], starts[:groups], counts[:groups], columns, places[:groups],
+                grouped[first * latent :], 32, keys.reshape(latent, -1), out,
+            )  # fmt: skip
 
     def _scores_of(self, first: int, last: int) -> Floats:
         """The part of the buffer for these rows of a block, shape (h, rows, N), both filled up to multiples of 8."""

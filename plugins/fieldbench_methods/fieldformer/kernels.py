@@ -68,7 +68,7 @@ def _hash(index, first_key, second_key):  # type: ignore[no-untyped-def]
 
 
 @_compiled(inline="always", fastmath=_FAST)
-def dropped_row(scores, row, base, gain, limit, first_key, second_key, buffer):  # type: ignore[no-untyped-def]
+def dropped_row(scores, row, base, gain, scale, limit, first_key, second_key, buffer):  # type: ignore[no-untyped-def]
     """One row of scores of every head, scaled and dropped, into ``buffer`` (h N).
 
     Args:
@@ -76,6 +76,7 @@ def dropped_row(scores, row, base, gain, limit, first_key, second_key, buffer): 
         row: index of the row in ``scores``.
         base: number of the row's first score in the whole map, to which the generator's number belongs.
         gain: factor of the scores that stay.
+        scale: one more for each head, shape (h,).
         limit: scores with a smaller random word are dropped; 0 drops none.
         first_key, second_key: of the generator in this step.
         buffer: takes the row, shape (h N,).
@@ -86,13 +87,14 @@ def dropped_row(scores, row, base, gain, limit, first_key, second_key, buffer): 
         source = scores[head, row]
         target = buffer[head * count : (head + 1) * count]
         offset = np.uint32(base + np.uint32(head * count))
+        factor = gain * scale[head]
         if limit == 0:
             for m in range(count):
-                target[m] = source[m] * gain
+                target[m] = source[m] * factor
         else:
             for m in range(count):
                 kept = _hash(np.uint32(offset + np.uint32(m)), first_key, second_key) >= limit
-                target[m] = source[m] * gain if kept else np.float32(0.0)
+                target[m] = source[m] * factor if kept else np.float32(0.0)
 
 
 @_compiled(inline="always", fastmath=_FAST)
@@ -127,8 +129,8 @@ def newton_threshold(values, start):  # type: ignore[no-untyped-def]
 
 @_compiled(fastmath=_FAST)
 def sparse_rows(  # type: ignore[no-untyped-def]
-    scores, first_row, first_slot, gain, limit, keys, core_gain, core_limit, core_keys, thresholds, starts, columns,
-    weights, buffer,
+    scores, first_row, first_slot, gain, scales, limit, keys, core_gain, core_limit, core_keys, thresholds,
+    starts, columns, weights, buffer,
 ):  # fmt: skip
     """SparseMax of a block of rows of scores into the support arrays, with both dropouts.
 
@@ -140,6 +142,7 @@ def sparse_rows(  # type: ignore[no-untyped-def]
         first_row: number of the block's first row in the whole map.
         first_slot: where its support starts.
         gain, limit, keys: of the scores' dropout, as in :func:`dropped_row`.
+        scales: of each row of every head, shape (h, N).
         core_gain, core_limit, core_keys: of the core's dropout.
         thresholds: of each row, shape (N,); started from and replaced.
         starts, columns, weights: the support, as the module says.
@@ -152,7 +155,7 @@ def sparse_rows(  # type: ignore[no-untyped-def]
     for row in range(min(scores.shape[1], thresholds.size - first_row)):
         n = first_row + row
         base = np.uint32(n * width)
-        dropped_row(scores, row, base, gain, limit, keys[0], keys[1], values)
+        dropped_row(scores, row, base, gain, scales[:, n], limit, keys[0], keys[1], values)
         threshold = newton_threshold(values, thresholds[n])
         thresholds[n] = threshold
         begin = slot
@@ -188,8 +191,8 @@ def drop_core(base, limit, keys, columns, weights):  # type: ignore[no-untyped-d
 
 @_compiled(fastmath=_FAST)
 def soft_rows(  # type: ignore[no-untyped-def]
-    scores, first_row, first_slot, gain, limit, keys, core_gain, core_limit, core_keys, thresholds, starts, columns,
-    weights, buffer,
+    scores, first_row, first_slot, gain, scales, limit, keys, core_gain, core_limit, core_keys, thresholds,
+    starts, columns, weights, buffer,
 ):  # fmt: skip
     """SoftMax of a block of rows as :func:`sparse_rows` does it; every column is in the support.
 
@@ -198,6 +201,7 @@ def soft_rows(  # type: ignore[no-untyped-def]
         first_row: number of the block's first row in the whole map.
         first_slot: where its support starts.
         gain, limit, keys: of the scores' dropout, as in :func:`dropped_row`.
+        scales: of each row of every head, shape (h, N).
         core_gain, core_limit, core_keys: of the core's dropout.
         thresholds: shape (N,); not read, there so that both functions are called alike.
         starts, columns, weights: the support, as the module says.
@@ -208,7 +212,7 @@ def soft_rows(  # type: ignore[no-untyped-def]
     for row in range(min(scores.shape[1], thresholds.size - first_row)):
         n = first_row + row
         base = np.uint32(n * width)
-        dropped_row(scores, row, base, gain, limit, keys[0], keys[1], values)
+        dropped_row(scores, row, base, gain, scales[:, n], limit, keys[0], keys[1], values)
         largest = values.max()
         begin = first_slot + row * width
         target = weights[begin : begin + width]
