@@ -140,12 +140,6 @@ class Record:
         outcome = {item.name: getattr(self, item.name) for item in fields(self) if item.name != "trial"}
         return {"key": trial.key, **cell, **which, **outcome}
 
-    @classmethod
-    def from_row(cls, row: Mapping[str, Any]) -> Record:
-        """The record of a stored row; what an older fieldbench did not store has its default."""
-        known = {item.name for item in fields(cls)} - {"trial"}
-        return cls(trial_of(row), **{name: value for name, value in row.items() if name in known})
-
 
 def percent(rate: float) -> str:
     """

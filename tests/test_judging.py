@@ -15,7 +15,7 @@ import fieldbench
 from fieldbench import judging
 from fieldbench.field import Field, Observation
 from fieldbench.plan import Plan, Request
-from fieldbench.records import Record, Trial
+from fieldbench.records import Trial, decode, encode
 from fieldbench.registry import Registry, Sources
 from tests.here import run
 
@@ -469,18 +469,18 @@ def test_an_error_of_a_novel_s_length_is_cut(registry) -> None:
 
 def test_a_record_survives_its_stored_form(registry) -> None:
     (record,) = run([one(registry, noises="gaussian", select="holdout")], registry)
-    row = json.loads(json.dumps(record.as_row()))
+    row = decode(encode(record.as_row()))
+    assert row == record.as_row()
     assert row["key"] == record.trial.key
-    assert Record.from_row(row) == record
 
 
 def test_a_row_of_another_version_is_read(registry) -> None:
     (record,) = run([one(registry)], registry)
     row = {**record.as_row(), "invented_later": 1}
     del row["peak_memory"], row["diagnostics"]
-    read = Record.from_row(row)
-    assert read.metrics == record.metrics
-    assert read.peak_memory is None
+    read = decode(encode(row))
+    assert read["metrics"] == record.metrics
+    assert "invented_later" not in read
 
 
 def test_trials_of_a_cell_differ_in_their_number_alone(registry) -> None:

@@ -8,10 +8,12 @@ import pytest
 
 from fieldbench import suite as suites
 from fieldbench.records import FAILURES
+from fieldbench.regression import reference
 from fieldbench.results import Results
 from fieldbench.store.status import run_status
 
 REFERENCE = Path(__file__).resolve().parents[1] / "results" / "reference"
+EXACT = ("nearest", "linear", "idw", "harmonic", "thin-plate")
 RUNS = sorted(path.parent for path in REFERENCE.glob("*/manifest.json"))
 
 
@@ -34,3 +36,10 @@ def test_no_method_knows_more_than_it_observed(run: Path) -> None:
 
 def test_there_are_runs() -> None:
     assert {run.name for run in RUNS} >= {"ocean", "radio", "gaps"}
+
+
+@pytest.mark.parametrize("table", ["table1", "table4", "table5"])
+def test_a_table_of_the_paper_holds_methods_that_are_the_same_everywhere_to_their_digits(table: str) -> None:
+    suite, frame = suites.load(table), reference.read(REFERENCE / f"{table}.csv").frame
+    held = {method: set(rows["rtol"]) for method, rows in frame.groupby("method") if method in EXACT}
+    assert held == {method: {suite.exact[method]} for method in EXACT}
