@@ -231,7 +231,7 @@ def test_alike_methods_are_seldom_told_apart(count: int) -> None:
     drawn = hard * rng.lognormal(0, 0.1, (100, 3, count))
     wrong = 0
     for run in drawn:
-        comparison = compare(records({name: list(scores) for name, scores in zip("abc", run, strict=True)}), FACTS)
+        comparison = compare(records({name: list(scores) for name, scores in zip("abc", run, strict=True)}), METADATA)
         wrong += any(pair.significant for pair in comparison.groups[0].pairs)
     assert {pair.test for pair in comparison.groups[0].pairs} == {"t" if count == 5 else "wilcoxon"}
     assert wrong <= stats.binom.ppf(0.999, 100, 0.05)
