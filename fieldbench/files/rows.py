@@ -51,7 +51,12 @@ def _read_text(file: Path) -> pd.DataFrame:
     separator = next((mark for mark in _SEPARATORS if mark in lines[0]), r"\s+" if len(lines[0].split()) > 1 else ",")
     decimal = "," if separator != "," and any(_DECIMAL_COMMA.search(line) for line in lines[1:20]) else "."
     frame = pd.read_csv(
-        StringIO("\n".join(lines)), sep=separator, decimal=decimal, skipinitialspace=True, na_values=_MISSING
+        StringIO("\n".join(lines)),
+        sep=separator,
+        decimal=decimal,
+        skipinitialspace=True,
+        na_values=_MISSING,
+        float_precision="round_trip",  # measured values are kept to the last bit
     )
     frame.columns = frame.columns.str.strip()
     return _without_units(frame)
