@@ -43,7 +43,7 @@ def file(request: pytest.FixtureRequest, tmp_path: Path, ocean: Any) -> Path:
 
 
 def load(file: Path) -> pd.DataFrame:
-    return pd.read_csv(file) if file.suffix == ".csv" else pd.read_parquet(file)
+    return pd.read_csv(file, float_precision="round_trip") if file.suffix == ".csv" else pd.read_parquet(file)
 
 
 def test_rows_on_a_grid_become_that_grid(file: Path, ocean: Any) -> None:
