@@ -24,7 +24,16 @@ import pydantic
 
 from fieldbench import datafile, hookspecs
 from fieldbench.dataset import Dataset
-from fieldbench.errors import FieldbenchError, RequestError, as_reason, complaint, how_to_install, nearest, one_line
+from fieldbench.errors import (
+    DataUnavailable,
+    FieldbenchError,
+    RequestError,
+    as_reason,
+    complaint,
+    how_to_install,
+    nearest,
+    one_line,
+)
 from fieldbench.hookspecs import DISTRIBUTION
 from fieldbench.method import Method, Modifier, OfFits
 from fieldbench.metric import Metric
@@ -479,7 +488,8 @@ def validated(cls: type[P], part: Part, text: str, registry: Registry | None = N
             check_requirements(cls)
             plugin = cls.model_validate(part.parameters, context=registry)
             for name in _declarations(cls):  # a class that cannot say what it is, is not used
-                getattr(plugin, name)
+                with contextlib.suppress(DataUnavailable):  # it is missed when a field is drawn
+                    getattr(plugin, name)
             tuple(getattr(plugin, "libraries", ()))
             return plugin
     except (RequestError, CtrlC):

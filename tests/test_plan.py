@@ -292,7 +292,6 @@ def test_the_last_of_all_allowed_trials_has_a_number_of_64_bits() -> None:
         ({"default_rates": "half"}, "ValueError: could not convert"),
         ({"default_rates": (0.5, float("nan"))}, r"default_rates are \[0.5, nan\]"),
         ({"default_rates": ()}, r"default_rates are \[\]"),
-        ({"metric": property(lambda self: exit(0))}, "SystemExit"),
     ],
 )
 def test_a_dataset_that_cannot_say_how_it_is_used_is_refused(attributes: dict[str, Any], words: str) -> None:
@@ -300,6 +299,13 @@ def test_a_dataset_that_cannot_say_how_it_is_used_is_refused(attributes: dict[st
     for name, value in attributes.items():
         type.__setattr__(odd, name, value)
     with pytest.raises(RequestError, match=f"^dataset odd.*{words}"):
+        Plan(Request(methods=["nearest"], datasets=["odd"]), Registry(Sources(classes=(odd,))))
+
+
+def test_a_dataset_whose_metric_ends_the_program_cannot_be_made() -> None:
+    odd = type("Odd", (Waves,), {"name": "odd", "__doc__": "It ends.", "__module__": __name__})
+    type.__setattr__(odd, "metric", property(lambda self: exit(0)))
+    with pytest.raises(RequestError, match=r"^'odd': odd cannot be made: SystemExit: 0"):
         Plan(Request(methods=["nearest"], datasets=["odd"]), Registry(Sources(classes=(odd,))))
 
 

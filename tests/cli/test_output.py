@@ -91,7 +91,7 @@ def test_a_place_that_cannot_be_written_is_said_in_one_line(kept: Path, fieldben
     (kept / "file").touch()
     (kept / "folder").mkdir()
     outcome = fieldbench(*arguments)
-    assert outcome.code == 1
+    assert outcome.code == 2
     (complaint,) = outcome.err.splitlines()
     assert complaint.startswith("fieldbench: ")
     assert arguments[-1].partition("/")[0] in complaint

@@ -252,7 +252,9 @@ def test_an_error_that_cannot_be_checked_has_no_number(tmp_path: Path, capsys: p
 def test_ctrl_c_says_what_it_leaves(file: Path) -> None:
     before = file.read_bytes()
     arguments = ["complete", str(file), "--variable", "temp", "--among", "zero,sleeper", *PLUGIN]
-    script = "from fieldbench.cli.main import main; main()"
+    # A process that is started in the background ignores Ctrl-C, and so would its children.
+    script = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    script += "from fieldbench.cli.main import main; main()"
     process = subprocess.Popen([sys.executable, "-c", script, *arguments], stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     assert "withholding entries" in process.stderr.readline()  # before anything is fitted
