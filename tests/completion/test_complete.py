@@ -95,7 +95,7 @@ def test_methods_that_cannot_be_made_or_asked_are_left_out_and_told(observation:
     faulty = tmp_path / "faulty.py"
     faulty.write_text(FAULTY)
     sources = Sources(files=(*SOURCES.files, str(faulty)), blocked=frozenset(Registry(Sources()).entries("method")))
-    made = complete(observation, budget=20, sources=sources, device="cpu", folds=1)
+    made = complete(observation, budget=4, sources=sources, device="cpu", folds=1)
     assert made.method == "plane"
     assert "level" in by_name(made.comparison)["needy"].note
     assert by_name(made.comparison)["unsure"].note == "KeyError: 'emitters'"
@@ -104,7 +104,7 @@ def test_methods_that_cannot_be_made_or_asked_are_left_out_and_told(observation:
         in by_name(made.comparison)["lacking"].note
     )
     with pytest.raises(RequestError, match="level"):
-        complete(observation, candidates=["needy", "zero"], budget=20, sources=sources, device="cpu")
+        complete(observation, candidates=["needy", "zero"], budget=4, sources=sources, device="cpu")
 
 
 def test_without_a_budget_nothing_is_held_out() -> None:
@@ -120,7 +120,7 @@ def test_failing_slow_and_unsuited_methods_are_told_and_do_no_harm(observation: 
     made = complete(
         observation,
         candidates=names,
-        budget=6,
+        budget=3,
         sources=SOURCES,
         device="cpu",
         watch=said.append,
