@@ -127,7 +127,7 @@ def complete(
             help="Time for comparing methods at withheld entries; completing the field comes on top. With a "
             "method named, 0 skips the estimate of its error.",
         ),
-    ] = 120.0,
+    ] = 110.0,
     folds: Annotated[int, how(help="How many times entries are withheld.")] = 3,
     share: Annotated[float, how(help="Share of the observed entries withheld each time.")] = 0.1,
     by_area: Annotated[bool, how("--by-area", help="On latitudes, weight errors and the mean by area.")] = False,

@@ -39,7 +39,7 @@ AUTO = "auto"
 NEAREST = "nearest"
 
 #: Seconds of processor time for a comparison, by default.
-BUDGET = 120.0
+BUDGET = 110.0
 
 
 @dataclass(frozen=True, eq=False)
