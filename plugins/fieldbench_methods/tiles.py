@@ -26,7 +26,7 @@ class Tiles(fieldbench.Wrapper):
 
     name: ClassVar[str] = "tiles"
     revision: ClassVar[str | None] = "1"
-    conformance_parameters: ClassVar[dict[str, Value]] = {"size": 4, "least": 8}
+    conformance_parameters: ClassVar[dict[str, Value]] = {"size": 8, "least": 8}
 
     size: int = fieldbench.parameter(32, "of a tile along each axis, at most", ge=2, unit="grid steps")
     least: int = fieldbench.parameter(
