@@ -162,7 +162,7 @@ def _chosen(present: Mask, missing: Mask, wanted: int, limit: int, rng: np.rando
         room = limit - int(withheld.sum())
         pieces = _pieces(present & ~withheld, inner, labels, depth, (quota, room), rng, steps)
         single = chosen_at_random(present & ~withheld, quota, rng)
-        far, near = (float(distances(present & ~held, steps)[held].mean()) for held in (pieces, single))
+        far, near = (float(distances(present & ~taken, steps)[taken].mean()) for taken in (pieces, single))
         goal = float(depth[inner].mean())
         part = 0.0 if goal <= _DEEP * near or far <= near else float(np.clip((goal - near) / (far - near), 0.0, 1.0))
         if part == 1.0:
@@ -245,10 +245,10 @@ def _pieces(
     from scipy.ndimage import find_objects
 
     withheld = np.zeros(present.shape, dtype=bool)
-    boxes, sources, held = find_objects(labels), np.flatnonzero(missing), 0
+    boxes, sources, count = find_objects(labels), np.flatnonzero(missing), 0
     deep = sources[depth.ravel()[sources] >= np.quantile(depth.ravel()[sources], 0.95)]
     for number in range(_PIECES):
-        if held >= counts[0]:
+        if count >= counts[0]:
             break
         # The deepest gaps are few and matter most, so one of them comes first.
         entry = np.unravel_index(int(rng.choice(sources if number else deep)), missing.shape)
@@ -265,11 +265,11 @@ def _pieces(
         if new is None:
             continue
         region, entries = new
-        if held + int(entries.sum()) > counts[1]:
-            entries = _innermost(entries, counts[1] - held)
+        if count + int(entries.sum()) > counts[1]:
+            entries = _innermost(entries, counts[1] - count)
         withheld[region] |= entries
-        held += int(entries.sum())
-    return withheld if held else chosen_at_random(present, counts[0], rng)
+        count += int(entries.sum())
+    return withheld if count else chosen_at_random(present, counts[0], rng)
 
 
 def _placed(piece: Mask, free: Mask, rng: np.random.Generator) -> tuple[tuple[slice, ...], Mask] | None:

@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from fieldbench.calibration import Calibration, calibrate
-from fieldbench.calibration import Fold as Held
+from fieldbench.calibration import Fold as Withheld
 from fieldbench.completion.bench import Bench, FitResult
 from fieldbench.completion.periodic import fitted
 from fieldbench.completion.validation import Promise, Validation
@@ -146,7 +146,7 @@ class CandidateComparison:
         self._for_mean = 0.0
         self._folds = len(validation.folds)
         self._residuals: dict[str, list[FloatArray]] = {}
-        self._held: dict[str, list[Held]] = {}
+        self._withheld: dict[str, list[Withheld]] = {}
         self._errors: dict[str, list[float]] = {}
         self._times: dict[str, list[tuple[float, float]]] = {}
         self._notes: dict[str, str] = {}
@@ -290,11 +290,11 @@ class CandidateComparison:
     def calibration(self, methods: Sequence[str], estimate: Estimate) -> Calibration:
         """What errors of the mean of methods at withheld entries say of its estimate from all that was observed."""
         floor = self._observation.log_floor
-        held = [
+        folds = [
             replace(fold[0], estimate=mean_of([part.estimate for part in fold], floor))
-            for fold in zip(*(self._held[method] for method in methods), strict=False)
+            for fold in zip(*(self._withheld[method] for method in methods), strict=False)
         ]
-        return calibrate(estimate, self._observation, held, self._validation.weights()[0][: len(held)])
+        return calibrate(estimate, self._observation, folds, self._validation.weights()[0][: len(folds)])
 
     def compared(self, methods: Sequence[str]) -> bool:
         """Whether all of these methods were fitted to a fold."""
@@ -376,7 +376,7 @@ class CandidateComparison:
             return False
         residuals, at = self._validation.residuals(fit.made.mean, fold), tuple(fold.at.T)
         self._residuals.setdefault(method, []).append(residuals)
-        self._held.setdefault(method, []).append(Held(fold.withheld, fit.made.at(at), at))
+        self._withheld.setdefault(method, []).append(Withheld(fold.withheld, fit.made.at(at), at))
         with np.errstate(over="ignore"):
             error = self._validation.error(residuals**2, number)
         self._errors.setdefault(method, []).append(error)

@@ -127,8 +127,8 @@ def complete(
         read = _of_data_array(data)
         mask, valid = (_like(data, part) for part in (mask, valid))
     elif isinstance(data, np.ndarray):
-        hidden = np.ma.filled(data.astype(float), np.nan) if isinstance(data, np.ma.MaskedArray) else data
-        read = Variable("data", floats(hidden, "data"), tuple(axes) or grid_axes(data.shape), whole=is_whole(data))
+        unmasked = np.ma.filled(data.astype(float), np.nan) if isinstance(data, np.ma.MaskedArray) else data
+        read = Variable("data", floats(unmasked, "data"), tuple(axes) or grid_axes(data.shape), whole=is_whole(data))
     else:
         raise RequestError(f"{kind} has no gaps to fill; give a numpy array, a masked array, a DataArray or a table")
     if [len(axis) for axis in read.axes] != list(data.shape):

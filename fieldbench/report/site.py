@@ -98,7 +98,7 @@ def slug(name: str) -> str:
 
 
 def _cells(name: str, run: StoredRun) -> pd.DataFrame:
-    """A row for each cell of a run: mean, interval, trials, place among its rivals, distance to the floor."""
+    """A row for each cell of a run: mean, interval, trials, place among the methods, distance to the floor."""
     rows = []
     for setting in run.settings:
         part = run.part(setting)
@@ -116,7 +116,7 @@ def _cells(name: str, run: StoredRun) -> pd.DataFrame:
             })  # fmt: skip
         ranked.sort(key=lambda row: run.metadata.rank(row["metric"], row["mean"]))
         means = [row["mean"] for row in ranked]  # equal means share a place
-        rows += [{**row, "place": 1 + means.index(row["mean"]), "rivals": len(ranked)} for row in ranked]
+        rows += [{**row, "place": 1 + means.index(row["mean"]), "of": len(ranked)} for row in ranked]
     names = {"dataset name": "dataset", "method name": "method"}
     found = pd.DataFrame(rows, columns=None if rows else ["run", *CELL, "place"])
     return found.assign(**{new: found[old].map(name_of) for new, old in names.items()})
@@ -178,7 +178,7 @@ def _listed(cells: pd.DataFrame) -> Grid:
             numeric(row["mean"], f"{row['metric']} {rounded(row['mean'], row['interval'])} {row['unit']}".strip()),
             numeric(row["interval"], significant(row["interval"], 2, "")),
             numeric(row["trials"], str(row["trials"])),
-            GridCell(f"{row['place']} of {row['rivals']}"),
+            GridCell(f"{row['place']} of {row['of']}"),
             numeric(row["above"], distance(row["above"])),
         ]
         rows.append(GridRow(shown))
@@ -191,10 +191,10 @@ def _plugin_page(kind: str, bare: str, cells: pd.DataFrame, runs: dict[str, Stor
     told = ""
     if kind == "method":
         tables = [("", "", _listed(cells))]
-        placed = cells.assign(share=cells["place"] / cells["rivals"])[cells["rivals"] > 1].sort_values("share")
+        placed = cells.assign(share=cells["place"] / cells["of"])[cells["of"] > 1].sort_values("share")
         if len(placed):
             best, worst = (
-                f"{row['place']} of {row['rivals']} on {row['title']}" for _, row in placed.iloc[[0, -1]].iterrows()
+                f"{row['place']} of {row['of']} on {row['title']}" for _, row in placed.iloc[[0, -1]].iterrows()
             )
             told = f"Best: {best}. Worst: {worst}."
     else:

@@ -17,12 +17,12 @@ from fieldbench.execution import Options
 from fieldbench.field import Observation
 from fieldbench.registry import Registry, Sources
 
-RIVALS = str(Path(__file__).with_name("rivals.py"))
+CANDIDATES = str(Path(__file__).with_name("candidates.py"))
 OBSERVATION = Observation(np.ones((4, 4)), np.eye(4, dtype=bool))
 
 
 def bench() -> Bench:
-    return Bench(Registry(Sources.from_environment([RIVALS])), Options(device="cpu", jobs=1))
+    return Bench(Registry(Sources.from_environment([CANDIDATES])), Options(device="cpu", jobs=1))
 
 
 def methods_processes() -> set[psutil.Process]:
@@ -83,7 +83,7 @@ def test_a_process_dies_with_its_parent() -> None:
         "print(psutil.Process().children(recursive=True)[-1].pid, flush=True);"
         "place.fit('sleeper', seen, 0)"
     )
-    with subprocess.Popen([sys.executable, "-c", program, RIVALS], stdout=subprocess.PIPE, text=True) as parent:
+    with subprocess.Popen([sys.executable, "-c", program, CANDIDATES], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None
         child = int(parent.stdout.readline())
         assert psutil.pid_exists(child)

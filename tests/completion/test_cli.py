@@ -14,7 +14,7 @@ import pytest
 
 from fieldbench.cli.main import main
 
-PLUGIN = ["--plugin", str(Path(__file__).with_name("rivals.py"))]
+PLUGIN = ["--plugin", str(Path(__file__).with_name("candidates.py"))]
 TRUTH = 3.0 + 0.5 * np.indices((12, 10))[0] - 0.25 * np.indices((12, 10))[1]
 
 

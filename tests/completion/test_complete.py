@@ -12,7 +12,7 @@ from fieldbench.errors import RequestError
 from fieldbench.field import Observation
 from fieldbench.registry import Registry, Sources
 
-SOURCES = Sources.from_environment([str(Path(__file__).with_name("rivals.py"))])
+SOURCES = Sources.from_environment([str(Path(__file__).with_name("candidates.py"))])
 SHAPE = (12, 10)
 TRUTH = 3.0 + 0.5 * np.indices(SHAPE)[0] - 0.25 * np.indices(SHAPE)[1]
 

@@ -12,7 +12,7 @@ import pytest
 import fieldbench
 from fieldbench.registry import Sources
 
-SOURCES = Sources.from_environment([str(Path(__file__).with_name("rivals.py"))])
+SOURCES = Sources.from_environment([str(Path(__file__).with_name("candidates.py"))])
 TRUTH = 3.0 + 0.5 * np.indices((12, 10))[0] - 0.25 * np.indices((12, 10))[1]
 HIDDEN = np.random.default_rng(0).random(TRUTH.shape) < 0.4
 GAPPY = np.where(HIDDEN, np.nan, TRUTH)

@@ -18,7 +18,7 @@ from fieldbench.field import Axis, Observation
 from fieldbench.files import GriddedVariable, Selector, read
 from fieldbench.registry import Sources
 
-SOURCES = Sources.from_environment([str(Path(__file__).with_name("rivals.py"))])
+SOURCES = Sources.from_environment([str(Path(__file__).with_name("candidates.py"))])
 
 
 def gridded(folder: Path, values: np.ndarray, selector: Selector = Selector(), **arrays: np.ndarray) -> GriddedVariable:  # noqa: B008

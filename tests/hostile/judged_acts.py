@@ -140,7 +140,7 @@ DATASETS = [
                 return answer
                 """),
             ),
-            "draw-patches-rivals": (
+            "draw-patches-candidates": (
                 EITHER,
                 """
                 for module in list(sys.modules.values()):
@@ -320,7 +320,7 @@ SAMPLERS = [
                 return answer
                 """,
             ),
-            "mask-patches-rivals": (
+            "mask-patches-candidates": (
                 EITHER,
                 """
                 import fieldbench.sampler as s
@@ -406,7 +406,7 @@ NOISES = [
                 return answer
                 """),
             ),
-            "noise-patches-rivals": (
+            "noise-patches-candidates": (
                 EITHER,
                 """
                 for module in list(sys.modules.values()):
@@ -497,7 +497,7 @@ METRICS = [
                 """,
             ),
             "score-patches-rng": (EITHER, "np.random.default_rng = None"),
-            "score-patches-rivals": (
+            "score-patches-candidates": (
                 EITHER,
                 """
                 import fieldbench.metric as m
@@ -507,8 +507,8 @@ METRICS = [
             "score-patches-numpy": (EITHER, "np.mean = np.sqrt = lambda *_, **__: np.float64(0)"),
             "score-prints": (EITHER, "print('\\x1b[2J', flush=True)"),
             "score-closes-everything": (FAILS, "os.closerange(0, 256)"),
-            "score-forges-rivals": (EITHER, "forge('scores', {'rmse': 0.0, 'mae': 0.0, 'nmse': 0.0})"),
-            "score-forges-that-rivals-failed": (EITHER, "forge('missing', {'rmse': 'gone', 'mae': 5})"),
+            "score-forges-candidates": (EITHER, "forge('scores', {'rmse': 0.0, 'mae': 0.0, 'nmse': 0.0})"),
+            "score-forges-that-candidates-failed": (EITHER, "forge('missing', {'rmse': 'gone', 'mae': 5})"),
             "score-forges-a-reason": (EITHER, "forge('missing', {self.name: ['\\x1b[2J', 5]})"),
             "score-forges-a-list": (EITHER, "forge('scores', [1, 2])"),
             "score-forges-texts": (EITHER, "forge('scores', {self.name: 'good'})"),
@@ -541,7 +541,7 @@ METRICS = [
             **ends("adapts"),
             "adapts-to-none": (FAILS, "return None"),
             "adapts-to-text": (FAILS, "return 'rmse'"),
-            "adapts-to-a-rival": (
+            "adapts-to-a-candidate": (
                 EITHER,
                 """
                 import fieldbench.metric as m

@@ -383,7 +383,7 @@ PATCHES = [
                 Observation.observed = property(lambda self: self.values[:1])
                 """,
             ),
-            "patches-rivals": (
+            "patches-candidates": (
                 PASSES,
                 """
                 for name, module in list(sys.modules.items()):

@@ -1,4 +1,4 @@
-"""Completing a file of one's own with hostile methods among the rivals: the best honest one fills it, as ever."""
+"""Completing a file of one's own with hostile methods among the candidates: the best honest one fills it, as ever."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def complete(folder: Path, acts: Sequence[Act], *arguments: str) -> Ran:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
-    """What the honest rival makes of the wave."""
+    """What the honest candidate makes of the wave."""
     folder = tmp_path_factory.mktemp("filled")
     assert complete(folder, [], "--method", "nearest").code == 0
     return np.load(folder / "full.npy")
@@ -38,19 +38,19 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> np.ndarray:
 @pytest.mark.parametrize(
     "acts", [ENDINGS, RETURNS, PATCHES, PROCESSES], ids=["ends", "returns", "patches", "processes"]
 )
-def test_hostile_rivals_change_nothing(tmp_path: Path, filled: np.ndarray, acts: Sequence[Act]) -> None:
-    rivals = ",".join([*(act.spec for act in acts), "nearest"])
-    done = complete(tmp_path, acts, "--among", rivals, "--folds", "1", "--budget", "120")
+def test_hostile_candidates_change_nothing(tmp_path: Path, filled: np.ndarray, acts: Sequence[Act]) -> None:
+    candidates = ",".join([*(act.spec for act in acts), "nearest"])
+    done = complete(tmp_path, acts, "--among", candidates, "--folds", "1", "--budget", "120")
     assert done.code == 0, done
     done.must_be_printable()
     assert "nearest" in done.out + done.err
     np.testing.assert_array_equal(np.load(tmp_path / "full.npy"), filled)
 
 
-def test_a_rival_that_hangs_costs_the_budget_at_most(tmp_path: Path, filled: np.ndarray) -> None:
+def test_a_candidate_that_hangs_costs_the_budget_at_most(tmp_path: Path, filled: np.ndarray) -> None:
     acts = [act for act in HANGS if act.name in ("loops", "sleeps-deaf", "writes-to-descriptors-and-sleeps")]
-    rivals = ",".join(["nearest", *(act.spec for act in acts)])
-    done = complete(tmp_path, acts, "--among", rivals, "--folds", "1", "--budget", "6")
+    candidates = ",".join(["nearest", *(act.spec for act in acts)])
+    done = complete(tmp_path, acts, "--among", candidates, "--folds", "1", "--budget", "6")
     assert done.code == 0, done
     done.must_be_printable()
     np.testing.assert_array_equal(np.load(tmp_path / "full.npy"), filled)

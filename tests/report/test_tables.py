@@ -303,7 +303,7 @@ def test_rows_and_columns_by_any_factor() -> None:
     assert [head.text for head in block.rows] == ["none", "gaussian"]
     assert [head.text for head in block.columns] == ["10 %", "20 %"], "rates are in order"
     assert [[block.cells[i, j].value for j in (0, 1)] for i in (0, 1)] == [[0.1, 0.2], [1.1, 1.2]]
-    assert {cell.rank for cell in block.cells.values()} == {0}, "noises are not rivals"
+    assert {cell.rank for cell in block.cells.values()} == {0}, "noises are not candidates"
     across = make_table(made, RunMetadata(), rows=["rate"], columns=["method"])
     assert {cell.rank for block in across.blocks for cell in block.cells.values()} == {1}, "equal methods share a place"
 
@@ -394,7 +394,7 @@ def test_a_block_has_one_unit() -> None:
     assert {cell["dataset"]: cell["unit"] for cell in table.cells()} == metadata.units
 
 
-def test_parameters_of_datasets_are_factors_but_no_rivals() -> None:
+def test_parameters_of_datasets_are_factors_but_no_candidates() -> None:
     made = frame(*({"dataset": f"radiomap[eta={eta}]", "rmse": float(eta)} for eta in (12, 6, 9)))
     (block,) = make_table(made, RunMetadata(), rows=["eta"], columns=["method"]).blocks
     assert [head.text for head in block.rows] == ["6", "9", "12"]

@@ -44,12 +44,12 @@ class Stated:
     Attributes:
         error: size of the error.
         deviation: as it was stated.
-        hidden: entries that were not observed and are valid.
+        unobserved: entries that were not observed and are valid.
     """
 
     error: FloatArray
     deviation: FloatArray
-    hidden: Mask
+    unobserved: Mask
 
 
 def draw(run: StoredRun, view: View) -> dict[str, Figure]:
@@ -84,13 +84,13 @@ def _stated(item: Reconstruction) -> Stated | None:
     if deviation is None:
         return None
     error = np.abs(colours.shown(item.estimate) - colours.shown(truth.values))
-    hidden = np.isnan(item.observation.values) & truth.valid
-    return Stated(np.where(truth.valid, error, np.nan), np.where(truth.valid, deviation, np.nan), hidden)
+    unobserved = np.isnan(item.observation.values) & truth.valid
+    return Stated(np.where(truth.valid, error, np.nan), np.where(truth.valid, deviation, np.nan), unobserved)
 
 
 def reliability(stated: Stated) -> tuple[FloatArray, FloatArray]:
     """Root mean squares of deviation and error of unobserved entries, in groups of equal size by deviation."""
-    deviations, errors = stated.deviation[stated.hidden], stated.error[stated.hidden]
+    deviations, errors = stated.deviation[stated.unobserved], stated.error[stated.unobserved]
     order = np.argsort(deviations, kind="stable")
     groups = [group for group in np.array_split(order, GROUPS) if len(group)]
 
