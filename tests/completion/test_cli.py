@@ -55,7 +55,7 @@ def test_auto_fills_the_gaps_and_says_why(file: Path, capsys: pytest.CaptureFixt
     assert note["method"] == "plane"
     assert note["estimated_rmse"] < 1e-9
     assert note["chosen_among"].startswith("plane ")
-    assert note["budget_seconds"] == 120
+    assert note["budget_seconds"] == 110
 
 
 def test_errors_beyond_all_numbers_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
