@@ -59,10 +59,17 @@ def nearest(word: str, choices: Iterable[str]) -> str:
     '; there are: tap, tnn'
     """
     known = sorted(choices)
-    close = difflib.get_close_matches(word, known, n=1, cutoff=0.6)
-    if close:
-        return f"; did you mean {close[0]!r}?"
-    return f"; there are: {', '.join(known)}" if known else "; there are none"
+    return meant(word, known) or (f"; there are: {', '.join(known)}" if known else "; there are none")
+
+
+def meant(word: str, choices: Iterable[str]) -> str:
+    """Return ``'; did you mean ...?'`` for the closest of ``choices``, or nothing where none is close.
+
+    >>> meant("tapp", ["tap", "tnn"]), meant("zzz", ["tap", "tnn"])
+    ("; did you mean 'tap'?", '')
+    """
+    close = difflib.get_close_matches(word, sorted(choices), n=1, cutoff=0.6)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def how_to_install(extra: str) -> str:

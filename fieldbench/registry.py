@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import difflib
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -31,6 +30,7 @@ from fieldbench.errors import (
     as_reason,
     complaint,
     how_to_install,
+    meant,
     nearest,
     one_line,
 )
@@ -277,13 +277,10 @@ class Registry:
         Raises:
             Exception: whatever pickle raises, if one of them holds on to something that no other process can have.
         """
-        try:
-            with plugin_code():
-                return Parcel.of(objects, self.sources, tuple(self._files.values()))
-        except (Exception, CtrlC):
-            raise
-        except BaseException as error:  # what the objects do when they are pickled
-            raise ValueError(one_line(error)) from None
+        # The objects may do anything when they are pickled.
+        with faults(lambda error: error if isinstance(error, Exception) else ValueError(one_line(error))):
+            packed = Parcel.of(objects, self.sources, tuple(self._files.values()))
+        return packed
 
     def _choices(self, kind: str) -> list[str]:
         return [*self._entries[kind], *(name for found, name in self._duplicates if found == kind)]
@@ -576,11 +573,9 @@ def _why(error: BaseException) -> str:
     written = str(error).split("`")[1]
     name = written.partition(" ")[0]
     known = {key for bases in KINDS.values() for base in bases for key in base.__class_vars__}
-    close = difflib.get_close_matches(name, sorted(known), n=1)
-    meant = f"; did you mean {close[0]!r}?" if close else ""
     return (
-        f"{written}: plugins have no attribute {name}{meant}; write a parameter as {name}: TYPE = parameter(...), "
-        f"and what is none as {name}: ClassVar[TYPE] = ..."
+        f"{written}: plugins have no attribute {name}{meant(name, known)}; "
+        f"write a parameter as {name}: TYPE = parameter(...), and what is none as {name}: ClassVar[TYPE] = ..."
     )
 
 

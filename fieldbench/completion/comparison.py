@@ -97,6 +97,11 @@ def _log_ratios(errors: Sequence[float], others: Sequence[float], least: float) 
     return np.asarray(np.log(pairs[:, 0]) - np.log(pairs[:, 1]))
 
 
+def _ratio(errors: Sequence[float], others: Sequence[float], least: float) -> float:
+    """The geometric mean of errors over others, as :func:`_log_ratios` takes them; always a number above 0."""
+    return float(np.exp(np.clip(_log_ratios(errors, others, least).mean(), -_FARTHEST, _FARTHEST)))
+
+
 def mean_of(estimates: Sequence[Estimate], floor: float | None) -> Estimate:
     """The mean of estimates, of their logarithms where there is a floor.
 
@@ -273,7 +278,7 @@ class CandidateComparison:
         parts = [made for made in ranked if made.method in methods]
         squares = self.squares(methods)
         errors = tuple(self._validation.error(square, number) for number, square in enumerate(squares))
-        ratio = float(np.exp(_log_ratios(errors, ranked[0].errors, self._exact()).mean()))
+        ratio = _ratio(errors, ranked[0].errors, self._exact())
         seconds, wall = (sum(getattr(made, name) for made in parts) for name in ("seconds", "wall"))
         return Candidate(named(methods), errors, ratio, self.promise(methods).expected, seconds, wall)
 
@@ -396,12 +401,7 @@ class CandidateComparison:
             default="",
         )
         least = self._exact()
-        ratios = {
-            method: float(
-                np.exp(np.clip(_log_ratios(errors, self._errors[leader], least).mean(), -_FARTHEST, _FARTHEST))
-            )
-            for method, errors in self._errors.items()
-        }
+        ratios = {method: _ratio(errors, self._errors[leader], least) for method, errors in self._errors.items()}
         best = min(ratios.values(), default=math.nan)
         made = []
         for method in methods:

@@ -24,9 +24,10 @@ class Group:
 
 
 class TrialQueue:
-    """Hands out a stream of trials, read lazily, to so many slots of each lane; ``batching`` allows groups.
+    """Hands out trials to slots.
 
-    Not safe for threads: its user holds a lock.
+    The stream of trials is read as they are wanted. ``slots`` is the number of slots of each lane, and ``batching``
+    says whether trials may be grouped. The queue is not safe for threads: its user holds a lock.
     """
 
     def __init__(

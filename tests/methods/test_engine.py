@@ -96,14 +96,17 @@ def test_gradient_is_that_of_the_plain_network(case, shares, monkeypatch):
     agree(engine.gradients, plain_gradient(design, cubes, problem, 0))
 
 
+def observed_at(method, mask):
+    """Design, cubes and problem where a smooth field is observed at a mask."""
+    problem = replace(problem_of(mask.shape), target=np.where(mask, smooth(mask.shape) / 3, 0.0), mask=mask)
+    design = method.design(mask.shape)
+    return design, method._cubes(design.geometry, problem), problem
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2])
 def test_gradient_with_whole_fibers(axis):
-    method = TAP(window=3, stride=2)
     lines = np.random.default_rng(1).random(SHAPE).take([0], axis) < 0.3
-    mask = np.broadcast_to(lines, SHAPE)
-    problem = replace(problem_of(SHAPE), target=np.where(mask, smooth(SHAPE) / 3, 0.0), mask=mask)
-    design = method.design(SHAPE)
-    cubes = method._cubes(design.geometry, problem)
+    design, cubes, problem = observed_at(TAP(window=3, stride=2), np.broadcast_to(lines, SHAPE))
     engine = Engine(design, cubes, problem, Schedule(2, 1e-3))
     engine.step()
     agree(engine.gradients, plain_gradient(design, cubes, problem, 0))
@@ -120,9 +123,7 @@ def test_gradient_with_whole_fibers(axis):
 def test_gradient_with_few_fibers_of_a_field_of_four_axes():
     method, shape = CASES["4-D"]
     mask = np.broadcast_to(np.random.default_rng(1).random((*shape[:3], 1)) < 0.2, shape)
-    problem = replace(problem_of(shape), target=np.where(mask, smooth(shape) / 3, 0.0), mask=mask)
-    design = method.design(shape)
-    cubes = method._cubes(design.geometry, problem)
+    design, cubes, problem = observed_at(method, mask)
     engine = Engine(design, cubes, problem, Schedule(1, 1e-3))
     engine.step()
     agree(engine.gradients, plain_gradient(design, cubes, problem, 0))
