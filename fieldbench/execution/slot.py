@@ -421,9 +421,14 @@ class WorkerSlot:
 
 
 def _are_tasks(found: Any) -> bool:
-    return isinstance(found, list) and 0 < len(found) == sum(
-        isinstance(task, Task) and isinstance(task.observation, Observation) and isinstance(task.seed, int)
-        for task in found
+    """Whether a judge asks for a fit of something: its plugins may have forged what it says."""
+    return (
+        isinstance(found, list)
+        and bool(found)
+        and all(
+            isinstance(task, Task) and isinstance(task.observation, Observation) and isinstance(task.seed, int)
+            for task in found
+        )
     )
 
 
