@@ -218,6 +218,7 @@ def test_a_metric_that_ends_or_hangs_is_left_out_and_named(tmp_path: Path) -> No
     ("dataset", "complaint"), [("unscored", "metric exits"), ("unmeasured", "unknown metric 'nowhere'")]
 )
 def test_a_headline_metric_that_fails_is_a_wrong_request(tmp_path: Path, dataset: str, complaint: str) -> None:
+    ran(tmp_path / "plain", Ramp)  # the server that starts all others stays
     before = set(psutil.Process().children(recursive=True))
     with pytest.raises(RequestError, match=complaint):
         ran(tmp_path / "run", Unscored, Unmeasured, Exits, dataset=dataset)
