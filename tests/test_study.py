@@ -97,6 +97,28 @@ def test_a_study_of_something_else_is_refused(tmp_path, change, said) -> None:
         search(tmp_path, **{"rate": 0.2, **change})
 
 
+@pytest.mark.parametrize("text", [b"", b"[1]\n", b"3\n", b"hello\n", b"\xff\xfe\x00"])
+def test_what_is_no_study_is_left_alone(tmp_path, text) -> None:
+    (tmp_path / "study.jsonl").write_bytes(text)
+    with pytest.raises(RequestError, match="is not a study; name another file by --study"):
+        search(tmp_path)
+    assert (tmp_path / "study.jsonl").read_bytes() == text
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("nearest", r"nearest has nothing for \+grid to choose"),
+        ("idw[power=3,neighbours=7]", r"its parameters are given, so that \+grid has nothing to choose"),
+        ("idw+conformal", r"a search fits the method alone; leave out \+conformal"),
+        ("idw+tuned", r"a search fits the method alone; leave out \+tuned"),
+    ],
+)
+def test_what_cannot_be_tuned_is_said_in_the_words_of_the_request(tmp_path, method, said) -> None:
+    with pytest.raises(RequestError, match=said):
+        tune(method, DATASET, tuner="grid", study=tmp_path / "study.jsonl", sources=SOURCES)
+
+
 def test_development_trials_are_none_of_a_run(tmp_path) -> None:
     """A request has seeds of 63 bits; those of development have 128, the first of them set."""
     assert development_seed(0) > LARGEST
