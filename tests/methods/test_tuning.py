@@ -117,7 +117,8 @@ class Rereading(fieldbench.Tuner):
         attempt({next(iter(space.searches)): float(abs(observation.values[fold].sum()) % 97 / 97)})
 
 
-PLANTED = Registry(Sources(classes=(Level, Noted, Grid, Peeking, Rereading, NoNumber, Scored)))
+PLANTED = Registry(Sources(classes=(Level, Noted, Grid, Peeking, Rereading)))
+UNSCORED = Registry(Sources(classes=(Level, Grid, NoNumber, Scored)))
 
 
 def record(method, dataset=DATASET, registry=PLANTED, number=0, **request):
@@ -258,7 +259,7 @@ def test_the_estimator_of_optuna_finds_what_a_coarse_grid_finds() -> None:
 
 @pytest.mark.parametrize("tuner", ["grid", "tuned[budget=9]"])
 def test_an_error_that_is_no_number_is_never_the_least(tuner) -> None:
-    found = record(f"level+{tuner}", "scored")
+    found = record(f"level+{tuner}", "scored", UNSCORED)
     points = found.diagnostics["tuning"]["points"]
     assert points[0]["error"] is None
     assert points[0]["reason"] == "its no-number is nan"
@@ -268,7 +269,7 @@ def test_an_error_that_is_no_number_is_never_the_least(tuner) -> None:
 
 
 def test_a_search_without_any_error_keeps_the_methods_own_values() -> None:
-    found = record("level[shift=9.0]+grid[budget=1]", "scored")
+    found = record("level[shift=9.0]+grid[budget=1]", "scored", UNSCORED)
     assert found.status == OK
     assert found.diagnostics["tuning"]["chosen"] == {"level": "5.0"}
 
