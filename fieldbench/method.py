@@ -449,7 +449,7 @@ class Tuner(OfFits):
 def parts(plugin: Plugin) -> list[Plugin]:
     """The plugins that one is made of: of a method it and its modifiers, and the methods among their parameters."""
     own = [plugin.bare(), *plugin.modifiers] if isinstance(plugin, Method) else [plugin]
-    held = (value for part in own for value in part.parameters().values())
+    held: list[Any] = [value for part in own for value in part.parameters().values()]
     return [*own, *(part for value in held if isinstance(value, Plugin) for part in parts(value))]
 
 

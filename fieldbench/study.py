@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,8 @@ from fieldbench.search import Space
 from fieldbench.spec import Value, parse_value
 from fieldbench.store.secret import label
 from fieldbench.tuning import Study, TriedPoint, as_row, in_words
+
+_LOG = logging.getLogger(__name__)
 
 #: Told after every point: which, what came of it, and the least error so far.
 Told = Callable[[Mapping[str, Value], TriedPoint, float], None]
@@ -51,6 +54,7 @@ class Found:
         points: how many points were tried.
         seconds: of all fits.
         metric: what the errors are in.
+        study: the file that keeps what was tried.
     """
 
     method: str
@@ -60,6 +64,7 @@ class Found:
     points: int
     seconds: float
     metric: str
+    study: Path
 
 
 def development_seed(seed: int) -> int:
@@ -141,13 +146,17 @@ def tune(
             return outcome
 
         search = Study(by, space, evaluate)
-        chosen = search.run(seed)
+        try:
+            chosen = search.run(seed)
+        except KeyboardInterrupt:
+            _LOG.warning(f"interrupted; {path} has what was tried, and the same command goes on")
+            raise
     outcomes = [outcome for _, outcome in search.tried.values()]
     error = min(outcome.error for outcome in outcomes)
     if not math.isfinite(error):
         raise RequestError(f"{method} on {dataset}: {outcomes[0].reason}")
     text = str(plain.with_values(chosen))
-    return Found(text, chosen, error, outcomes[0].error, len(outcomes), search.seconds, metric)
+    return Found(text, chosen, error, outcomes[0].error, len(outcomes), search.seconds, metric, path)
 
 
 def _asked(registry: Registry, tuner: str, method: str) -> tuple[Tuner, Method]:

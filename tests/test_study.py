@@ -71,6 +71,17 @@ def test_more_budget_goes_on_where_the_study_ended(tmp_path) -> None:
     assert (again.values, again.error) == (at_once.values, at_once.error)
 
 
+def test_an_interruption_says_where_what_was_tried_is_kept(tmp_path, caplog) -> None:
+    def stop(values, outcome, least):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search(tmp_path, tell=stop)
+    assert f"{tmp_path / 'study.jsonl'} has what was tried, and the same command goes on" in caplog.text
+    assert search(tmp_path).points == 4
+    assert fits(tmp_path) == 8
+
+
 def test_a_line_that_was_cut_short_costs_its_own_point(tmp_path) -> None:
     expected = search(tmp_path)
     file = tmp_path / "study.jsonl"
