@@ -177,7 +177,13 @@ def _mapped(estimate: Estimate, rising: Callable[[Any], Any]) -> Estimate:
 
 
 def shifted(estimate: Estimate, shift: float | FloatArray, scale: float = 1.0) -> Estimate:
-    """A ``normal`` estimate of the values times ``scale`` plus ``shift``."""
+    """A ``normal`` estimate of the values times ``scale`` plus ``shift``.
+
+    Args:
+        estimate: ``normal``.
+        shift: a number, or an array of the field's shape.
+        scale: above 0.
+    """
     deviation = None if estimate.deviation is None else scale * estimate.deviation
     return replace(_mapped(estimate, lambda z: scale * z + shift), deviation=deviation)
 
