@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -18,7 +19,7 @@ from fieldbench.records import NOT_APPLICABLE, OK
 from fieldbench.registry import Registry, Sources
 from fieldbench.report.metadata import collect
 from fieldbench.report.tables import make_table
-from fieldbench.search import Log, Range, Space
+from fieldbench.search import Choice, Log, Range, Space
 from fieldbench.session import Session
 from fieldbench.store.run import read_rows
 from fieldbench.tuning import Study, TriedPoint
@@ -181,6 +182,21 @@ def test_no_more_points_are_tried_than_the_budget_allows(budget, points) -> None
     assert len(study.tried) == points
 
 
+def test_a_tuner_that_goes_on_whatever_is_raised_ends_with_its_budget() -> None:
+    class Stubborn(Grid):
+        """It tries again."""
+
+        def search(self, space, attempt, seed):
+            while True:
+                with contextlib.suppress(Exception):
+                    attempt({"level": 1.0})
+
+    study = Study(
+        Stubborn(budget=3), Space({"level": Range(-9.0, 9.0)}, {"level": 5.0}), lambda values: TriedPoint(1.0, 1.0)
+    )
+    assert study.run(0) == {"level": 5.0}
+
+
 def test_no_other_point_is_tried_once_the_seconds_are_spent() -> None:
     study = Study(
         Grid(seconds=3.0), Space({"level": Range(-9.0, 9.0)}, {"level": 5.0}), lambda values: TriedPoint(1.0, 1.0)
@@ -272,6 +288,22 @@ def test_a_search_without_any_error_keeps_the_methods_own_values() -> None:
     found = record("level[shift=9.0]+grid[budget=1]", "scored", UNSCORED)
     assert found.status == OK
     assert found.diagnostics["tuning"]["chosen"] == {"level": "5.0"}
+
+
+@pytest.mark.parametrize(
+    ("searches", "start", "points"),
+    [
+        ({"degree": Range(0, 4)}, {"degree": 2}, 5),
+        ({"way": Choice(("one", "two"))}, {"way": "none"}, 3),
+        ({"ranks": Range(1, 6), "start": Choice(("svd", "random"))}, {"ranks": 1, "start": "svd"}, 12),
+    ],
+)
+def test_a_search_by_seconds_ends_when_every_point_is_tried(searches, start, points) -> None:
+    """Points that were tried before cost no seconds, so that it would ask for ever."""
+    (tuner,) = Registry().refits("idw+tuned[seconds=1000]")
+    study = Study(tuner, Space(searches, start), lambda values: TriedPoint(1.0, 0.001))
+    study.run(0)
+    assert len(study.tried) == points
 
 
 def test_intervals_of_a_tuned_method_are_of_entries_that_its_tuner_did_not_see(tmp_path) -> None:
