@@ -252,6 +252,38 @@ def test_values_that_no_search_has_are_refused() -> None:
     assert study.attempt({"level": 5.0}) == 1.0
 
 
+@pytest.mark.parametrize(
+    "search", [Range(2, 9), Range(0.5, 2.0), Log(1e-4, 1), Log(4, 128), Choice(("a", None, True, 2))]
+)
+def test_what_is_drawn_lies_in_the_search(search) -> None:
+    rng = np.random.default_rng(0)
+    drawn = [search.draw(rng) for _ in range(300)]
+    assert all(value in search for value in [*drawn, *search.corners])
+    if isinstance(search, Choice) or search == Range(2, 9):
+        assert set(drawn) == set(search.corners if isinstance(search, Choice) else range(2, 10))
+    if isinstance(search, Log):
+        assert np.mean([value < (search.low * search.high) ** 0.5 for value in drawn]) == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("search", "said"),
+    [
+        ((9, 2), "less than the second"),
+        (("a", "b"), "both are finite numbers; give choices as a list"),
+        ((0, float("inf")), "both are finite numbers"),
+        ((False, True), "both are finite numbers"),
+        (Log, "give .low, high., Log.low, high. or a list"),
+        ([], "or a list of values"),
+        ([[1]], "is not a number, text, boolean or None"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused_where_it_is_declared(search, said) -> None:
+    with pytest.raises(ValueError, match=said):
+        fieldbench.parameter(1, "a parameter", search=search)
+    with pytest.raises(ValueError, match="a logarithmic range starts above 0"):
+        Log(0, 1)
+
+
 def test_requests_that_make_no_sense_are_refused() -> None:
     with pytest.raises(RequestError, match=r"nearest has nothing for \+tuned to choose"):
         PLANTED.method("nearest+tuned")
