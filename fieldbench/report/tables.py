@@ -233,8 +233,8 @@ def make_table(
             alike(metric=one, spread=None if one == SECONDS and spread not in SPREADS_OF_SECONDS else spread)
             for one in dict.fromkeys(metric)
         ]
-        blocks, bounds = (tuple(chain(*(getattr(table, name) for table in tables))) for name in ("blocks", "bounds"))
-        return replace(tables[0], blocks=blocks, bounds=bounds)
+        parts, bounds = (tuple(chain(*(getattr(table, name) for table in tables))) for name in ("blocks", "bounds"))
+        return replace(tables[0], blocks=parts, bounds=bounds)
     spread = spread or ("std" if metric == SECONDS else "interval")
     if spread not in SPREADS:
         raise RequestError(f"unknown spread {spread!r}{nearest(spread, SPREADS)}")
