@@ -117,7 +117,7 @@ def compare(commit: str, rounds: int, what: list[str]) -> None:
             for name, path in paths.items():
                 answer = subprocess.run(
                     [sys.executable, __file__, *what, "--raw", "--repeats", "1"],
-                    env={**os.environ, "PYTHONPATH": path},
+                    env={**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"},  # nothing of where this is called
                     stdout=subprocess.PIPE,
                     text=True,
                     check=True,
