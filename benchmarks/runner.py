@@ -133,12 +133,14 @@ def compare(commit: str, rounds: int, what: list[str]) -> None:
 
 def python_path(tree: Path, installed: Path) -> str:
     """PYTHONPATH under which a checkout is what is imported, and its entry points are those that are found."""
-    points = tomllib.loads((tree / "pyproject.toml").read_text())["project"]["entry-points"]["fieldbench"]
-    metadata = installed / "fieldbench_completion-0.dist-info"  # hides the one that is installed
-    metadata.mkdir(parents=True)
-    (metadata / "METADATA").write_text("Name: fieldbench-completion\nVersion: 0\n")
-    lines = ["[fieldbench]", *(f"{name} = {module}" for name, module in points.items())]
-    (metadata / "entry_points.txt").write_text("\n".join(lines))
+    project = tomllib.loads((tree / "pyproject.toml").read_text())["project"]
+    points = [f"{name} = {module}" for name, module in project["entry-points"]["fieldbench"].items()]
+    # The first hides the distribution that is installed; older commits had another name.
+    for name, lines in {"fieldbench-completion": [], project["name"]: ["[fieldbench]", *points]}.items():
+        metadata = installed / f"{name.replace('-', '_')}-0.dist-info"
+        metadata.mkdir(parents=True)
+        (metadata / "METADATA").write_text(f"Name: {name}\nVersion: 0\n")
+        (metadata / "entry_points.txt").write_text("\n".join(lines))
     return os.pathsep.join(map(str, [installed, tree, tree / "plugins", tree / "datasets"]))
 
 

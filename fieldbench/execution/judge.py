@@ -18,6 +18,7 @@ from fieldbench.errors import RequestError, in_one_line, one_line
 from fieldbench.estimate import Estimate
 from fieldbench.execution.forkserver import set_process_option
 from fieldbench.execution.frames import Channel, Frame, encode
+from fieldbench.execution.note import DESCRIPTOR, Note
 from fieldbench.execution.worker import as_fingerprint
 from fieldbench.field import Field, Observation
 from fieldbench.judging import (
@@ -41,8 +42,8 @@ from fieldbench.selection import Recorder
 from fieldbench.sources import Parcel
 from fieldbench.spec import split
 
-#: Where the stage is written. Descriptors 0 to 2 are the usual ones, 3 is the socket, 4 tells of the parent's end.
-STAGE = 5
+#: Writes down which plugin is about to be called, for the parent to read.
+note = Note(DESCRIPTOR).write
 
 
 def main(_: None, channel: Channel) -> None:
@@ -50,12 +51,6 @@ def main(_: None, channel: Channel) -> None:
     # PR_SET_DUMPABLE: below root, other processes of the same user cannot read this one's memory any more.
     set_process_option(4, 0)
     _Judge(channel).serve()
-
-
-def note(what: str) -> None:
-    """Write down what is being done, for the parent to read."""
-    text = what.encode("utf-8", "replace")[:4000]
-    os.pwrite(STAGE, len(text).to_bytes(4, "big") + text, 0)
 
 
 class Abandoned(BaseException):

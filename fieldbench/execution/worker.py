@@ -23,16 +23,12 @@ from typing_extensions import TypedDict
 from fieldbench.errors import in_one_line, one_line
 from fieldbench.estimate import Estimate, as_estimate, as_field_array
 from fieldbench.execution.frames import BadFrame, Channel, Frame, encode
-from fieldbench.execution.thread_budget import ThreadBudget
+from fieldbench.execution.note import DESCRIPTOR, Note
 from fieldbench.field import Observation
 from fieldbench.judging import Task, failure
 from fieldbench.method import Method
 from fieldbench.records import FAILED, NOT_APPLICABLE, OK
 from fieldbench.sources import Parcel
-
-#: Where it is told how many threads it may use. Descriptors 0 to 2 are the usual ones, 3 is the socket, and 4 tells of
-#: the parent's end.
-THREADS = 5
 
 #: Trials that are computed at once at most.
 MOST_AT_ONCE = 1 << 16
@@ -40,11 +36,10 @@ MOST_AT_ONCE = 1 << 16
 
 @dataclass(frozen=True)
 class Setup:
-    """What a method's process is made of: the method, its device, and how many CPU threads it may use at first."""
+    """What a method's process is made of: the method and its device."""
 
     method: Parcel
     device: str
-    threads: int
 
 
 class _Diagnostics(TypedDict, total=False):
@@ -126,7 +121,8 @@ def main(setup: Setup, channel: Channel) -> None:
         with lock:  # the method may report from any thread
             channel.send(encode(said))
 
-    desk = Desk(method, reason, setup.device, ThreadBudget(THREADS, setup.threads), tell)
+    threads = Note(DESCRIPTOR)
+    desk = Desk(method, reason, setup.device, lambda: int(threads.read()), tell)
     here = os.getpid()
     while True:
         try:
