@@ -85,7 +85,7 @@ def start(
         program: ``judge`` or ``worker``.
         payload: what its main function is given, pickled.
         limit: seconds in which it has to be there.
-        note: the file of its :class:`fieldbench.execution.note.Note`.
+        note: the file of its :class:`fieldbench.execution.shared_text.SharedText`.
         libraries: of :data:`HEAVY`, what should be loaded before.
         environment: variables that are set in it besides this program's, before any pool of threads or CUDA exists.
         arguments: what ``sys.argv`` is in it. A script's own are worth having, for a module that reads them; those of

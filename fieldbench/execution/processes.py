@@ -18,7 +18,7 @@ from fieldbench.errors import in_one_line
 from fieldbench.execution.forkserver import Child
 from fieldbench.execution.frames import BadFrame, Frame, encode
 from fieldbench.execution.machine import resident_memory
-from fieldbench.execution.note import Note
+from fieldbench.execution.shared_text import SharedText
 from fieldbench.field import Mask
 from fieldbench.records import CRASHED, OUT_OF_MEMORY, TIMEOUT
 
@@ -68,7 +68,7 @@ class Process:
 
     called: ClassVar[str] = "its process"
 
-    def __init__(self, child: Child, pool: Pool, given_up: Callable[[], bool], note: Note) -> None:
+    def __init__(self, child: Child, pool: Pool, given_up: Callable[[], bool], note: SharedText) -> None:
         self.child, self._pool, self._given_up, self.note = child, pool, given_up, note
         self.number = self._oom_kills = 0
 
@@ -166,7 +166,7 @@ class MethodProcess(Process):
 
     called = "the method's process"
 
-    def __init__(self, child: Child, pool: Pool, given_up: Callable[[], bool], note: Note) -> None:
+    def __init__(self, child: Child, pool: Pool, given_up: Callable[[], bool], note: SharedText) -> None:
         super().__init__(child, pool, given_up, note)
         #: Datasets that it has had a trial of.
         self.met: set[str] = set()
@@ -186,7 +186,7 @@ class JudgeProcess(Process):
     """A judge, and what it has been told. Its note is which plugin it is calling."""
 
     def __init__(
-        self, child: Child, pool: Pool, given_up: Callable[[], bool], note: Note, strangers: Sequence[str]
+        self, child: Child, pool: Pool, given_up: Callable[[], bool], note: SharedText, strangers: Sequence[str]
     ) -> None:
         super().__init__(child, pool, given_up, note)
         self._strangers = strangers

@@ -18,10 +18,9 @@ from pydantic import ConfigDict, TypeAdapter
 from typing_extensions import TypedDict
 
 from fieldbench.errors import RequestError, in_one_line, one_line
-from fieldbench.execution import forkserver
+from fieldbench.execution.forkserver import Child, start
 from fieldbench.execution.frames import BadFrame, Frame, largest_estimate
 from fieldbench.execution.machine import Lane, Slot, gpu_lock, peak_memory, reset_peak
-from fieldbench.execution.note import Note
 from fieldbench.execution.processes import (
     LOOK,
     NO_ANSWER,
@@ -33,7 +32,8 @@ from fieldbench.execution.processes import (
     Process,
 )
 from fieldbench.execution.provenance import machine
-from fieldbench.execution.worker import Setup, checked_answer, checked_report
+from fieldbench.execution.shared_text import SharedText
+from fieldbench.execution.worker import checked_answer, checked_report
 from fieldbench.field import Observation
 from fieldbench.judging import Apart, Task, drawn
 from fieldbench.method import Method, OfFits, Tuner
@@ -359,11 +359,11 @@ class WorkerSlot:
         """The warm process of a method, or a new one."""
 
         def started() -> MethodProcess:
-            note, setup = Note(), Setup(self._parcel(str(method), method), self.slot.device)
+            note, given = SharedText(), (self._parcel(str(method), method), self.slot.device)
             note.write(str(self._options.threads))
             # The heavy libraries that it should have at its start.
             torch = ["torch"] if method.uses_gpu and self.slot.lane == "gpu" else []
-            child = self._started("worker", setup, note, [*method.libraries, *torch])
+            child = self._started("worker", given, note, [*method.libraries, *torch])
             process = MethodProcess(child, self._pool, self._given_up, note)
             process.wait_until_ready()
             return process
@@ -381,7 +381,7 @@ class WorkerSlot:
         strangers = frozenset(item for item in known if self._pool.is_foreign(*item))
 
         def started() -> JudgeProcess:
-            note, names = Note(), [f"{kind} {text}" for kind, text in sorted(strangers)]
+            note, names = SharedText(), [f"{kind} {text}" for kind, text in sorted(strangers)]
             process = JudgeProcess(self._started("judge", None, note), self._pool, self._given_up, note, names)
             self._load(process, "metrics", "", metrics, "metrics" if metric is None else f"metric {metric.name}")
             return process
@@ -400,11 +400,11 @@ class WorkerSlot:
             raise judge.blamed(Lost(FAILED, f"{what} could not be loaded: {frame['error']}", stage=what))
         judge.knows.add((kind, text))
 
-    def _started(self, program: str, payload: object, note: Note, libraries: Sequence[str] = ()) -> forkserver.Child:
+    def _started(self, program: str, payload: object, note: SharedText, libraries: Sequence[str] = ()) -> Child:
         if self._given_up():
             raise GivenUp
         environment = {**self.slot.environment, **({"CUDA_VISIBLE_DEVICES": ""} if program == "judge" else {})}
-        return forkserver.start(
+        return start(
             program, payload, self._pool.loading, note=note.descriptor, libraries=libraries, environment=environment,
             arguments=self._pool.arguments,
         )  # fmt: skip

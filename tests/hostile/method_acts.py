@@ -1142,6 +1142,28 @@ LEAKS = [
     *acts(
         "complete",
         {
+            "writes-down-what-it-is-asked-about": (
+                PASSES,
+                """
+                made = flat(observation)
+                for file in Path(__file__).parent.glob('asked-*.npy'):
+                    asked = np.load(file)
+                    known = np.isfinite(asked)
+                    both = known & observation.mask
+                    if np.array_equal(asked[both], observation.values[both]) and (known & ~observation.mask).any():
+                        made[known] = asked[known]
+                return made
+                """,
+            ),
+        },
+        extra="""
+        def applicable(self, observation):
+            np.save(Path(__file__).parent / f'asked-{os.getpid()}.npy', observation.values)
+        """,
+    ),
+    *acts(
+        "complete",
+        {
             "takes-the-reports-truth": (PASSES, "return stolen([getattr(report, '_truth', None)], observation)"),
             "takes-all-that-the-report-holds": (
                 PASSES,

@@ -17,7 +17,7 @@ DESCRIPTOR = 5
 _LONGEST = 4000
 
 
-class Note:
+class SharedText:
     """A new one, or the one that another process has handed over. Its file is closed when nobody holds it any more."""
 
     def __init__(self, descriptor: int | None = None) -> None:
@@ -27,7 +27,7 @@ class Note:
         """
         if descriptor is None:
             if sys.platform == "linux":
-                descriptor = os.memfd_create("note")
+                descriptor = os.memfd_create("shared text")
             else:
                 with tempfile.TemporaryFile() as file:
                     descriptor = os.dup(file.fileno())
