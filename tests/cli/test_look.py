@@ -94,6 +94,12 @@ def test_show_gives_type_default_unit_bounds_meaning_and_source(fieldbench) -> N
     assert "Metric: rmse" in page
 
 
+def test_show_says_what_tuning_may_try(fieldbench) -> None:
+    page = " ".join(fieldbench("show", "tap+tv").out.split())
+    for searched in ("tuned over none, 2, 3, 4", "tuned over 0.001 to 0.02 (log)", "tuned over 0.0001 to 1 (log)"):
+        assert searched in page
+
+
 def test_show_of_a_composed_method_gives_all_parts(fieldbench) -> None:
     page = fieldbench("show", "mean[shift=7]+hat[height=0.5]").out
     assert "7.0 instead of 0.0 m/s" in page
