@@ -13,7 +13,7 @@ from fieldbench.cli.sources import Blocked, PluginFiles
 from fieldbench.cli.terminal import bold
 
 if TYPE_CHECKING:
-    from fieldbench.cli.listing import Row
+    from fieldbench.cli.listing import Listed
 
 
 def list_plugins(
@@ -60,7 +60,7 @@ def list_plugins(
         print("`fieldbench plugins NAME` shows where it broke.")
 
 
-def _print_row(row: Row, width: int) -> None:
+def _print_row(row: Listed, width: int) -> None:
     columns = shutil.get_terminal_size().columns
     lines = textwrap.wrap(row.summary, max(columns - width, 20), break_on_hyphens=False)
     print(f"  {row.name}".ljust(width) + ("\n" + " " * width).join(lines))

@@ -30,7 +30,7 @@ _OF_THE_SHELL = {"_", "PWD", "OLDPWD", "SHLVL"}
 _SAME_TIME = 2.0
 
 
-class Row(NamedTuple):
+class Listed(NamedTuple):
     """One plugin: under which heading, by what name, what it is, where it came from."""
 
     group: str
@@ -39,7 +39,7 @@ class Row(NamedTuple):
     source: str
 
 
-def listing(files: list[str], blocked: list[str]) -> tuple[list[Row], list[Broken]]:
+def listing(files: list[str], blocked: list[str]) -> tuple[list[Listed], list[Broken]]:
     """All plugins in the order of kinds and names, and those that are broken.
 
     Args:
@@ -65,13 +65,13 @@ def listing(files: list[str], blocked: list[str]) -> tuple[list[Row], list[Broke
     return rows, registry.broken
 
 
-def _rows(registry: Registry) -> Iterator[Row]:
+def _rows(registry: Registry) -> Iterator[Listed]:
     from fieldbench.method import Modifier
 
     for kind, plural in PLURALS.items():
         for name, entry in registry.entries(kind).items():
             group, shown = ("Modifiers", f"+{name}") if issubclass(entry.cls, Modifier) else (plural, name)
-            yield Row(group, shown, entry.cls.summary(), str(entry.source))
+            yield Listed(group, shown, entry.cls.summary(), str(entry.source))
 
 
 def _only_own() -> bool:
@@ -84,18 +84,18 @@ def _only_own() -> bool:
     return all(point.dist is not None and point.dist.name == DISTRIBUTION for point in points)
 
 
-def _read(setting: str) -> list[Row] | None:
+def _read(setting: str) -> list[Listed] | None:
     """The rows that were kept in this setting, if each file that they rest on is as it was."""
     with contextlib.suppress(OSError, RuntimeError, ValueError):
         digest, _, text = _file().read_text(encoding="utf-8").partition("\n")
         if digest == _digest(setting, text):
             kept = json.loads(text)
             if all(_stamp(path) == stamp for path, stamp in kept["files"].items()):
-                return [Row(*row) for row in kept["rows"]]
+                return [Listed(*row) for row in kept["rows"]]
     return None
 
 
-def _write(setting: str, rows: list[Row]) -> None:
+def _write(setting: str, rows: list[Listed]) -> None:
     import psutil
 
     from fieldbench.store.files import replacing
