@@ -18,7 +18,8 @@ HEAVY = ["torch", "pandas", "joblib", "numba", "scipy", "sklearn", "matplotlib",
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["list"], ["show", "tap"], ["--version"]])
-def test_looking_imports_nothing_heavy(arguments: list[str]) -> None:
+def test_looking_imports_nothing_heavy(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIELDBENCH_CACHE", str(tmp_path))  # so that no listing is kept there
     program = f"""
 import sys
 from fieldbench.cli.main import main
