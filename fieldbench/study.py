@@ -13,12 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from fieldbench.errors import RequestError
+from fieldbench.errors import FieldbenchError, RequestError, one_line
 from fieldbench.execution import Options, Pool, slots
 from fieldbench.execution.preflight import examine
 from fieldbench.execution.trial_queue import Group
 from fieldbench.method import Method, Try, Tuner
 from fieldbench.plan import Plan, Request
+from fieldbench.plugin_code import faults
 from fieldbench.records import OK, Record, Trial, canonical
 from fieldbench.registry import Registry, Sources
 from fieldbench.search import Space
@@ -147,7 +148,8 @@ def tune(
 
         search = Study(by, space, evaluate)
         try:
-            chosen = search.run(seed)
+            with faults(lambda error: _told(error, by)):
+                chosen = search.run(seed % 2**32)
         except KeyboardInterrupt:
             _LOG.warning(f"interrupted; {path} has what was tried, and the same command goes on")
             raise
@@ -174,6 +176,13 @@ def _asked(registry: Registry, tuner: str, method: str) -> tuple[Tuner, Method]:
     if not plain.space().searches:
         raise RequestError(f"{method}: its parameters are given, so that +{by.name} has nothing to choose")
     return by, plain
+
+
+def _told(error: BaseException, by: Tuner) -> Exception:
+    """What is raised in place of a tuner's mistake; what else goes wrong is told as it is."""
+    if isinstance(error, FieldbenchError | OSError | KeyboardInterrupt):
+        raise error
+    return RequestError(f"+{by.name}: {one_line(error)}")
 
 
 def _words(plan: Plan, method: Method) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -128,6 +129,48 @@ def test_what_is_no_study_is_left_alone(tmp_path, text) -> None:
 def test_what_cannot_be_tuned_is_said_in_the_words_of_the_request(tmp_path, method, said) -> None:
     with pytest.raises(RequestError, match=said):
         tune(method, DATASET, tuner="grid", study=tmp_path / "study.jsonl", sources=SOURCES)
+
+
+class Exits(fieldbench.Tuner):
+    """It leaves."""
+
+    name = "exits"
+
+    def search(self, space, attempt, seed):
+        attempt({"level": 1.0})
+        sys.exit(0)
+
+
+class Strays(fieldbench.Tuner):
+    """It tries what may not be tried."""
+
+    name = "strays"
+
+    def search(self, space, attempt, seed):
+        attempt({"level": 1e6})
+
+
+@pytest.mark.parametrize(
+    ("tuner", "said"),
+    [(Exits, r"^\+exits: SystemExit"), (Strays, r"^\+strays: .*level=1000000\.0, which its search does not have")],
+)
+def test_a_mistake_of_a_tuner_is_one_line_that_names_it(tmp_path, tuner, said) -> None:
+    sources = Sources(classes=(Noted, tuner))
+    with pytest.raises(RequestError, match=said):
+        tune(
+            f"noted[folder={tmp_path}]",
+            DATASET,
+            tuner=tuner.name,
+            trials=1,
+            study=tmp_path / "s.jsonl",
+            sources=sources,
+        )
+    assert len((tmp_path / "s.jsonl").read_text().splitlines()) > 1, "what was tried is kept"
+
+
+def test_any_seed_of_a_request_starts_a_search(tmp_path) -> None:
+    found = tune("idw", DATASET, tuner="tuned[budget=3]", trials=1, seed=LARGEST, study=tmp_path / "study.jsonl")
+    assert found.points == 3
 
 
 def test_development_trials_are_none_of_a_run(tmp_path) -> None:
