@@ -258,8 +258,13 @@ class Method(Plugin, ABC):
         """The same method with other values of some parameters, named as in :meth:`tunable`.
 
         Raises:
+            RequestError: if a name is of a modifier that the method does not have.
             ValueError: if a value is not allowed.
         """
+        for key in values:
+            name, dot, _ = key.partition(".")
+            if dot and self.modifier(name) is None:
+                raise RequestError(f"{key}: {self} has no modifier {name}")
         method = _with_values(self.bare(), {key: value for key, value in values.items() if "." not in key})
         for modifier in self.modifiers:
             own = {key.partition(".")[2]: value for key, value in values.items() if key.startswith(f"{modifier.name}.")}

@@ -12,16 +12,20 @@ from pydantic import BeforeValidator, PrivateAttr, ValidationInfo
 from fieldbench.errors import RequestError
 from fieldbench.estimate import Estimate
 from fieldbench.field import Observation
-from fieldbench.method import Method, Modifier, Report
+from fieldbench.method import Method, Modifier, OfFits, Report
 from fieldbench.registry import Registry
 
 
 def _method_of(given: Any, info: ValidationInfo) -> Any:
     """A method from its spec, looked up in the registry that reads the spec around it."""
-    if not isinstance(given, str):
-        return given
-    registry = info.context if isinstance(info.context, Registry) else Registry()
-    return registry.method(given)
+    if isinstance(given, str):
+        registry = info.context if isinstance(info.context, Registry) else Registry()
+        given = registry.method(given)
+    if isinstance(given, Method):
+        apart = next((modifier for modifier in given.modifiers if isinstance(modifier, OfFits)), None)
+        if apart is not None:
+            raise ValueError(f"+{apart.name} is of whole trials; write it behind all others")
+    return given
 
 
 MethodParameter: TypeAlias = Annotated[Method, BeforeValidator(_method_of)]

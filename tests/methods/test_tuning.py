@@ -238,6 +238,8 @@ def test_points_can_be_tried_with_other_values_than_the_last_fit_has() -> None:
     assert Grid(trying="shift=-1").allowance == "30 points, tried with shift=-1"
     with pytest.raises(RequestError, match=r"level\+grid: trying=shfit=1: shfit"):
         PLANTED.method("level+grid[trying=shfit=1]")
+    (both,) = PLANTED.refits('level+grid[trying="shift=-1,level=2.5"]')
+    assert both.while_trying == {"shift": -1, "level": 2.5}
     with pytest.raises(RequestError, match="trying='shift' is not understood"):
         PLANTED.method("level+grid[trying=shift]")
 
@@ -293,6 +295,8 @@ def test_requests_that_make_no_sense_are_refused() -> None:
         PLANTED.method("level+tuned+tuned")
     with pytest.raises(RequestError, match=r"\+tuned has nothing to choose"):
         Plan(Request(methods="level[level=1,shift=0.5]+tuned", datasets=DATASET), PLANTED)
+    with pytest.raises(RequestError, match=r"hat\.weight: level has no modifier hat"):
+        PLANTED.method("level+tuned[trying=hat.weight=1]")
     with pytest.raises(RequestError, match="use --select final"):
         Plan(Request(methods="level+tuned", datasets=DATASET, select="holdout"), PLANTED)
 

@@ -171,6 +171,9 @@ def test_a_method_as_a_parameter_is_made_from_its_spec_or_given() -> None:
     method = REGISTRY.method("idw") + Residual(of=Kriging(kernel="exponential"))
     assert method == REGISTRY.method("idw+residual[of=kriging[kernel=exponential]]")
     assert REGISTRY.method("idw+residual[of=sure]").modifiers[0].of == Sure(), "a class of this program is known there"
+    for text in ("idw+residual[of=idw+tuned]", "idw+residual[of=idw+conformal]"):
+        with pytest.raises(RequestError, match=r"\+(tuned|conformal) is of whole trials; write it behind all others"):
+            REGISTRY.method(text)
     with pytest.raises(RequestError, match="did you mean 'kriging'"):
         REGISTRY.method("idw+residual[of=krigin]")
 
