@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 
 import fieldbench
-from fieldbench import FloatArray, Log, Mask, Observation, RequestError, is_fiber_mask
+from fieldbench import FloatArray, Log, Mask, Observation, RequestError, Value, is_fiber_mask
 from fieldbench_methods.scaling import fit_scaling
 from fieldbench_methods.withholding import withhold
 
@@ -23,6 +24,7 @@ class SoftImpute(fieldbench.Method):
 
     name = "soft-impute"
     revision = "1"
+    conformance_parameters: ClassVar[dict[str, Value]] = {"path": 4, "iterations": 20}
 
     axis: int | None = fieldbench.parameter(
         None, "axis that makes the columns, from 0; none: chosen on withheld observed entries"
