@@ -78,11 +78,11 @@ def _assembled(observation: Observation, axis: int, slices: dict[int, FloatArray
 
     known = np.array(sorted(slices))
     field = np.empty(observation.shape)
-    places = np.moveaxis(field, axis, 0)
-    for index in range(len(places)):
+    layers = np.moveaxis(field, axis, 0)
+    for index in range(len(layers)):
         above = min(int(np.searchsorted(known, index)), len(known) - 1)
         below = max(above - 1, 0) if known[above] > index else above
         one, other = int(known[below]), int(known[above])
         part = 0.0 if one == other else (index - one) / (other - one)
-        places[index] = slices[one] if part == 0 else (1 - part) * slices[one] + part * slices[other]
+        layers[index] = slices[one] if part == 0 else (1 - part) * slices[one] + part * slices[other]
     return field

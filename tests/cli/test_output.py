@@ -87,7 +87,7 @@ def test_a_terminal_without_the_characters_shows_the_table(kept: Path) -> None:
         ("plot", "kept", "--kind", "strips", "--out", "file"),
     ],
 )
-def test_a_place_that_cannot_be_written_is_said_in_one_line(kept: Path, fieldbench, arguments: tuple[str, ...]) -> None:
+def test_a_path_that_cannot_be_written_is_said_in_one_line(kept: Path, fieldbench, arguments: tuple[str, ...]) -> None:
     (kept / "file").touch()
     (kept / "folder").mkdir()
     outcome = fieldbench(*arguments)

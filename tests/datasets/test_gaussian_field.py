@@ -88,9 +88,9 @@ def trials():
             scores, errors = score_all(metrics, Estimate(made.mean, factor * made.deviation), field, mask)
             assert errors == {}
             listed.append(scores)
-        hidden = np.flatnonzero(~mask)
+        unobserved = np.flatnonzero(~mask)
         spreads.append(made.deviation[~mask].mean())
-        one = rng.choice(hidden)  # one entry of a field, so that trials are independent of each other
+        one = rng.choice(unobserved)  # one entry of a field, so that trials are independent of each other
         independent.append(abs(made.mean - field.values).ravel()[one] / made.deviation.ravel()[one])
     means = {factor: {name: np.mean([row[name] for row in rows]) for name in rows[0]} for factor, rows in found.items()}
     squares = np.mean([row["spread-skill"] ** -2 for row in found[1.0]])
