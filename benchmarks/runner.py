@@ -4,7 +4,8 @@
     python benchmarks/runner.py --only records --records 1000000
     python benchmarks/runner.py --only trial --only scaling --only table --against HEAD~20
 
-With ``--against`` the same figures are taken of another commit as well, by turns, and their ratio is printed.
+With ``--against`` the same figures are taken of another commit as well, by turns, and their ratio is printed. What is
+called here is what commits from 4fd8557 on have in common.
 
 Trials are of a method that does nothing (or works for a fixed time, for scaling), so that what is measured
 is the harness. Every figure is printed with what it is a figure of; the aims are those of the project.
@@ -22,6 +23,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from pathlib import Path
 
 TOYS = '''
@@ -74,6 +76,7 @@ def main() -> None:
     parser.add_argument("--only", choices=["trial", "first", "table", "scaling", "records"], action="append")
     parser.add_argument("--records", type=int, default=1_000_000)
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--trials", type=int, default=1000, help="of which the cost of a trial is the mean")
     parser.add_argument("--against", metavar="COMMIT", help="take the figures of this commit as well")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each of the two")
     parser.add_argument("--raw", action="store_true", help=argparse.SUPPRESS)
@@ -82,13 +85,14 @@ def main() -> None:
     _RAW = arguments.raw
     wanted = arguments.only or ["trial", "first", "table", "scaling", "records"]
     if arguments.against:
-        compare(arguments.against, arguments.rounds, [f"--only={name}" for name in wanted])
+        what = [*(f"--only={name}" for name in wanted), f"--trials={arguments.trials}"]
+        compare(arguments.against, arguments.rounds, [*what, f"--records={arguments.records}"])
         return
     with tempfile.TemporaryDirectory() as folder:
         plugin = Path(folder) / "toys.py"
         plugin.write_text(TOYS)
         if "trial" in wanted:
-            cost_of_a_trial(plugin, Path(folder), arguments.repeats)
+            cost_of_a_trial(plugin, Path(folder), arguments.repeats, arguments.trials)
         if "first" in wanted:
             time_to_first_trial(plugin, Path(folder), arguments.repeats)
         if "table" in wanted:
@@ -105,14 +109,15 @@ def compare(commit: str, rounds: int, what: list[str]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         archive = subprocess.run(["git", "-C", here, "archive", commit], stdout=subprocess.PIPE, check=True).stdout
         subprocess.run(["tar", "-x", "-C", folder], input=archive, check=True)
+        trees = {"before": Path(folder), "after": here}
+        paths = {name: python_path(tree, Path(folder) / name) for name, tree in trees.items()}
         found: dict[str, dict[str, list[float]]] = {}
         units: dict[str, str] = {}
         for _ in range(rounds):
-            for name, tree in (("before", Path(folder)), ("after", here)):
-                path = os.pathsep.join(str(tree / part) for part in ("", "plugins", "datasets"))
+            for name, path in paths.items():
                 answer = subprocess.run(
                     [sys.executable, __file__, *what, "--raw", "--repeats", "1"],
-                    env={**os.environ, "PYTHONPATH": path},
+                    env={**os.environ, "PYTHONPATH": path, "PYTHONSAFEPATH": "1"},  # nothing of where this is called
                     stdout=subprocess.PIPE,
                     text=True,
                     check=True,
@@ -126,14 +131,28 @@ def compare(commit: str, rounds: int, what: list[str]) -> None:
         print(f"{figure:<58} {before:>12.2f} {after:>12.2f}   {after / before:.2f}  {units[figure]}")
 
 
-def cost_of_a_trial(plugin: Path, folder: Path, repeats: int, trials: int = 1000) -> None:
+def python_path(tree: Path, installed: Path) -> str:
+    """PYTHONPATH under which a checkout is what is imported, and its entry points are those that are found."""
+    project = tomllib.loads((tree / "pyproject.toml").read_text())["project"]
+    points = [f"{name} = {module}" for name, module in project["entry-points"]["fieldbench"].items()]
+    # The first hides the distribution that is installed; older commits had another name.
+    for name, lines in {"fieldbench-completion": [], project["name"]: ["[fieldbench]", *points]}.items():
+        metadata = installed / f"{name.replace('-', '_')}-0.dist-info"
+        metadata.mkdir(parents=True)
+        (metadata / "METADATA").write_text(f"Name: {name}\nVersion: 0\n")
+        (metadata / "entry_points.txt").write_text("\n".join(lines))
+    return os.pathsep.join(map(str, [installed, tree, tree / "plugins", tree / "datasets"]))
+
+
+def cost_of_a_trial(plugin: Path, folder: Path, repeats: int, trials: int) -> None:
     """Wall-clock time of a trial that does nothing, through judge and method's process, record on disk."""
-    from fieldbench import Estimate
+    import fieldbench
     from fieldbench.execution import Options, Stop, execute
     from fieldbench.judging import draw
     from fieldbench.metric import score_all
     from fieldbench.store.run import RunStore
 
+    as_estimate = getattr(fieldbench, "Estimate", lambda array: array)  # older commits score plain arrays
     for dataset, size in (("small", "8 x 8"), ("cube", "20 x 20 x 20")):
         plan, sources, registry = planned(plugin, "nothing", trials + 50, dataset=dataset)
         costs, bare = [], []
@@ -151,7 +170,7 @@ def cost_of_a_trial(plugin: Path, folder: Path, repeats: int, trials: int = 1000
             start = time.perf_counter()
             for trial in sample:
                 drawn = draw(trial, registry)
-                score_all(registry.metrics(), Estimate(0.0 * drawn.field.values), drawn.field, drawn.mask)
+                score_all(registry.metrics(), as_estimate(0.0 * drawn.field.values), drawn.field, drawn.mask)
             bare.append((time.perf_counter() - start) / len(sample))
         total, alone = statistics.median(costs) * 1e3, statistics.median(bare) * 1e3
         say(f"a trial of {size}, warm processes, record on disk", total, "ms")
@@ -167,14 +186,14 @@ def time_to_first_trial(plugin: Path, folder: Path, repeats: int) -> None:
         command = ["run", "--methods", "nothing", "--datasets", "small", "--trials", "1000000", "--device", "cpu"]
         start_main = [sys.executable, "-c", "from fieldbench.cli.main import main; main()"]
         start = time.perf_counter()
-        process = subprocess.Popen(
-            [*start_main, *command, "--out", str(out), "--plugin", str(plugin)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        file = out / "trials.jsonl"
+        said, file = folder / "said", out / "trials.jsonl"
+        with said.open("w") as stream:
+            process = subprocess.Popen(
+                [*start_main, *command, "--out", str(out), "--plugin", str(plugin)], stdout=stream, stderr=stream
+            )
         while not (file.exists() and file.stat().st_size):
             time.sleep(0.002)
+            assert process.poll() is None, f"it ended before its first record: {said.read_text()}"
         times.append(time.perf_counter() - start)
         process.kill()
         process.wait()

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import pickle
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -30,81 +31,75 @@ from fieldbench.registry import Registry, Sources
 
 _LOG = logging.getLogger("fieldbench")
 
-#: Seconds between looks at what has come back, and at who is there; and those without the scheduler before the end.
-_LOOK, _ROLL_CALL, _SILENCE = 0.02, 1.0, 5.0
+#: Seconds between looks at what has come back, and at who is there; and those that a lost scheduler is waited for.
+_LOOK, _ROLL_CALL, _FAREWELL = 0.02, 1.0, 3.0
 
 
-def execute_on_cluster(trials: Iterable[Trial], sources: Sources, options: Options, stop: Stop) -> Iterator[Outcome]:
-    """What came of trials that the workers of a cluster ran.
+class Cluster:
+    """Trials on the workers of a Dask cluster."""
 
-    Args:
-        trials: to be run, in this order.
-        sources: of the plugins.
-        options: of the run, with the scheduler's address.
-        stop: ends the run early.
+    def __init__(self, trials: Iterable[Trial], sources: Sources, options: Options, stop: Stop) -> None:
+        """
+        Args:
+            trials: to be run, in this order.
+            sources: of the plugins.
+            options: of the run, with the scheduler's address.
+            stop: ends the run early.
 
-    Raises:
-        RequestError: if there is no Dask, no scheduler, or no worker that runs the same code on such devices.
-        FieldbenchError: if the scheduler is lost.
-    """
-    client = _connected(options.scheduler)
-    return _Cluster(client, trials, sources, options, stop).outcomes()
-
-
-def _connected(scheduler: str | None) -> Any:
-    try:
-        import distributed
-    except ImportError:
-        raise RequestError(f"--backend dask needs Dask; {how_to_install('dask')}") from None
-    try:
-        if scheduler is None:
-            return distributed.get_client()
-        for name in ("distributed", *logging.root.manager.loggerDict):  # what goes wrong is said here, in one line
-            if name.partition(".")[0] == "distributed":
-                logging.getLogger(name).setLevel(logging.CRITICAL)
-        return distributed.Client(scheduler, timeout=10, set_as_default=False)
-    except (OSError, ValueError) as error:
-        if scheduler is None:
-            hint = "give --scheduler tcp://HOST:PORT, or open a dask.distributed.Client first"
-            raise RequestError(f"--backend dask: which cluster? {hint}") from None
-        raise RequestError(f"--scheduler {scheduler}: no Dask scheduler answers there ({error})") from None
-
-
-class _Cluster:
-    def __init__(self, client: Any, trials: Iterable[Trial], sources: Sources, options: Options, stop: Stop) -> None:
-        from distributed import as_completed
-
-        self._client, self._stop, self._run = client, stop, uuid.uuid4().hex
-        self._is_ours = options.scheduler is not None
+        Raises:
+            RequestError: if there is no Dask or no scheduler.
+        """
+        self._client, self._completed = _connected(options.scheduler)
+        self._is_ours, self._stop, self._run = options.scheduler is not None, stop, uuid.uuid4().hex
         self._parcel = cloudpickle.dumps((self._run, sources, options))
         registry = Registry(sources)
         self._wanted = what_runs(registry)
-        threads = max(1, sum(client.nthreads().values()))
+        threads = max(1, sum(self._client.nthreads().values()))
         lanes: dict[Lane, int] = {"cpu": threads} if options.device == "cpu" else {"gpu": threads, "cpu": threads}
         self._queue = TrialQueue(trials, registry, lanes)
-        self._completed = as_completed(loop=client.loop)
         #: Groups that were sent, and where each has failed before and why.
         self._out: dict[str, tuple[Group, tuple[str, str] | None]] = {}
         #: Address of each worker that runs the same code, with its threads; reasons of those that do not get work.
         self._workers: dict[str, int] = {}
         self._refused: dict[str, str] = {}
-        self._asked = self._heard = time.monotonic()
+        self._asked = -math.inf
 
     def outcomes(self) -> Iterator[Outcome]:
+        """What came of them.
+
+        Raises:
+            RequestError: if there is no worker that runs the same code on such devices.
+            FieldbenchError: if the scheduler is lost.
+        """
         try:
-            self._roll_call()
             while not self._stop.now:
-                if self._client.status == "running" and not self._stop.asked:
+                self._must_be_there()
+                if time.monotonic() - self._asked > _ROLL_CALL:
+                    with contextlib.suppress(OSError):  # the scheduler is being lost
+                        self._roll_call()
+                if not self._stop.asked:
                     self._send()
                 if not self._out and (self._stop.asked or self._queue.empty):
                     return
                 yield from self._received(self._completed.next_batch(block=False))
-                self._look_after()
                 time.sleep(_LOOK)
         finally:
-            _quietly(lambda: self._client.run(dismiss, self._run, on_error="ignore"))
-            if self._is_ours:
-                _quietly(lambda: self._client.close(timeout=2))
+            # One that hangs may never answer.
+            farewell = threading.Thread(target=self._leave, daemon=True)
+            farewell.start()
+            farewell.join(_FAREWELL)
+
+    def _leave(self) -> None:
+        with contextlib.suppress(Exception):
+            self._client.run(dismiss, self._run, on_error="ignore")
+        if self._is_ours:
+            self._client.close(timeout=1)
+
+    def _must_be_there(self) -> None:
+        if self._client.status != "running":
+            raise FieldbenchError(
+                "the Dask scheduler is gone; what was done is on disk, and the same command goes on from there"
+            )
 
     def _send(self) -> None:
         groups: list[Group] = []
@@ -123,19 +118,15 @@ class _Cluster:
 
     def _received(self, futures: list[Any]) -> Iterator[Outcome]:
         """What came of tasks, fetched with one question to each worker."""
-        finished = [future for future in futures if future.status == "finished"]
-        fetched: dict[str, Any] = {}
+        finished, fetched = [future for future in futures if future.status == "finished"], {}
         with contextlib.suppress(Exception):  # a worker is lost meanwhile
-            found = self._client.gather(finished) if finished else []
-            fetched = {future.key: given for future, given in zip(finished, found, strict=True)}
+            fetched = dict(zip(finished, self._client.gather(finished), strict=True)) if finished else {}
         for future in futures:
             group, before = self._out.pop(future.key)
             try:
-                where, outcome = fetched.get(future.key) or future.result()
+                where, outcome = fetched.get(future) or future.result()
             except Exception as error:  # Dask gave it up: the workers that had it were lost again and again
-                if future.cancelled() or self._client.status != "running":
-                    self._queue.put_back(reversed(group.trials))  # with the scheduler, which may come back
-                    continue
+                self._must_be_there()
                 reason = f"the workers that had it were lost: {one_line(error)}"
                 yield Outcome(tuple(Record(trial, CRASHED, reason) for trial in group.trials))
                 continue
@@ -146,31 +137,16 @@ class _Cluster:
     def _judged(self, group: Group, where: str, outcome: Outcome, before: tuple[str, str] | None) -> Iterator[Outcome]:
         """What a failure means: one that is a machine's is tried on another one before it counts."""
         reason = next((item.error for item in outcome.records if "of_the_machine" in item.diagnostics), None)
-        if before is None:
-            others = [worker for worker in self._workers if _host(worker) != _host(where)]
-            if reason is None or not others:
-                yield outcome
-            else:
-                self._submit([group], others, (where, reason))
-            return
-        first, why = before
-        if reason is None:  # so it was the first machine's fault
-            self._refuse(first, why)
-        failed_on = {"failed_on": _host(first)}
-        marked = (replace(item, diagnostics={**item.diagnostics, **failed_on}) for item in outcome.records)
-        yield replace(outcome, records=tuple(marked))
-
-    def _look_after(self) -> None:
-        now = time.monotonic()
-        if self._client.status == "running":
-            self._heard = now
-            if now - self._asked > _ROLL_CALL:
-                with contextlib.suppress(OSError):  # the scheduler is being lost
-                    self._roll_call()
-        elif now - self._heard > _SILENCE or self._client.status == "closed":
-            raise FieldbenchError(
-                "the Dask scheduler is gone; what was done is on disk, and the same command goes on from there"
-            )
+        if before is not None:
+            if reason is None:  # so it was the first machine's fault
+                self._refuse(*before)
+            failed_on = {"failed_on": _host(before[0])}
+            marked = (replace(item, diagnostics={**item.diagnostics, **failed_on}) for item in outcome.records)
+            yield replace(outcome, records=tuple(marked))
+        elif reason and (others := [worker for worker in self._workers if _host(worker) != _host(where)]):
+            self._submit([group], others, (where, reason))
+        else:
+            yield outcome
 
     def _roll_call(self) -> None:
         """Ask workers that are new what they run, and forget those that have gone."""
@@ -199,16 +175,26 @@ class _Cluster:
         _LOG.warning("%s gets no work: %s", _host(name), reason)
 
 
-def _quietly(last: Callable[[], Any]) -> None:
-    """Do something that may never return, and wait for it only a moment."""
-
-    def attempt() -> None:
-        with contextlib.suppress(Exception):
-            last()
-
-    thread = threading.Thread(target=attempt, daemon=True)
-    thread.start()
-    thread.join(3)
+def _connected(scheduler: str | None) -> tuple[Any, Any]:
+    """A client of the scheduler, and what tells of its tasks that have ended."""
+    try:
+        import distributed
+    except ImportError:
+        raise RequestError(f"--backend dask needs Dask; {how_to_install('dask')}") from None
+    try:
+        if scheduler is None:
+            client = distributed.get_client()
+        else:
+            for name in ("distributed", *logging.root.manager.loggerDict):  # what goes wrong is said in one line
+                if name.partition(".")[0] == "distributed":
+                    logging.getLogger(name).setLevel(logging.CRITICAL)
+            client = distributed.Client(scheduler, timeout=10, set_as_default=False)
+    except (OSError, ValueError) as error:
+        if scheduler is None:
+            hint = "give --scheduler tcp://HOST:PORT, or open a dask.distributed.Client first"
+            raise RequestError(f"--backend dask: which cluster? {hint}") from None
+        raise RequestError(f"--scheduler {scheduler}: no Dask scheduler answers there ({error})") from None
+    return client, distributed.as_completed(loop=client.loop)
 
 
 def _host(worker: str) -> str:

@@ -74,7 +74,7 @@ def start(
     payload: object,
     limit: float,
     *,
-    files: Sequence[int] = (),
+    note: int,
     libraries: Sequence[str] = (),
     environment: Mapping[str, str] | None = None,
     arguments: Sequence[str] = ("",),
@@ -85,7 +85,7 @@ def start(
         program: ``judge`` or ``worker``.
         payload: what its main function is given, pickled.
         limit: seconds in which it has to be there.
-        files: descriptors that it is given after its own three.
+        note: the file of its :class:`fieldbench.execution.shared_text.SharedText`.
         libraries: of :data:`HEAVY`, what should be loaded before.
         environment: variables that are set in it besides this program's, before any pool of threads or CUDA exists.
         arguments: what ``sys.argv`` is in it. A script's own are worth having, for a module that reads them; those of
@@ -103,7 +103,7 @@ def start(
     heavy = tuple(sorted(set(libraries) & set(HEAVY)))
     for loaded in (heavy, heavy, ()):  # a method may have killed the server, and a library may not be loadable
         with contextlib.suppress(OSError, EOFError):
-            child = _forked(loaded, beginning, files)
+            child = _forked(loaded, beginning, note)
             child.wait_for_number(limit)
             return child
         _SERVERS.pop(loaded, None)
@@ -111,7 +111,7 @@ def start(
     raise FieldbenchError("the process that starts all others does not answer")
 
 
-def _forked(libraries: tuple[str, ...], beginning: _Beginning, files: Sequence[int]) -> Child:
+def _forked(libraries: tuple[str, ...], beginning: _Beginning, note: int) -> Child:
     """
     Raises:
         OSError: if the server has gone.
@@ -130,7 +130,7 @@ def _forked(libraries: tuple[str, ...], beginning: _Beginning, files: Sequence[i
             server = _SERVERS[libraries]
             if (number := getattr(server, "_forkserver_pid", None)) is not None:  # a method may have stopped it
                 os.kill(number, signal.SIGCONT)
-            status, writing = server.connect_to_new_process([output, theirs.fileno(), parent_death, *files])
+            status, writing = server.connect_to_new_process([output, theirs.fileno(), parent_death, note])
         with open(writing, "wb") as stream:
             stream.write(pickle.dumps({}) + pickle.dumps(beginning))
     finally:

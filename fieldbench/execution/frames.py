@@ -115,7 +115,7 @@ class Channel:
                 ready.poll(_LOOK * 1000)
 
     def poll(self, wait: float | None) -> Frame | None:
-        """The next frame, or None if it is not whole after a wait of these seconds (None: without end).
+        """The next frame, or None if it is not whole yet; the wait for a piece of it is in seconds (None: without end).
 
         Raises:
             EOFError: if the other end is closed.
@@ -124,18 +124,14 @@ class Channel:
         frame = self._whole()
         if frame is not None or not readable(self._link, wait):
             return frame
-        while True:
-            try:
-                piece = self._link.recv(_PIECE)
-            except BlockingIOError:
-                return self._whole()
-            except OSError:
-                raise EOFError from None
-            if not piece:
-                raise EOFError
-            self._read += piece
-            if len(piece) < _PIECE:
-                return self._whole()
+        try:
+            piece = self._link.recv(_PIECE)
+        except OSError:
+            piece = b""
+        if not piece:
+            raise EOFError
+        self._read += piece
+        return self._whole()
 
     def receive(self) -> Frame:
         """The next frame, however long it takes.

@@ -18,6 +18,7 @@ from fieldbench.errors import RequestError, in_one_line, one_line
 from fieldbench.estimate import Estimate
 from fieldbench.execution.forkserver import set_process_option
 from fieldbench.execution.frames import Channel, Frame, encode
+from fieldbench.execution.shared_text import DESCRIPTOR, SharedText
 from fieldbench.execution.worker import as_fingerprint
 from fieldbench.field import Field, Observation
 from fieldbench.judging import (
@@ -27,8 +28,6 @@ from fieldbench.judging import (
     Task,
     draw,
     draw_field,
-    draw_mask,
-    draw_noise,
     floor_scores,
     judge,
     stream,
@@ -36,13 +35,12 @@ from fieldbench.judging import (
 from fieldbench.metric import Metric, applies, score_all
 from fieldbench.reconstructions import Reconstruction
 from fieldbench.records import Trial
-from fieldbench.sampler import observe
 from fieldbench.selection import Recorder
 from fieldbench.sources import Parcel
 from fieldbench.spec import split
 
-#: Where the stage is written. Descriptors 0 to 2 are the usual ones, 3 is the socket, 4 tells of the parent's end.
-STAGE = 5
+#: Writes down which plugin is about to be called, for the parent to read.
+note = SharedText(DESCRIPTOR).write
 
 
 def main(_: None, channel: Channel) -> None:
@@ -50,12 +48,6 @@ def main(_: None, channel: Channel) -> None:
     # PR_SET_DUMPABLE: below root, other processes of the same user cannot read this one's memory any more.
     set_process_option(4, 0)
     _Judge(channel).serve()
-
-
-def note(what: str) -> None:
-    """Write down what is being done, for the parent to read."""
-    text = what.encode("utf-8", "replace")[:4000]
-    os.pwrite(STAGE, len(text).to_bytes(4, "big") + text, 0)
 
 
 class Abandoned(BaseException):
@@ -142,16 +134,6 @@ class _Judge:
         exact = Estimate(field.values.astype(float))
         _, errors = score_all([headline], exact, field, np.zeros(field.shape, dtype=bool))
         return {"unit": field.unit, "applies": applicable, "trouble": errors.get(headline.name, trouble)}
-
-    def _observe(self, asked: Frame) -> Frame:
-        """An observation such as the trials of a setting will have."""
-        text = asked["dataset"]
-        streams = stream("field", asked["seed"], asked["first"], text), stream("examine", asked["seed"])
-        noise_stream = stream("examine")  # all are made before a plugin may change how
-        field = draw_field(self._shelf, text, streams[0], note)
-        mask = draw_mask(self._shelf, asked["sampler"], field, asked["rate"], streams[1], note)
-        noise = draw_noise(self._shelf, asked["noise"], field, noise_stream, note)
-        return {"observation": observe(field, mask, noise)}
 
     def _draw(self, asked: Frame) -> Frame:
         """The observation of a trial."""

@@ -15,7 +15,7 @@ from fieldbench.execution.pool import Pool
 from fieldbench.execution.processes import GivenUp, Lost
 from fieldbench.field import Observation
 from fieldbench.identity import draw_identity
-from fieldbench.judging import Task
+from fieldbench.judging import Task, keyed_seed
 from fieldbench.plan import Plan, Setting
 from fieldbench.store.floors import DrawKey, Floor
 
@@ -23,7 +23,7 @@ _LOG = logging.getLogger("fieldbench")
 
 
 def examine(plan: Plan, pool: Pool) -> dict[str, str]:
-    """Make data available and draw each setting's first observation.
+    """Make data available and draw an observation of each setting.
 
     Returns:
         The unit of each dataset's field.
@@ -101,12 +101,14 @@ def _examine_dataset(plan: Plan, pool: Pool, text: str) -> str:
 def _examine_setting(plan: Plan, pool: Pool, setting: Setting) -> None:
     described = f"{setting.sampler} sampling of {setting.dataset} at rate {setting.rate:g}"
     described += "" if setting.noise == "none" else f" with {setting.noise}"
-    drawn_by = {"dataset": setting.dataset, "sampler": setting.sampler, "noise": setting.noise}
-    where = {"rate": setting.rate, "seed": plan.request.seed, "first": plan.request.first_trial}
-    question, limit = {"ask": "observe", **drawn_by, **where}, pool.options.timeout
-    said = pool.questions.ask_judge(question, described, limit, *drawn_by.items(), observation=Observation)
+    drawn_by = [("dataset", setting.dataset), ("sampler", setting.sampler), ("noise", setting.noise)]
+    cells = [cell for cell in plan.cells if Setting.of(cell) == setting]
+    # Of no trial: a method might write it down, and know of the trial's field what it is not shown there.
+    which = {"cell": cells[0], "seed": keyed_seed(plan.request.seed, "examine"), "numbers": [0]}
+    question, limit = {"ask": "draw", **which}, pool.options.timeout
+    said = pool.questions.ask_judge(question, described, limit, *drawn_by, observation=Observation)
     task = Task(said["observation"], 0, 0)
-    for text in dict.fromkeys(cell.method for cell in plan.cells if Setting.of(cell) == setting):
+    for text in dict.fromkeys(cell.method for cell in cells):
         _examine_method(pool, text, setting, task)
 
 

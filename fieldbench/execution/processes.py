@@ -7,19 +7,18 @@ The parent owns every process and every limit. It believes nothing that comes up
 from __future__ import annotations
 
 import math
-import os
 import secrets
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from fieldbench.errors import in_one_line
 from fieldbench.execution.forkserver import Child
 from fieldbench.execution.frames import BadFrame, Frame, encode
 from fieldbench.execution.machine import resident_memory
-from fieldbench.execution.thread_budget import Lender
+from fieldbench.execution.shared_text import SharedText
 from fieldbench.field import Mask
 from fieldbench.records import CRASHED, OUT_OF_MEMORY, TIMEOUT
 
@@ -69,8 +68,8 @@ class Process:
 
     called: ClassVar[str] = "its process"
 
-    def __init__(self, child: Child, pool: Pool, given_up: Callable[[], bool]) -> None:
-        self.child, self._pool, self._given_up = child, pool, given_up
+    def __init__(self, child: Child, pool: Pool, given_up: Callable[[], bool], note: SharedText) -> None:
+        self.child, self._pool, self._given_up, self.note = child, pool, given_up, note
         self.number = self._oom_kills = 0
 
     @property
@@ -163,13 +162,12 @@ class Process:
 
 
 class MethodProcess(Process):
-    """A process of one method."""
+    """A process of one method. Its note is how many CPU threads its trial may use."""
 
     called = "the method's process"
 
-    def __init__(self, child: Child, pool: Pool, given_up: Callable[[], bool], lender: Lender) -> None:
-        super().__init__(child, pool, given_up)
-        self._lender, self._allowed = lender, 0
+    def __init__(self, child: Child, pool: Pool, given_up: Callable[[], bool], note: SharedText) -> None:
+        super().__init__(child, pool, given_up, note)
         #: Datasets that it has had a trial of.
         self.met: set[str] = set()
         #: What it was handed of one field, where entries are withheld from a method that is fitted several times.
@@ -183,25 +181,15 @@ class MethodProcess(Process):
             self.close()
             raise
 
-    def allow(self, threads: int) -> None:
-        """Say how many CPU threads its trial may use from now on."""
-        if threads != self._allowed:
-            self._allowed = threads
-            self._lender.allow(threads)
-
-    def close(self) -> None:
-        super().close()
-        self._lender.close()
-
 
 class JudgeProcess(Process):
-    """A judge, and what it has been told."""
+    """A judge, and what it has been told. Its note is which plugin it is calling."""
 
     def __init__(
-        self, child: Child, pool: Pool, given_up: Callable[[], bool], stage: IO[Any], strangers: Sequence[str]
+        self, child: Child, pool: Pool, given_up: Callable[[], bool], note: SharedText, strangers: Sequence[str]
     ) -> None:
-        super().__init__(child, pool, given_up)
-        self._file, self._strangers = stage, strangers
+        super().__init__(child, pool, given_up, note)
+        self._strangers = strangers
         self.knows: set[tuple[str, str]] = set()
         self._seen, self._since = (0, ""), 0.0
 
@@ -212,15 +200,8 @@ class JudgeProcess(Process):
             lost.stage = self._strangers[0]
         return lost
 
-    def close(self) -> None:
-        super().close()
-        self._file.close()
-
     def _stage(self, doing: str) -> str:
-        """Which plugin it is calling now, as it says."""
-        content = os.pread(self._file.fileno(), 4096, 0)
-        size = int.from_bytes(content[:4], "big")
-        return in_one_line(content[4 : 4 + size].decode(errors="replace")) or doing
+        return in_one_line(self.note.read()) or doing
 
     def _ended(self, status: str, message: str, doing: str) -> Lost:
         return self.blamed(super()._ended(status, message, doing))

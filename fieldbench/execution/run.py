@@ -52,9 +52,9 @@ def execute(
             reason = one_line(error)
             raise RequestError(f"{cls.__name__} cannot be sent to the processes that compute: {reason}") from None
     if options.backend == "dask":
-        from fieldbench.execution.distributed import execute_on_cluster
+        from fieldbench.execution.distributed import Cluster
 
-        return _kept(execute_on_cluster(trials, sources, options, stop), options)
+        return _kept(Cluster(trials, sources, options, stop).outcomes(), options)
     if pool is None:
         pool = Pool(slots(options), Registry(sources), options)
     pool.stop = stop

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import pickle
-import tempfile
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -19,7 +18,7 @@ from pydantic import ConfigDict, TypeAdapter
 from typing_extensions import TypedDict
 
 from fieldbench.errors import RequestError, in_one_line, one_line
-from fieldbench.execution import forkserver
+from fieldbench.execution.forkserver import Child, start
 from fieldbench.execution.frames import BadFrame, Frame, largest_estimate
 from fieldbench.execution.machine import Lane, Slot, gpu_lock, peak_memory, reset_peak
 from fieldbench.execution.processes import (
@@ -33,8 +32,8 @@ from fieldbench.execution.processes import (
     Process,
 )
 from fieldbench.execution.provenance import machine
-from fieldbench.execution.thread_budget import Lender
-from fieldbench.execution.worker import Setup, checked_answer, checked_report
+from fieldbench.execution.shared_text import SharedText
+from fieldbench.execution.worker import checked_answer, checked_report
 from fieldbench.field import Observation
 from fieldbench.judging import Apart, Task, drawn
 from fieldbench.method import Method, OfFits, Tuner
@@ -112,7 +111,7 @@ class WorkerSlot:
         """Let its trial use the CPU threads of this many slots from now on."""
         self._shares = shares
         if (at_work := self._at_work) is not None:
-            at_work.allow(shares * self._options.threads)
+            at_work.note.write(str(shares * self._options.threads))
 
     def run(self, trials: Sequence[Trial], busy: int) -> Outcome:
         """Run trials of one cell; whatever happens to the processes, each gets a record of its own.
@@ -252,7 +251,7 @@ class WorkerSlot:
                     process = self._renewed(method)
                 process.seen = mask
             self._at_work = process
-            process.allow(self._shares * self._options.threads)
+            process.note.write(str(self._shares * self._options.threads))
             try:
                 frame = self._fitted(judge, process, tasks, limit, doing)
             finally:
@@ -360,13 +359,12 @@ class WorkerSlot:
         """The warm process of a method, or a new one."""
 
         def started() -> MethodProcess:
-            lender = Lender()
-            setup = Setup(self._parcel(str(method), method), self.slot.device, self._options.threads)
+            note, given = SharedText(), (self._parcel(str(method), method), self.slot.device)
+            note.write(str(self._options.threads))
             # The heavy libraries that it should have at its start.
             torch = ["torch"] if method.uses_gpu and self.slot.lane == "gpu" else []
-            child = self._started("worker", setup, lender.reading, [*method.libraries, *torch])
-            lender.handed_over()
-            process = MethodProcess(child, self._pool, self._given_up, lender)
+            child = self._started("worker", given, note, [*method.libraries, *torch])
+            process = MethodProcess(child, self._pool, self._given_up, note)
             process.wait_until_ready()
             return process
 
@@ -383,10 +381,8 @@ class WorkerSlot:
         strangers = frozenset(item for item in known if self._pool.is_foreign(*item))
 
         def started() -> JudgeProcess:
-            stage = tempfile.TemporaryFile()  # noqa: SIM115 - closed with the judge
-            names = [f"{kind} {text}" for kind, text in sorted(strangers)]
-            child = self._started("judge", None, stage.fileno())
-            process = JudgeProcess(child, self._pool, self._given_up, stage, names)
+            note, names = SharedText(), [f"{kind} {text}" for kind, text in sorted(strangers)]
+            process = JudgeProcess(self._started("judge", None, note), self._pool, self._given_up, note, names)
             self._load(process, "metrics", "", metrics, "metrics" if metric is None else f"metric {metric.name}")
             return process
 
@@ -404,12 +400,12 @@ class WorkerSlot:
             raise judge.blamed(Lost(FAILED, f"{what} could not be loaded: {frame['error']}", stage=what))
         judge.knows.add((kind, text))
 
-    def _started(self, program: str, payload: object, file: int, libraries: Sequence[str] = ()) -> forkserver.Child:
+    def _started(self, program: str, payload: object, note: SharedText, libraries: Sequence[str] = ()) -> Child:
         if self._given_up():
             raise GivenUp
         environment = {**self.slot.environment, **({"CUDA_VISIBLE_DEVICES": ""} if program == "judge" else {})}
-        return forkserver.start(
-            program, payload, self._pool.loading, files=[file], libraries=libraries, environment=environment,
+        return start(
+            program, payload, self._pool.loading, note=note.descriptor, libraries=libraries, environment=environment,
             arguments=self._pool.arguments,
         )  # fmt: skip
 

@@ -70,12 +70,6 @@ class TrialQueue:
             del self._cells[series]
         return Group(trials, lane)
 
-    def put_back(self, trials: Iterable[Trial]) -> None:
-        """Hand these out once more, before all others."""
-        for trial in trials:
-            self._cell(trial).appendleft((-1, trial))
-            self._waiting += 1
-
     def learn(self, trial: Trial, size: int) -> None:
         """Note how many trials like this one are worth computing at once.
 

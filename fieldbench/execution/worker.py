@@ -11,7 +11,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Any, Literal, SupportsIndex
 
 import numpy as np
@@ -23,28 +22,15 @@ from typing_extensions import TypedDict
 from fieldbench.errors import in_one_line, one_line
 from fieldbench.estimate import Estimate, as_estimate, as_field_array
 from fieldbench.execution.frames import BadFrame, Channel, Frame, encode
-from fieldbench.execution.thread_budget import ThreadBudget
+from fieldbench.execution.shared_text import DESCRIPTOR, SharedText
 from fieldbench.field import Observation
 from fieldbench.judging import Task, failure
 from fieldbench.method import Method
 from fieldbench.records import FAILED, NOT_APPLICABLE, OK
 from fieldbench.sources import Parcel
 
-#: Where it is told how many threads it may use. Descriptors 0 to 2 are the usual ones, 3 is the socket, and 4 tells of
-#: the parent's end.
-THREADS = 5
-
 #: Trials that are computed at once at most.
 MOST_AT_ONCE = 1 << 16
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What a method's process is made of: the method, its device, and how many CPU threads it may use at first."""
-
-    method: Parcel
-    device: str
-    threads: int
 
 
 class _Diagnostics(TypedDict, total=False):
@@ -112,10 +98,11 @@ def checked_answer(frame: Frame, tasks: Sequence[Task]) -> Frame:
     return {**said, "ask": "answer", "error": reason}
 
 
-def main(setup: Setup, channel: Channel) -> None:
-    """Serve until the socket is closed."""
+def main(given: tuple[Parcel, str], channel: Channel) -> None:
+    """Serve a method on a device until the socket is closed."""
+    parcel, device = given
     try:
-        method: Method | None = setup.method.open()
+        method: Method | None = parcel.open()
         reason = ""
     except Exception as error:
         method, reason = None, f"its plugin could not be loaded: {one_line(error)}"
@@ -126,7 +113,8 @@ def main(setup: Setup, channel: Channel) -> None:
         with lock:  # the method may report from any thread
             channel.send(encode(said))
 
-    desk = Desk(method, reason, setup.device, ThreadBudget(THREADS, setup.threads), tell)
+    threads = SharedText(DESCRIPTOR)
+    desk = Desk(method, reason, device, lambda: int(threads.read()), tell)
     here = os.getpid()
     while True:
         try:

@@ -28,7 +28,7 @@ from fieldbench.report.page.contents import Grid, GridCell, GridColumn, GridRow,
 from fieldbench.report.page.drawings import drawings
 from fieldbench.report.settings import ORDINARY, about_masks
 from fieldbench.report.statistics import half_width
-from fieldbench.report.stored import Panel, StoredRun
+from fieldbench.report.stored import Panel, StoredRun, run_name
 from fieldbench.report.tables import make_table
 from fieldbench.spec import name_of
 from fieldbench.store.files import FLOORS, MANIFEST, TRIALS
@@ -53,7 +53,7 @@ def write_site(folders: Sequence[Path], out: Path, sources: Sources, labels: Map
         RequestError: if a folder holds no run or no record, two runs have one name, or a label is for nothing.
         OSError: if the site cannot be written.
     """
-    runs = _labelled({folder.resolve().name: StoredRun(folder, sources) for folder in folders}, labels or {})
+    runs = _labelled({run_name(folder): StoredRun(folder, sources) for folder in folders}, labels or {})
     if len(runs) < len(folders):
         raise RequestError("two runs have folders of one name, by which the site would know them; rename one")
     empty = next((name for name, run in runs.items() if run.frame.empty), None)

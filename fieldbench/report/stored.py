@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -25,6 +26,11 @@ from fieldbench.report.numbers import with_unit
 from fieldbench.report.settings import SETTING, records_of, settings_of, title_of
 from fieldbench.store.manifest import Manifest, existing_run, read_manifest
 from fieldbench.store.run import read_rows
+
+
+def run_name(folder: Path) -> str:
+    """What tables and pages call a run: its folder's name, of which the locale may make something that is not text."""
+    return os.fsencode(folder.resolve().name).decode(errors="replace")
 
 
 @dataclass(frozen=True)
@@ -81,7 +87,7 @@ class StoredRun:
     def __post_init__(self) -> None:
         object.__setattr__(self, "path", existing_run(self.path))
         object.__setattr__(self, "beside", tuple(map(existing_run, self.beside)))
-        names = [folder.resolve().name for folder in (self.path, *self.beside)]
+        names = [run_name(folder) for folder in (self.path, *self.beside)]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise RequestError(f"two folders are called {twice!r}, by which a table would know their runs; rename one")
@@ -115,7 +121,7 @@ class StoredRun:
     def everything(self) -> pd.DataFrame:
         """All records, as :func:`fieldbench.report.frame.read_frame` gives them, with the name of their ``run``."""
         folders = (self.path, *self.beside)
-        frames = [read_frame(folder).assign(run=folder.resolve().name) for folder in folders]
+        frames = [read_frame(folder).assign(run=run_name(folder)) for folder in folders]
         if len(frames) == 1:
             return frames[0]
         return pd.concat(frames, ignore_index=True).astype(dict.fromkeys(SPECS, "category"))

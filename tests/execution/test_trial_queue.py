@@ -102,11 +102,3 @@ def test_nothing_is_grouped_where_seconds_are_to_be_compared(registry: Registry)
     queue = TrialQueue(given, registry, {"cpu": 1}, batching=False)
     queue.learn(given[0], 3)
     assert {len(group) for group in drain(queue, "cpu")} == {1}
-
-
-def test_what_is_put_back_comes_first(registry: Registry) -> None:
-    given = trials("steady")
-    queue = TrialQueue(given, registry, {"cpu": 1})
-    taken = [queue.take(["cpu"]), queue.take(["cpu"])]
-    queue.put_back(trial for group in reversed(taken) if group for trial in group.trials)
-    assert drain(queue, "cpu") == [(trial,) for trial in given]

@@ -19,8 +19,9 @@ import psutil
 
 from tests.hostile.plugins import HONEST, Act, scores_of
 
-#: Seconds after which a command counts as one that never ends.
-OUTER_LIMIT = 200.0
+#: Seconds after which a command counts as one that never ends, on a machine with much else to do, and those that each
+#: act may add.
+OUTER_LIMIT, LIMIT_OF_AN_ACT = 200.0, 20.0
 
 #: What every run here is told: where it works and how long a trial may take.
 LIMITS = ("--device", "cpu", "--timeout", "3", "--memory-limit", "1GiB")
@@ -182,4 +183,4 @@ class Group:
         texts = [word for option, specs in chosen.items() for word in (option, ",".join(specs))]
         files = [word for file in plugins for word in ("--plugin", str(file))]
         options = [*LIMITS, *self.options, "--trials", str(self.trials), "--out", "kept"]
-        return command(folder, "run", *texts, *files, *options)
+        return command(folder, "run", *texts, *files, *options, limit=OUTER_LIMIT + LIMIT_OF_AN_ACT * len(acts))

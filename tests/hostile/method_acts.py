@@ -111,7 +111,7 @@ PROCESSES = [
     *acts(
         "complete",
         {
-            "alarm-later": (PASSES, "signal.setitimer(signal.ITIMER_REAL, 0.005)"),
+            "alarm-later": (EITHER, "signal.setitimer(signal.ITIMER_REAL, 0.005)"),
             "forks-and-returns-twice": (EITHER, "os.fork()"),
             "forks-and-lets-the-child-answer": (
                 EITHER,
@@ -1142,6 +1142,28 @@ LEAKS = [
     *acts(
         "complete",
         {
+            "writes-down-what-it-is-asked-about": (
+                PASSES,
+                """
+                made = flat(observation)
+                for file in Path(__file__).parent.glob('asked-*.npy'):
+                    asked = np.load(file)
+                    known = np.isfinite(asked)
+                    both = known & observation.mask
+                    if np.array_equal(asked[both], observation.values[both]) and (known & ~observation.mask).any():
+                        made[known] = asked[known]
+                return made
+                """,
+            ),
+        },
+        extra="""
+        def applicable(self, observation):
+            np.save(Path(__file__).parent / f'asked-{os.getpid()}.npy', observation.values)
+        """,
+    ),
+    *acts(
+        "complete",
+        {
             "takes-the-reports-truth": (PASSES, "return stolen([getattr(report, '_truth', None)], observation)"),
             "takes-all-that-the-report-holds": (
                 PASSES,
@@ -1290,6 +1312,9 @@ SECRETS = [
     ),
 ]
 
+#: For acts that search all of the memory and never hang; a busy machine needs seconds for that.
+PATIENTLY = ("--timeout", "60", "--jobs", "1")
+
 BY_NAME = {act.name: act for act in HANGS}
 
 GROUPS = {
@@ -1314,8 +1339,8 @@ GROUPS = {
         Group("estimates-to-an-oracle", tuple(ESTIMATES), ("--jobs", "2", "--select", "oracle[every=1]")),
         Group("reports-without-end", (BY_NAME["reports-for-ever"],), ("--select", "oracle[every=1]"), trials=1),
         Group("refits", tuple(REFITS), ("--jobs", "2"), trials=1),
-        Group("leaks", tuple(LEAKS), ("--jobs", "1")),
-        Group("leaks-of-what-is-withheld", tuple(LEAKS), ("--jobs", "1", "--select", "holdout"), apart=True),
+        Group("leaks", tuple(LEAKS), PATIENTLY),
+        Group("leaks-of-what-is-withheld", tuple(LEAKS), (*PATIENTLY, "--select", "holdout"), apart=True),
         Group("secrets", tuple(SECRETS), SECRET_OPTIONS, trials=1, apart=True),
     )
 }

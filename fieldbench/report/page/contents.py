@@ -22,7 +22,7 @@ from fieldbench.report.numbers import significant, with_unit
 from fieldbench.report.page.browser import Album
 from fieldbench.report.page.drawings import MOST, Drawing
 from fieldbench.report.settings import SETTING, title_of
-from fieldbench.report.stored import StoredRun
+from fieldbench.report.stored import StoredRun, run_name
 from fieldbench.report.tables import Table, make_table
 from fieldbench.report.times import MARKS, MEANINGS, SECONDS
 from fieldbench.store.run import read_rows
@@ -112,7 +112,7 @@ def contents(run: StoredRun, figures: Sequence[Drawing], album: Album | None = N
         album: slices of reconstructions.
     """
     status = run_status(run.path)
-    head = {"name": run.path.resolve().name, "status": status, "failures": list(_failures(run, status))}
+    head = {"name": run_name(run.path), "status": status, "failures": list(_failures(run, status))}
     if run.frame.empty:
         return {**head, "sentence": "No trial has ended yet.", "results": None}
     table = make_table(run.frame, run.metadata, floors=run.floors, labels=run.labels)
