@@ -24,7 +24,7 @@ def covariance(dataset: GaussianField) -> np.ndarray:
 @pytest.mark.parametrize(("shape", "lengths"), [((9, 7), (3.0, 1.5)), ((5, 6, 4), (2.0,)), ((4, 3, 4, 3), (1.0,))])
 def test_fields_are_drawn_from_the_covariance_that_is_said(kernel, shape, lengths):
     dataset = GaussianField(shape=shape, lengths=lengths, kernel=kernel)
-    powers = spectrum(shape, dataset.scales, KERNELS[kernel])
+    powers = spectrum(shape, tuple(dataset.scales), KERNELS[kernel])
     # What the eigenvalues of the torus make between the first entry and all others is the first row.
     made = np.fft.ifftn(powers).real[tuple(slice(size) for size in shape)]
     np.testing.assert_allclose(made.ravel(), covariance(dataset)[0], atol=2e-6)
