@@ -147,7 +147,7 @@ def test_at_least_one_is_withheld_and_at_least_one_is_left(share: float) -> None
 def test_one_observation_cannot_be_split() -> None:
     mask = np.zeros((3, 3, 4), dtype=bool)
     mask[1, 1] = True
-    with pytest.raises(RequestError, match="--select final"):
+    with pytest.raises(RequestError, match="only one position is observed"):
         Fibers().withhold(mask, 0.5, np.random.default_rng(0))
 
 
