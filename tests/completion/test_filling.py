@@ -111,7 +111,9 @@ def globe(shape: tuple[int, int] = (9, 24)) -> tuple[tuple[Axis, Axis], np.ndarr
     return (lat, lon), values
 
 
-@pytest.mark.parametrize("method", ["nearest", "idw", "linear", "thin-plate", "kriging", "biharmonic", "harmonic"])
+@pytest.mark.parametrize(
+    "method", ["nearest", "idw", "linear", "thin-plate", "kriging[fit=60]", "biharmonic", "harmonic"]
+)
 def test_beside_the_seam_a_global_field_is_as_good_as_anywhere(tmp_path: Path, method: str) -> None:
     """Rolling the globe so that the seam lies elsewhere changes next to nothing."""
     (lat, lon), values = globe()
