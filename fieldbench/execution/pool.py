@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 from fieldbench.dataset import Dataset
@@ -22,7 +23,7 @@ from fieldbench.identity import cell_identity
 from fieldbench.method import Method
 from fieldbench.plan import Setting
 from fieldbench.plugin import Plugin
-from fieldbench.records import FAILED, Trial
+from fieldbench.records import FAILED, Cell, Trial
 from fieldbench.registry import Registry
 
 #: Seconds for a small question (``applicable``, ``check_shape``, ``batch_size``, ``fingerprint``, a metric's score)
@@ -44,8 +45,13 @@ class Pool:
         self.metrics_together = [item for item in registry.metrics() if registry.is_own("metric", item.name)]
         self.metrics_apart = [item for item in registry.metrics() if item not in self.metrics_together]
         self.batch_sizes: dict[Any, int] = {}
-        self._foreign: dict[tuple[str, str], bool] = {}
-        self._headlines: dict[str, str] = {}
+        self.is_foreign = cache(self._is_foreign)
+        #: The name of the metric of a dataset.
+        self.headline: Callable[[str], str] = cache(lambda dataset: registry.dataset(dataset).metric)
+        #: Seconds for a small question, and those in which a process has to load its plugin.
+        self.question, self.loading = QUESTION, PATIENT_LOADING
+        if options.timeout is not None:
+            self.question, self.loading = options.timeout, max(LOADING, options.timeout)
         self.closed = False
         self._changed = threading.Condition()
         self.workers = [WorkerSlot(slot, self, self.given_up) for slot in slots]
@@ -62,7 +68,7 @@ class Pool:
         self.asking = threading.RLock()
         self._fingerprints: dict[str, str | Lost] = {}
         self._hopeless: dict[tuple[str, str | Setting], tuple[str, str]] = {}
-        self._checked: dict[Any, tuple[str, str] | None] = {}
+        self._compared = cache(self._other_plugins)
         self._oom_kills, self._counted = 0, 0.0
 
     def __enter__(self) -> Pool:
@@ -71,33 +77,16 @@ class Pool:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    @property
-    def question(self) -> float:
-        """Seconds for a small question."""
-        return QUESTION if self.options.timeout is None else self.options.timeout
-
     def given_up(self) -> bool:
         """Whether nobody waits for an answer any more."""
         return self.closed or self.stop.now
 
-    @property
-    def loading(self) -> float:
-        """Seconds in which a process has to load its plugin."""
-        return PATIENT_LOADING if self.options.timeout is None else max(LOADING, self.options.timeout)
-
-    def is_foreign(self, kind: str, text: str) -> bool:
+    def _is_foreign(self, kind: str, text: str) -> bool:
         """Whether a plugin does not come with fieldbench."""
-        if (kind, text) not in self._foreign:
-            name = "" if kind in ("selection", "space") else getattr(self.registry, kind)(text).name
-            own = name == "" or self.registry.is_own("method" if kind == "modifier" else kind, name)
-            self._foreign[kind, text] = not own
-        return self._foreign[kind, text]
-
-    def headline(self, dataset: str) -> str:
-        """The name of the metric of a dataset."""
-        if dataset not in self._headlines:
-            self._headlines[dataset] = self.registry.dataset(dataset).metric
-        return self._headlines[dataset]
+        if kind in ("selection", "space"):
+            return False
+        name = getattr(self.registry, kind)(text).name
+        return not self.registry.is_own("method" if kind == "modifier" else kind, name)
 
     def oom_kills(self, *, now: bool = False) -> int:
         """How many processes the kernel had killed; for trials of milliseconds, once a second will do."""
@@ -108,11 +97,7 @@ class Pool:
     # Questions before and beside trials.
 
     def fingerprint(self, plugin: Plugin) -> str:
-        """The fingerprint of a plugin, asked of its own process or a judge, once.
-
-        Raises:
-            FingerprintError: if it cannot be had.
-        """
+        """The fingerprint of a plugin, asked of its own process or a judge, once; or a ``FingerprintError``."""
         base = Method if isinstance(plugin, Method) else Dataset
         if not isinstance(plugin, base) or type(plugin).fingerprint is base.fingerprint:
             return ""
@@ -131,9 +116,8 @@ class Pool:
             if isinstance(plugin, Method):
                 said = worker.ask_method(plugin, {"ask": "fingerprint"}, doing)
             else:
-                said = worker.ask_judge(
-                    {"ask": "fingerprint", "dataset": text}, doing, self.question, ("dataset", text), fingerprint=str
-                )
+                question = {"ask": "fingerprint", "dataset": text}
+                said = worker.ask_judge(question, doing, self.question, ("dataset", text), fingerprint=str)
             found = said.get("fingerprint")
             return found if isinstance(found, str) else Lost(FAILED, f"{doing}: {in_one_line(str(said.get('error')))}")
         except Lost as lost:
@@ -142,7 +126,7 @@ class Pool:
             return Lost(FAILED, str(error))
 
     def doom(self, kind: str, what: str | Setting, lost: Lost) -> None:
-        """No trial of this method, dataset or setting is worth trying: its processes end before one begins.
+        """No trial is worth trying: its processes end before one begins.
 
         Args:
             kind: ``method``, ``dataset`` or ``setting``.
@@ -157,13 +141,10 @@ class Pool:
         for key in (("method", cell.method), ("dataset", cell.dataset), ("setting", Setting.of(cell))):
             if key in self._hopeless:
                 return self._hopeless[key]
-        if (cell, trial.identity) not in self._checked:
-            self._checked[cell, trial.identity] = self._other_plugins(trial)
-        return self._checked[cell, trial.identity]
+        return self._compared(cell, trial.identity)
 
-    def _other_plugins(self, trial: Trial) -> tuple[str, str] | None:
+    def _other_plugins(self, cell: Cell, identity: str) -> tuple[str, str] | None:
         """Why something else would be computed than the trial's key says, or nothing."""
-        cell = trial.cell
         try:
             for plugin in (self.registry.method(cell.method), self.registry.dataset(cell.dataset)):
                 self.fingerprint(plugin)
@@ -173,7 +154,7 @@ class Pool:
         except Exception as error:  # a plugin that has gone, or is half written
             return FAILED, one_line(error)
         # A class of the running program has no version that two machines could compare.
-        if here != trial.identity and not (self._elsewhere and self.registry.sources.classes):
+        if here != identity and not (self._elsewhere and self.registry.sources.classes):
             host = os.uname().nodename
             return FAILED, f"plugins or data on {host} differ from those the run was planned with; start the run again"
         return None
