@@ -35,10 +35,8 @@ def recompute(
     """Run a trial again for its fields.
 
     Args:
-        trial: that is run again.
-        registry: knows its plugins.
-        device: ``cpu``, ``cuda`` or one GPU, such as ``cuda:0``.
-        secrets: secret base seeds by the labels that trials know them by.
+        trial, registry: what is run again, and where its plugins are.
+        device, secrets: as in :class:`fieldbench.execution.Options`; one GPU at most.
 
     Raises:
         RequestError: if plugins or data are no longer those of the trial, or it does not end well.
@@ -61,10 +59,8 @@ def reconstruction(
     """The fields of a trial: as kept, or recomputed and then kept.
 
     Args:
-        run_folder: where the fields are kept.
-        trial: whose fields are wanted.
-        registry: called only where the trial must be computed again.
-        device: ``cpu``, ``cuda`` or one GPU, such as ``cuda:0``.
+        run_folder, trial: where the fields are kept, and whose are wanted.
+        registry, device: as for :func:`recompute`; the registry is made only where it must be.
 
     Raises:
         RequestError: if they are not kept and cannot be recomputed.
@@ -80,9 +76,7 @@ def attention(trial: Trial, registry: Registry, secrets: Mapping[int, int]) -> F
     """The attention map of a trial's method, after training as for its estimate.
 
     Args:
-        trial: the trial.
-        registry: where its plugins are.
-        secrets: secret base seeds by the labels that trials know them by.
+        trial, registry, secrets: as for :func:`recompute`.
 
     Raises:
         RequestError: if the method's process or the judge is lost, or what came is not a map.
@@ -106,13 +100,8 @@ def attention(trial: Trial, registry: Registry, secrets: Mapping[int, int]) -> F
 
 @dataclass(frozen=True)
 class Verification:
-    """What came of it.
-
-    Attributes:
-        stored: trials of the run that ended well.
-        agreeing: how many of those computed again have the same scores.
-        differing: of each that has not, a line that says which and by how much.
-        unlike: of each that cannot be computed here as it was, a line that says why.
+    """How many trials of a run ended well, how many of those computed again have the same scores, and a line about each
+    that has not, or that cannot be computed here as it was.
     """
 
     stored: int
@@ -128,11 +117,9 @@ def verify(
 
     Args:
         run: the folder, which is only read.
-        sources: where the plugins are.
-        options: where and within which limits to compute.
-        share: of the trials that ended well, in (0, 1].
+        sources, options: as for :func:`fieldbench.execution.execute`.
+        share, rng: of the trials that ended well, in (0, 1], and what chooses them.
         tolerance: relative difference of a score that counts as none.
-        rng: chooses the trials.
 
     Raises:
         RequestError: if there is no run, or nothing in it ended well.
@@ -144,9 +131,7 @@ def verify(
     chosen = [keys[place] for place in rng.choice(len(keys), math.ceil(share * len(keys)), replace=False)]
     options = replace(options, secrets=secrets_of(run))
     here = replace(sources, data=datafile.locations())
-    agreeing = 0
-    differing: list[str] = []
-    unlike: list[str] = []
+    agreeing, differing, unlike = 0, list[str](), list[str]()
     for record in execute([trial_of(good[key]) for key in chosen], here, options, Stop()):
         row = good[record.trial.key]
         name = f"{cell_of(row)}, trial {row['trial']} of seed {row['seed']}"

@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 from fieldbench.dataset import Dataset
 from fieldbench.errors import FingerprintError, RequestError, in_one_line, one_line
@@ -44,7 +43,6 @@ class Pool:
         #: Metrics that come with fieldbench share the judges; each other one has a process of its own.
         self.metrics_together = [item for item in registry.metrics() if registry.is_own("metric", item.name)]
         self.metrics_apart = [item for item in registry.metrics() if item not in self.metrics_together]
-        self.batch_sizes: dict[Any, int] = {}
         self.is_foreign = cache(self._is_foreign)
         #: The name of the metric of a dataset.
         self.headline: Callable[[str], str] = cache(lambda dataset: registry.dataset(dataset).metric)

@@ -60,8 +60,7 @@ def floors(plan: Plan, pool: Pool, known: Mapping[DrawKey, Floor]) -> Iterator[F
     A setting where one fails has none from there on, which is said.
 
     Args:
-        plan: the plan.
-        pool: its processes.
+        plan, pool: the plan and its processes.
         known: those that were computed before.
     """
     with pool.asking:

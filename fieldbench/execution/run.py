@@ -33,10 +33,8 @@ def execute(
     were given up on a repeated wish to stop yield none.
 
     Args:
-        trials: what to run.
-        sources: where the plugins are.
-        options: where and within which limits to run.
-        stop: by which the caller asks for an early end.
+        trials, sources: what to run, and where the plugins are.
+        options, stop: where and within which limits to run, and what asks for an early end.
         pool: the processes of this machine, if some were made before; they are ended with the run.
 
     Raises:
