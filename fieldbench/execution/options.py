@@ -16,7 +16,7 @@ class Options:
         slots_per_device: trials that may run at once on each GPU.
         threads: CPU threads of each process (BLAS, OpenMP, torch and numba alike). One by default, so
             that numbers do not depend on how many slots there are. A method that asks may use those of idle
-            slots too, see :mod:`fieldbench.execution.thread_budget`.
+            slots too, once nothing waits for them.
         timeout: seconds that a trial may take, from the drawing of its field to its scores.
         memory_limit: bytes of resident host memory that a process may use.
         backend: ``local`` or ``dask``.

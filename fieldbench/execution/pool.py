@@ -16,7 +16,6 @@ from fieldbench.execution.machine import Lane, Slot, oom_kills
 from fieldbench.execution.options import Options, Stop
 from fieldbench.execution.processes import LOOK, Lost
 from fieldbench.execution.slot import Outcome, WorkerSlot
-from fieldbench.execution.thread_budget import shares
 from fieldbench.execution.trial_queue import Group, TrialQueue
 from fieldbench.identity import cell_identity
 from fieldbench.method import Method
@@ -220,3 +219,16 @@ class Pool:
                 for worker in workers:
                     worker.close()
             self.questions.close()
+
+
+def shares(slots: int, busy: int, more_waits: bool) -> list[int]:
+    """For each busy one of some slots, how many slots' threads it may use.
+
+    Args:
+        slots, busy: worker slots of the machine, and how many of them run a trial.
+        more_waits: whether trials wait for a slot; then each keeps to its own, as an idle one is about to be taken.
+    """
+    if more_waits or not busy:
+        return [1] * busy
+    each, over = divmod(slots, busy)
+    return [each + (number < over) for number in range(busy)]
