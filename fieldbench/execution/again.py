@@ -40,8 +40,8 @@ def recompute(
     options = Options(device=device, jobs=1, save_fields="", secrets=secrets or {})
     with Pool(slots(options), registry, options) as pool:
         outcome = pool.run(Group((trial,), "cpu" if device == "cpu" else "gpu"))
-    if outcome.kept:
-        return outcome.kept[0][1]
+    if trial.key in outcome.kept:
+        return outcome.kept[trial.key]
     reason, method = outcome.records[0].error, trial.cell.method
     if "differ from those" in reason:
         changed = "were not kept, and plugins or data have changed since; run it again with --save-fields"

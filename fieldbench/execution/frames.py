@@ -185,6 +185,8 @@ def _decoded(text: bytes, body: memoryview, kinds: Mapping[str, Any]) -> Frame:
         if about.get("metadata"):
             about["metadata"] = {name: float(value) for name, value in about["metadata"].items()}
         if kind == "Task":
+            if not (isinstance(about["observation"], Observation) and isinstance(about["seed"], int)):
+                raise BadFrame("it holds a task that is none")
             about["values"] = {key: tuple(v) if isinstance(v, list) else v for key, v in about["values"].items()}
         return kinds[kind](**about)
 

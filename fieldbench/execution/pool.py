@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
@@ -32,7 +33,7 @@ QUESTION = 60.0
 LOADING, PATIENT_LOADING = 60.0, 600.0
 
 
-class Pool:
+class Pool(contextlib.AbstractContextManager["Pool"]):
     """The slots of this machine for one run, planned here or ``elsewhere``. At its end no process is left."""
 
     def __init__(self, slots: Sequence[Slot], registry: Registry, options: Options, *, elsewhere: bool = False) -> None:
@@ -67,9 +68,6 @@ class Pool:
         self._hopeless: dict[tuple[str, str | Setting], tuple[str, str]] = {}
         self._compared = cache(self._other_plugins)
         self._oom_kills, self._counted = 0, 0.0
-
-    def __enter__(self) -> Pool:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -10,7 +10,7 @@ import pickle
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -34,7 +34,6 @@ from fieldbench.execution.processes import (
 from fieldbench.execution.provenance import machine
 from fieldbench.execution.shared_text import SharedText
 from fieldbench.execution.worker import checked_answer, checked_report
-from fieldbench.field import Observation
 from fieldbench.judging import Apart, Task, drawn
 from fieldbench.method import Method, OfFits, Tuner
 from fieldbench.metric import Metric
@@ -85,7 +84,7 @@ class Outcome:
     #: How many such trials are worth computing at once, if that became known.
     batch_size: int | None = None
     #: By key, the fields of trials that ended well, where they are wanted.
-    kept: tuple[tuple[str, Reconstruction], ...] = ()
+    kept: Mapping[str, Reconstruction] = field(default_factory=dict)
 
 
 class WorkerSlot:
@@ -125,8 +124,9 @@ class WorkerSlot:
                     record = Record(trials[0], lost.status, lost.message, diagnostics=diagnostics)
                     return Outcome((self._record(record, busy),))
         alone = [self.run([trial], busy) for trial in trials]
-        records, kept = ([item for outcome in alone for item in getattr(outcome, name)] for name in ("records", "kept"))
-        return Outcome(tuple(records), alone[0].batch_size, tuple(kept))
+        records = tuple(record for outcome in alone for record in outcome.records)
+        kept = {key: made for outcome in alone for key, made in outcome.kept.items()}
+        return Outcome(records, alone[0].batch_size, kept)
 
     def close(self) -> None:
         """End all its processes."""
@@ -205,11 +205,11 @@ class WorkerSlot:
         if apart:
             records = [self._scored(*item) for item in itertools.zip_longest(records, kept)][: len(records)]
         timed: Timed = "alone" if options.timing else "first" if first else "shared"
-        keys = [trial.key for trial in trials if options.save_fields is not None]
+        keys = [trial.key for trial in trials] if options.save_fields is not None else []
         return Outcome(
             tuple(self._record(replace(record, peak_memory=peak), busy, timed) for record in records),
             None if several else process.batch_size,
-            tuple((key, made) for key, made in zip(keys, kept, strict=False) if made is not None),
+            {key: made for key, made in zip(keys, kept, strict=False) if made is not None},
         )
 
     def _judged(self, judge: JudgeProcess, method: Method, request: Frame, several: bool) -> Frame:
@@ -226,7 +226,8 @@ class WorkerSlot:
         frame, fits = judge.ask(request, limit, doing), 0
         while "fit" in frame:
             tasks, fits = frame["fit"], fits + 1
-            if not _are_tasks(tasks) or (fits > 1 and not several):
+            wrong = not isinstance(tasks, list) or not tasks or any(type(task) is not Task for task in tasks)
+            if wrong or (fits > 1 and not several):
                 raise judge.no_answer(doing)
             process = self._methods[str(method)]
             if several:
@@ -381,18 +382,6 @@ class WorkerSlot:
             return self._pool.registry.parcel(objects)
         except Exception as error:
             raise Lost(FAILED, f"{name} cannot be sent to its process: {one_line(error)}") from None
-
-
-def _are_tasks(found: Any) -> bool:
-    """Whether a judge asks for a fit of something: its plugins may have forged what it says."""
-    return (
-        isinstance(found, list)
-        and bool(found)
-        and all(
-            isinstance(task, Task) and isinstance(task.observation, Observation) and isinstance(task.seed, int)
-            for task in found
-        )
-    )
 
 
 def _warm(
