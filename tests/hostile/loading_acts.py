@@ -42,7 +42,7 @@ LATER_IMPORTS = [
                 """
                 import importlib
                 for name in list(sys.modules):
-                    if name.startswith('fieldbench_'):
+                    if name.startswith('fieldbench_') and name != __name__:
                         vars(sys.modules[name]).clear()
                 """,
             ),

@@ -752,7 +752,7 @@ QUESTIONS = [
             "check-shape-text-exits": (
                 FAILS,
                 """
-                class Odd(ValueError):
+                class Odd(TypeError):
                     def __str__(self):
                         sys.exit(0)
                 raise Odd
