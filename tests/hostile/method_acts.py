@@ -731,7 +731,7 @@ QUESTIONS = [
                 HARMS_ITSELF,
                 "object.__setattr__(observation, 'mask', np.ones(observation.shape, bool))",
             ),
-            "applicable-without-end": (FAILS, "return 'no' * 10**8"),
+            "applicable-without-end": (EITHER, "return 'no' * 10**8"),
             "applicable-patches": (
                 PASSES,
                 """
