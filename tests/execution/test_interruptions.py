@@ -85,7 +85,7 @@ main()
 """
     out = tmp_path / "run"
     parent = command(*run_arguments(out, METHOD, TRIALS), script=script)
-    assert parent.process.wait(60) == -signal.SIGKILL
+    assert parent.process.wait(200) == -signal.SIGKILL
     content = (out / "trials.jsonl").read_bytes()
     assert content.count(b"\n") == 2
     assert not content.endswith(b"\n")
