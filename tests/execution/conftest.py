@@ -107,7 +107,7 @@ class Command:
         return workers(psutil.Process(self.process.pid))
 
     def finish(self) -> tuple[int, str, str]:
-        out, err = self.process.communicate(timeout=60)
+        out, err = self.process.communicate(timeout=200)
         return self.process.returncode, out, err
 
 
