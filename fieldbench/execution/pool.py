@@ -64,7 +64,7 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
         environment = next(item.environment for item in reversed(slots))
         self.questions = WorkerSlot(Slot("cpu", "cpu", environment), self, lambda: self.closed or self.stop.asked)
         self.asking = threading.RLock()
-        self._fingerprints: dict[str, str | Lost] = {}
+        self._fingerprints: dict[str, str | FingerprintError] = {}
         self._hopeless: dict[tuple[str, str | Setting], tuple[str, str]] = {}
         self._compared = cache(self._other_plugins)
         self._oom_kills, self._counted = 0, 0.0
@@ -99,26 +99,26 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
         key = f"{base.__name__.lower()} {plugin}"
         with self.asking:
             if key not in self._fingerprints:
-                self._fingerprints[key] = self._asked_fingerprint(plugin)
+                try:
+                    self._fingerprints[key] = self._asked_fingerprint(plugin)
+                except (Lost, RequestError) as error:
+                    self._fingerprints[key] = FingerprintError(getattr(error, "message", str(error)))
             found = self._fingerprints[key]
-        if isinstance(found, Lost):
-            raise FingerprintError(found.message)
+        if isinstance(found, FingerprintError):
+            raise FingerprintError(*found.args)
         return found
 
-    def _asked_fingerprint(self, plugin: Method | Dataset) -> str | Lost:
-        worker, text, doing = self.questions, str(plugin), f"fingerprint of {plugin}"
-        try:
-            if isinstance(plugin, Method):
-                said = worker.ask_method(plugin, {"ask": "fingerprint"}, doing)
-            else:
-                question = {"ask": "fingerprint", "dataset": text}
-                said = worker.ask_judge(question, doing, self.question, ("dataset", text), fingerprint=str)
-            found = said.get("fingerprint")
-            return found if isinstance(found, str) else Lost(FAILED, f"{doing}: {in_one_line(str(said.get('error')))}")
-        except Lost as lost:
-            return lost
-        except RequestError as error:
-            return Lost(FAILED, str(error))
+    def _asked_fingerprint(self, plugin: Method | Dataset) -> str:
+        doing = f"fingerprint of {plugin}"
+        if isinstance(plugin, Dataset):
+            text = str(plugin)
+            question = {"ask": "fingerprint", "dataset": text}
+            said = self.questions.ask_judge(question, doing, self.question, ("dataset", text), fingerprint=str)
+        else:
+            said = self.questions.ask_method(plugin, {"ask": "fingerprint"}, doing)
+        if not isinstance(said.get("fingerprint"), str):
+            raise Lost(FAILED, f"{doing}: {in_one_line(str(said.get('error')))}")
+        return str(said["fingerprint"])
 
     def doom(self, kind: str, what: str | Setting, lost: Lost) -> None:
         """No trial is worth trying: its processes end before one begins.
