@@ -74,7 +74,7 @@ def test_killing_the_parent_in_the_middle_of_a_line_loses_only_that(
 import os, signal
 write, count = os.pwrite, []
 def cut(file, data, position):
-    count.extend([1] * data.startswith(b"{"))  # records, and nothing else that is written
+    count.extend([1] * (bytes(data[:1]) == b"{"))  # records, and nothing else that is written
     if len(count) == 3:
         write(file, data[: len(data) // 2], position)
         os.kill(os.getpid(), signal.SIGKILL)
