@@ -5,8 +5,9 @@
     python benchmarks/slots.py --slots 2 --sleep 0 --seconds 120      how memory grows over many trials
 
 Everything else is as in a run: plan, queue, records, the log on disk. Printed are the records a second, the share of
-the time that slots were at work (records times their sleep, over slots times seconds), the processor time of this
-process a record, and its memory after a tenth of the records and at the end.
+the time that slots were at work (records times their sleep, over slots times seconds), the processor time of each
+process a record, and the memory of this one after the start and at the end. The processor time tells how many slots a
+process can feed on a core of its own, however many processes share the cores here.
 """
 
 from __future__ import annotations
@@ -15,11 +16,14 @@ import argparse
 import contextlib
 import os
 import platform
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+import psutil
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
@@ -40,10 +44,10 @@ PLANNED = 10_000_000
 class Counter(Listener):
     """Notes when records came, and stops the run after a time."""
 
-    def __init__(self, stop: Stop, seconds: float, settling: float) -> None:
-        self._stop, self._seconds, self._settling = stop, seconds, settling
-        self._began = self._from = self._to = time.perf_counter()
-        self._records, self._cpu, self.memory = 0, 0.0, [0.0]
+    def __init__(self, stop: Stop, seconds: float, settling: float, processes: dict[str, psutil.Process]) -> None:
+        self._stop, self._seconds, self._settling, self._processes = stop, seconds, settling, processes
+        self._began = self._from = time.perf_counter()
+        self._records, self._settled, self.memory = 0, False, [0.0]
 
     def start(self, progress: Progress) -> None:
         self._began = time.perf_counter()
@@ -51,17 +55,23 @@ class Counter(Listener):
     def update(self, progress: Progress, record: Record) -> None:
         now = time.perf_counter()
         if now < self._began + self._settling:
-            self._from, self._cpu = now, time.process_time()
+            return
+        if not self._settled:
+            self._settled, self._from, self._before = True, now, self._processor_times()
             self.memory = [_resident()]
             return
         self._records += 1
-        self._to = now
         if now > self._began + self._settling + self._seconds and not self._stop.asked:
             self.rate = self._records / (now - self._from)
-            self.processor_time = (time.process_time() - self._cpu) / self._records
+            after = self._processor_times()
+            self.processor_times = {name: (after[name] - self._before[name]) / self._records for name in after}
             self.memory.append(_resident())
             self.written = self._records
             self._stop.request()
+
+    def _processor_times(self) -> dict[str, float]:
+        times = {name: process.cpu_times() for name, process in self._processes.items()}
+        return {name: time.user + time.system for name, time in times.items()}
 
 
 def main() -> None:
@@ -74,8 +84,11 @@ def main() -> None:
 
     sleep_in_place_of_work(wanted.sleep)
     stop = Stop()
-    counter = Counter(stop, wanted.seconds, 3.0 + 2 * wanted.sleep)
-    with tempfile.TemporaryDirectory() as folder, _cluster(wanted.backend, wanted.slots, wanted.sleep):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        _cluster(Path(folder), wanted.backend, wanted.slots, wanted.sleep) as others,
+    ):
+        counter = Counter(stop, wanted.seconds, 3.0 + 2 * wanted.sleep, {"this one": psutil.Process(), **others})
         plugin = Path(folder) / "toys.py"
         plugin.write_text(TOYS)
         session = Session(
@@ -89,7 +102,8 @@ def main() -> None:
     print(f"{wanted.slots} slots, {wanted.sleep} s a trial, {counter.written:,} records: {counter.rate:.0f} a second")
     if wanted.sleep:
         print(f"slots at work {counter.rate * wanted.sleep / wanted.slots:.0%} of the time")
-    print(f"processor time a record {counter.processor_time * 1e3:.2f} ms")
+    for name, seconds in counter.processor_times.items():
+        print(f"processor time a record, {name}: {seconds * 1e3:.2f} ms")
     print(f"memory {counter.memory[0]:.0f} MiB after the start, {counter.memory[-1]:.0f} MiB at the end")
 
 
@@ -105,23 +119,31 @@ def sleep_in_place_of_work(seconds: float) -> None:
 
 
 @contextlib.contextmanager
-def _cluster(backend: str, slots: int, sleep: float) -> Iterator[None]:
+def _cluster(folder: Path, backend: str, slots: int, sleep: float) -> Iterator[dict[str, psutil.Process]]:
+    """The scheduler and the workers, each a process of its own as on a cluster."""
     if backend == "local":
-        yield
+        yield {}
         return
-    from distributed import Client, LocalCluster
+    from distributed import Client
 
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=slots // 2, dashboard_address=None) as cluster,
-        Client(cluster) as client,
-    ):
-        client.run(sleep_in_place_of_work, sleep)
-        yield
+    def start(*command: str) -> subprocess.Popen[bytes]:
+        words = [sys.executable, "-m", *command, "--scheduler-file", str(folder / "scheduler"), "--no-dashboard"]
+        return processes.enter_context(subprocess.Popen(words, stderr=subprocess.DEVNULL))
+
+    with contextlib.ExitStack() as processes:
+        started = {"scheduler": start("distributed.cli.dask_scheduler", "--port", "0")}
+        for number in range(2):
+            limits = ("--nthreads", str(slots // 2), "--memory-limit", "0", "--no-nanny")
+            started[f"worker {number}"] = start("distributed.cli.dask_worker", *limits)
+        for process in started.values():
+            processes.callback(process.kill)
+        with Client(scheduler_file=str(folder / "scheduler")) as client:
+            client.wait_for_workers(2)
+            client.run(sleep_in_place_of_work, sleep)
+            yield {name: psutil.Process(process.pid) for name, process in started.items()}
 
 
 def _resident() -> float:
-    import psutil
-
     return float(psutil.Process().memory_info().rss / 2**20)
 
 

@@ -1,280 +1,324 @@
-"""What a class is made of: the modules that it reaches, installed distributions, and the values that it reads.
+"""What a class is made of: source, installed distributions, and the constants that it reads.
 
-Code in files counts by its text: the whole package of a plugin, and module by module what is imported from there,
-within functions too. Installed distributions count by name and version, the standard library not at all. Code that
-travels to other processes by value (of a notebook or script) counts as it is in memory. Constants always do: the text
-``GAIN = float(sys.argv[1])`` does not say what the gain was.
+Modules in files count by their source without comments and docstrings, and so do those that they import, within
+functions too. Installed distributions count by name and version, the standard library not at all. Of a notebook or
+script only those definitions count that the class leads to. Nothing is imported to find out.
 """
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import copyreg
-import dis
+import functools
 import hashlib
+import importlib.util
+import linecache
 import os
+import symtable
 import sys
-from collections.abc import Iterable, Iterator
-from functools import cached_property
-from pathlib import Path, PurePath
-from types import CodeType, FunctionType, MethodType, ModuleType
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
+from pathlib import Path
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
 from fieldbench.errors import one_line
-from fieldbench.modules import Modules, Unidentified, imported
-from fieldbench.sources import FILE_MODULE
+from fieldbench.sources import FILE_MODULE, is_editable
 
-#: A module and a global name of it; an empty name stands for the module's text.
+#: A module and a global name of it; an empty name stands for the module as a whole.
 Node = tuple[str, str]
 
-#: Types whose text says all.
-_PLAIN = (bool, int, float, complex, bytes, type(None), type(...))
+#: Modules that are in no identity. The harness and what it declares parameters by have a say in no number, and new
+#: versions of the others change last digits at most: with them, no result would outlive an upgrade or count on another
+#: machine. A run's manifest has their versions.
+UNCOUNTED = frozenset(
+    {"fieldbench", "pydantic", "pydantic_core", "annotated_types", "numba", "numpy", "scipy", "torch"}
+)
 
-#: What holds functions, and where.
-_AROUND: dict[type, tuple[str, ...]] = {
-    staticmethod: ("__func__",),
-    classmethod: ("__func__",),
-    MethodType: ("__func__", "__self__"),
-    property: ("fget", "fset"),
-    cached_property: ("func",),
-}
+#: Files that are not touched after this are in memory as they are on disk.
+_BEGUN = time.time()
 
-#: Where decorators and compilers keep the function that they were given, and what a compiler was told about it.
-_WRAPPED = ("__wrapped__", "py_func", "targetoptions")
+
+class Unidentified(Exception):
+    """What a plugin is made of cannot be told; the text says why."""
 
 
 class Code:
-    """The code of this process. Each piece is read once, before anything runs that could change it."""
+    """The code of this process. Each file is read once, before anything runs that could change it."""
 
     def __init__(self, by_value: Iterable[str] = ()) -> None:
         """
         Args:
             by_value: names of modules whose classes travel to other processes with their code.
         """
-        self._modules = Modules({"__main__", *by_value})
-        self._pieces: dict[Node, _Piece] = {}
+        self._by_value = {"__main__", *by_value}
+        self._modules: dict[tuple[str, Path | None], _Module] = {}
 
-    def of(self, cls: type) -> tuple[str, set[str], set[str]]:
+    def of(self, cls: type) -> tuple[str, set[str]]:
         """All that a class is made of.
 
         Returns:
-            a hash of it; name and version of each distribution in it; in words, what the hash leaves out, as it has
-            no content to tell it from another.
+            a hash of it; name and version of each distribution in it.
 
         Raises:
-            Unidentified: if the file of a module is not there.
+            Unidentified: if the source of a module or class is not there.
         """
-        for value in (value for base in cls.__mro__ for value in vars(base).values()):
-            if isinstance(value, FunctionType):  # a file is loaded anew by each registry: this class is of that time
-                self._modules.namespaces.setdefault(str(value.__globals__.get("__name__")), value.__globals__)
-        package = set(self._modules.package(cls.__module__))
-        reaches = package.union(*(self._modules.source(name)[1] for name in package))
-        read = self._modules.is_own(cls.__module__)
-        return self._reached((cls.__module__, cls.__qualname__), cls if read else None, reaches)
+        bases = [base for base in cls.__mro__ if _top(base.__module__) not in UNCOUNTED | sys.stdlib_module_names]
+        values = [item for base in bases for item in sorted(vars(base).items()) if not item[0].startswith("__")]
+        cells = [cell for _, value in values if isinstance(value, FunctionType) for cell in value.__closure__ or ()]
+        values += [("", cell.cell_contents) for cell in cells if repr(cell)[-6:] != "empty>"]
+        texts = [cls.__qualname__, *(f"{key} {text}" for key, value in values for text in _data(value))]
+        return self._reached(texts, [(cls.__module__, ""), *map(_name, bases)], cls.__module__)
 
     def of_value(self, value: Any) -> str:
         """A hash of the content of any value, and of the code that it is made of.
 
         Raises:
-            Unidentified: if it has no content to tell it from another, or the file of a module is not there.
+            Unidentified: if it has no content to tell it from another, or the source of a module is not there.
         """
-        digest, _, opaque = self._reached(("", type(value).__name__), value, ())
-        if opaque:
-            raise Unidentified(f"it holds {', '.join(sorted(opaque))}, which cannot be told from another")
-        return digest
-
-    def _reached(self, root: Node, value: Any, modules: Iterable[str]) -> tuple[str, set[str], set[str]]:
-        """What :meth:`of` returns, for a value and modules, and all that they lead to."""
-        found: dict[Node, _Piece] = {}
-        ahead = [(name, "") for name in modules]
+        nodes: list[Node] = []
         try:
-            found["", ""] = _Piece(self._modules, root, value)
-            ahead += found["", ""].reaches
-            while ahead:
-                node = ahead.pop()
-                if node not in found:
-                    found[node] = self._piece(node)
-                    ahead += found[node].reaches
-        except RecursionError:
-            raise Unidentified("it uses something nested too deeply to be read") from None
-        except Unidentified:
-            raise
-        except Exception as error:  # what an object that it uses does when it is looked at
-            raise Unidentified(f"it uses what cannot be looked at: {one_line(error)}") from error
-        lines = {f"{_shown(module)} {name} {piece.digest}" for (module, name), piece in found.items() if piece.digest}
-        distributions = {self._modules.owner(module) or "" for module, name in found if module and not name} - {""}
-        opaque: set[str] = set().union(*(piece.opaque for piece in found.values()))
-        return _digest(line.encode() for line in [root[1], *sorted(lines)]), distributions, opaque
+            texts = [_content(value, nodes)]
+        except Exception as error:  # what an object does when it is looked at
+            raise Unidentified(f"{type(value).__name__} cannot be told from another: {one_line(error)}") from error
+        return self._reached(texts, nodes, type(value).__module__)[0]
 
-    def _piece(self, node: Node) -> _Piece:
-        if node not in self._pieces:
-            self._pieces[node] = _Piece(self._modules, node, self._modules.at(*node))
-        return self._pieces[node]
+    def _reached(self, texts: list[str], ahead: list[Node], home: str) -> tuple[str, set[str]]:
+        """A hash of texts and of all that nodes lead to, and the distributions that are met."""
+        found: dict[Node, list[str]] = {}
+        distributions: set[str] = set()
+        file = _file(home, Path())
+        folder = _above(home, file) if file else Path()
+        while ahead:
+            module, name = node = ahead.pop()
+            if node in found or _top(module) in UNCOUNTED:
+                continue
+            file = _file(module, folder)
+            owner = self._distribution(module, file)
+            distributions |= {owner} - {""}
+            found[node] = []
+            if (file or module in self._by_value) and (not owner or _top(module) == _top(home)):
+                found[node], further = self._piece(module, name, file)
+                ahead += further
+        pieces = sorted(f"{_shown(module)} {name} {text}" for (module, name), text in found.items() if text)
+        content = repr([*texts, *sorted(distributions), *pieces])
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:24], distributions
+
+    def _piece(self, module: str, name: str, file: Path | None) -> tuple[list[str], list[Node]]:
+        """The content of a node, and where it leads."""
+        live, read = vars(sys.modules.get(module, ModuleType(""))), self._module(module, file)
+        if not name:
+            return [read.text] * bool(read.text), list(read.imports)
+        statements = read.statements.get(name, [])
+        further = [node for statement in statements for node in statement.imports]
+        for statement in statements:
+            further += [(module, other) for other in statement.reads]
+            others = {live[other].__name__ for other in statement.reads if isinstance(live.get(other), ModuleType)}
+            further += [(other, inner) for other in others for inner in ("", *statement.attributes)]
+        if isinstance(live.get(name), type | FunctionType) and live[name].__module__ == module in self._by_value:
+            _check(live[name], name in read.statements, file)
+        said = read.text and statements and all(statement.is_literal for statement in statements)
+        return [statement.text for statement in statements] + ([] if said else _data(live.get(name))), further
+
+    def _module(self, name: str, file: Path | None) -> _Module:
+        """What stands in a module.
+
+        Raises:
+            Unidentified: if the file is not there.
+        """
+        if (name, file) not in self._modules:
+            package = getattr(sys.modules.get(name), "__package__", None)
+            if package is None and file is not None:
+                package = name if file.name == "__init__.py" else name.rpartition(".")[0]
+            try:
+                sources = map(ast.parse, [file.read_bytes()] if file else _cells(name))
+                self._modules[name, file] = _Module(sources, package or "", whole=name not in self._by_value)
+            except OSError:
+                raise Unidentified(f"the file {file} of module {name!r} is not there") from None
+            except (SyntaxError, ValueError, RecursionError):  # it is compiled, or whoever imports it learns that
+                self._modules[name, file] = _Module()
+                self._modules[name, file].text = hashlib.sha256(file.read_bytes() if file else b"").hexdigest()
+        return self._modules[name, file]
+
+    def _distribution(self, module: str, file: Path | None) -> str:
+        """Name and version of the installed distribution that has a module; empty for others."""
+        name = _top(module)
+        if not any(_above(module, file).glob("*-info")) if file else name in sys.stdlib_module_names:
+            return ""  # all distributions are asked below, which takes long
+        for called in sorted({name, *self._distributions.get(name, ())}):
+            with contextlib.suppress(PackageNotFoundError, ValueError):
+                found = distribution(called)
+                if not is_editable(found) and (file is None or file.is_relative_to(str(found.locate_file("")))):
+                    return f"{found.name} {found.version}"
+        return ""
+
+    @functools.cached_property
+    def _distributions(self) -> Mapping[str, list[str]]:
+        return packages_distributions()
 
 
-class _Piece:
-    """One thing that code is made of.
+class _Statement:
+    """A statement at the top of a module: the names that it defines, those that it reads, and what it imports."""
 
-    Attributes:
-        digest: of its content, which is the same in every process, with no address and no folder in it.
-        reaches: what it uses.
-        opaque: what in it has no content, in words.
-    """
+    def __init__(self, node: ast.stmt, package: str) -> None:
+        self.text = ast.unparse(node)
+        table = symtable.symtable(self.text, "statement", "exec")
+        self.defines = {name.get_name() for name in table.get_symbols() if name.is_assigned() or name.is_imported()}
+        self.reads = _globals(table)
+        self.attributes = {inner.attr for inner in ast.walk(node) if isinstance(inner, ast.Attribute)}
+        self.imports = set(_imports(node, package))
+        self.is_literal = False
+        with contextlib.suppress(ValueError, AttributeError):
+            ast.literal_eval(node.value)  # type: ignore[attr-defined]
+            self.is_literal = True
 
-    def __init__(self, modules: Modules, node: Node, value: Any) -> None:
-        self.reaches: set[Node] = set()
-        self.opaque: set[str] = set()
-        self._modules, self._called = modules, node[1]
-        self._folders = _folders(node[0])
-        #: By id, with its number in the order of reading. The object is kept, so that no other takes its id.
-        self._seen: dict[int, tuple[int, Any]] = {}
-        if not node[1]:
-            self.digest = _digest(self._module(node[0]))
+
+class _Module:
+    """The source of a module: its text, where that counts as a whole, its imports, and what defines each name."""
+
+    def __init__(self, sources: Iterable[ast.Module] = (), package: str = "", *, whole: bool = True) -> None:
+        self.text = ""
+        self.imports: set[Node] = set()
+        self.statements: dict[str, list[_Statement]] = {}
+        for source in sources:
+            found = [_Statement(node, package) for node in _without_docstrings(source).body]
+            self.statements |= {name: [] for statement in found for name in statement.defines}  # those of later cells
+            for statement in found:
+                self.imports |= {(module, "") for module, name in statement.imports if not name}
+                for name in statement.defines:
+                    self.statements[name].append(statement)
+            self.text += "\n".join(statement.text for statement in found) * whole
+
+
+def _without_docstrings(source: ast.Module) -> ast.Module:
+    for node in ast.walk(source):
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if documented and ast.get_docstring(node) is not None:  # type: ignore[arg-type]
+            node.body = node.body[1:] or [ast.Pass()]  # type: ignore[attr-defined]
+    return source
+
+
+def _imports(node: ast.AST, package: str) -> Iterator[Node]:
+    """The modules that code may import, in functions too, and the names taken from them, which may be modules."""
+    for inner in ast.walk(node):
+        if isinstance(inner, ast.Import):
+            found = [(alias.name, "") for alias in inner.names]
+        elif isinstance(inner, ast.ImportFrom):
+            base = "." * inner.level + (inner.module or "")
+            found = [(base, alias.name) for alias in inner.names]
         else:
-            self.digest = _digest(self._definition(value) if _name(value) == node else self._content(value))
+            continue
+        for base, name in found:
+            with contextlib.suppress(ImportError):  # beyond the top of a package: so it is when that runs
+                base = importlib.util.resolve_name(base, package)
+                parts = [*base.split("."), *([name] if name else [])]
+                yield from ((".".join(parts[: end + 1]), "") for end in range(len(parts)))
+                yield base, name
 
-    def _module(self, name: str) -> Iterator[bytes]:
-        owner = self._modules.owner(name)
-        if owner:
-            yield owner.encode()
-        elif owner == "" and not self._modules.is_live(name):
-            text, imports = self._modules.source(name)
-            self.reaches.update((other, "") for other in imports)
+
+def _globals(table: symtable.SymbolTable) -> set[str]:
+    """The global names that a statement reads, in functions too."""
+    top = table.get_type() == "module"
+    read = {name.get_name() for name in table.get_symbols() if name.is_referenced() and (top or name.is_global())}
+    return read.union(*map(_globals, table.get_children()))
+
+
+def _cells(module: str) -> Iterator[str]:
+    """The cells of a notebook in the order in which they ran; or what was typed at a prompt that keeps it."""
+    ran = vars(sys.modules.get(module, ModuleType(""))).get("In")
+    typed = ("".join(kept[2]) for kept in list(linecache.cache.values()) if len(kept) == 4 and kept[1] is None)
+    for text in ran if isinstance(ran, list) else typed:
+        with contextlib.suppress(SyntaxError, ValueError):
+            ast.parse(text)
             yield text
 
-    def _content(self, value: Any) -> Iterator[bytes]:
-        if type(value) in _PLAIN:
-            yield f"{type(value).__name__} {value!r}".encode()
-        elif type(value) is str or isinstance(value, PurePath):
-            text = str(value)
-            for folder, sign in self._folders.items():
-                text = text.replace(folder, sign)
-            yield f"text {text}".encode("utf-8", "surrogatepass")
-        elif type(value) is tuple:  # equal ones may be one object or several
-            yield f"tuple {len(value)}".encode()
-            for item in value:
-                yield from self._content(item)
-        elif isinstance(value, np.generic):
-            yield from self._array(np.asarray(value))
-        elif id(value) in self._seen:
-            yield f"number {self._seen[id(value)][0]}".encode()
-        else:
-            self._seen[id(value)] = len(self._seen), value
-            yield type(value).__qualname__.encode()
-            yield from self._new(value)
 
-    def _new(self, value: Any) -> Iterator[bytes]:
-        named = _name(value)
-        if type(value) in (set, frozenset):
-            yield from self._set(value)
-        elif isinstance(value, np.ndarray):
-            yield from self._array(value)
-        elif isinstance(value, ModuleType):
-            self.reaches.add((value.__name__, ""))
-            yield _shown(value.__name__).encode()
-        elif isinstance(value, CodeType):
-            yield value.co_code + value.co_exceptiontable
-            yield from self._content((value.co_names, value.co_varnames, value.co_freevars, value.co_consts))
-        elif type(value) in _AROUND:
-            yield from self._content(tuple(getattr(value, name) for name in _AROUND[type(value)]))
-        elif named is not None:
-            self.reaches.add((named[0], ""))
-            yield f"{_shown(named[0])} {named[1]}".encode()
-            if self._modules.at(*named) is not value:
-                yield from self._definition(value)
-            elif self._modules.is_own(named[0]):
-                self.reaches.add(named)
-        else:
-            yield from self._object(value)
-
-    def _definition(self, value: Any) -> Iterator[bytes]:
-        """The content of something that has a name: what stands behind it."""
-        if isinstance(value, type):
-            yield from self._class(value)
-        elif isinstance(value, FunctionType):
-            yield from self._function(value)
-        else:
-            yield from self._object(value)
-
-    def _class(self, cls: type) -> Iterator[bytes]:
-        yield from self._content(cls.__bases__)
-        for key, info in getattr(cls, "__pydantic_fields__", {}).items():
-            yield from self._content((key, info.annotation, info.default, info.default_factory, info.metadata))
-        yield from self._content(getattr(cls, "__private_attributes__", {}))
-        for key, value in sorted(vars(cls).items()):
-            special = key.startswith(("__", "_abc", "model_"))
-            if not special or isinstance(value, FunctionType | staticmethod | classmethod | property):
-                yield key.encode()
-                yield from self._content(value)
-
-    def _function(self, function: FunctionType) -> Iterator[bytes]:
-        code, around = function.__code__, function.__globals__
-        home = str(around.get("__name__"))
-        yield from self._content((function.__defaults__, function.__kwdefaults__, vars(function)))
-        for cell in function.__closure__ or ():
-            with contextlib.suppress(ValueError):  # it is empty
-                yield from self._content(cell.cell_contents)
-        if not self._modules.is_own(home):
-            return
-        if self._modules.is_live(home):
-            yield from self._content(code)
-            self.reaches.update((name, "") for name in imported(code, str(around.get("__package__") or "")))
-        read, mentioned = _names(code)
-        for name in sorted(read & around.keys()):
-            if self._modules.namespaces.setdefault(home, around) is around:
-                self.reaches.add((home, name))
-            else:  # it is of another time
-                yield from self._content((name, around[name]))
-            module = around[name]
-            if isinstance(module, ModuleType) and self._modules.is_own(module.__name__):
-                self.reaches.update((module.__name__, attribute) for attribute in mentioned & vars(module).keys())
-
-    def _set(self, values: Iterable[Any]) -> Iterator[bytes]:
-        """Their order differs from process to process, so each is read as if it were the first."""
-        seen, pieces = self._seen, []
-        for value in values:
-            self._seen = dict(seen)
-            pieces.append(b"".join(self._content(value)))
-        self._seen = seen
-        yield from sorted(pieces)
-
-    def _array(self, array: np.ndarray[Any, Any]) -> Iterator[bytes]:
-        yield f"{array.dtype} {array.shape}".encode()
-        if array.dtype.hasobject:
-            yield from self._content(array.tolist())
-        else:
-            yield array.tobytes()
-
-    def _object(self, value: Any) -> Iterator[bytes]:
-        """Any other: the function that it was made of, or what would be written to make such an object again."""
-        kept = getattr(value, "__dict__", {})
-        if any(key in kept for key in _WRAPPED):
-            yield from self._content(tuple(kept.get(key) for key in _WRAPPED))
-            return
-        try:
-            if "torch" in sys.modules and isinstance(value, sys.modules["torch"].Tensor):  # it would have an address
-                yield from self._array(value.detach().cpu().numpy())
-                return
-            reduce = copyreg.dispatch_table.get(type(value))
-            made: Any = value.__reduce_ex__(4) if reduce is None else reduce(value)
-        except Exception:
-            self.opaque.add(f"{self._called} ({type(value).__name__})")
-            return
-        if isinstance(made, str):  # a global name
-            yield made.encode()
-        else:  # lists and dicts are iterated by what comes last
-            yield from self._content((*made[:3], *(tuple(part or ()) for part in made[3:5])))
-
-
-def _name(value: Any) -> Node | None:
-    """Module and name of a class, a function or what a compiler has made of one."""
-    with contextlib.suppress(Exception):
-        module, name = value.__module__, value.__qualname__
-        if isinstance(module, str) and isinstance(name, str):
-            return module, name
+def _file(module: str, folder: Path) -> Path | None:
+    """The file of a module that is loaded, or lies in a folder or on the path; None if it has none, or is standard."""
+    parts, standard = module.split("."), _top(module) in sys.stdlib_module_names
+    loaded = getattr(sys.modules.get(module), "__file__", None) or "<"
+    if not loaded.startswith("<"):  # as <stdin> does
+        file = Path(loaded).absolute()
+        return None if standard and file.is_relative_to(Path(os.__file__).parent) else file
+    beside = [Path(str(path)).parent for path in getattr(sys.modules.get(parts[0]), "__path__", ())]
+    for above in [folder, *beside, *([] if standard else map(Path, sys.path))]:
+        for file in (above.joinpath(*parts[:-1], f"{parts[-1]}.py"), above.joinpath(*parts, "__init__.py")):
+            if file.is_file():
+                return file.absolute()
     return None
+
+
+def _above(module: str, file: Path) -> Path:
+    """The folder in which the top of a module's package lies."""
+    return file.parents[module.count(".") + (file.name == "__init__.py")]
+
+
+def _check(value: Any, said: bool, file: Path | None) -> None:
+    """A class or function that travels as it is in memory has to be the one in the source.
+
+    Raises:
+        Unidentified: if it is not.
+    """
+    if not said:
+        raise Unidentified(
+            f"the source of {value.__qualname__} is not there; write it into a file, or set revision in the class"
+        )
+    if file is not None and file.stat().st_mtime > _BEGUN:
+        there = set(_codes(compile(file.read_bytes(), "", "exec", dont_inherit=True)))
+        codes = [function.__code__ for function in (value, *vars(value).values()) if hasattr(function, "__code__")]
+        if any(Path(code.co_filename).name == file.name for code in codes if code not in there):
+            raise Unidentified(f"{file} has changed since it was loaded; load it again")
+
+
+def _codes(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for inner in code.co_consts:
+        yield from _codes(inner) if isinstance(inner, CodeType) else ()
+
+
+def _data(value: Any) -> list[str]:
+    """The content of a number, a text without a path, an array, or a container of these; nothing of others."""
+    with contextlib.suppress(TypeError):
+        return [_content(value)] if value is not None else []
+    return []
+
+
+def _content(value: Any, nodes: list[Node] | None = None) -> str:
+    """The content of a value, the same in every process. What it is made of is added to nodes.
+
+    Raises:
+        TypeError: if it is made of something and there are no nodes.
+    """
+    kind = type(value)
+    if kind in (bool, int, float, complex, bytes, str, type(None)) and (nodes is not None or os.sep not in str(value)):
+        return f"{kind.__name__} {value!r}"
+    if isinstance(value, np.ndarray | np.generic) and not value.dtype.hasobject:
+        return f"{value.dtype} {value.shape} {hashlib.sha256(value.tobytes()).hexdigest()}"
+    if kind in (tuple, list, dict, set, frozenset):
+        items = [_content(item, nodes) for item in (value.items() if kind is dict else value)]
+        return f"{kind.__name__} {sorted(items) if kind in (set, frozenset) else items}"
+    if nodes is None:
+        raise TypeError(f"{kind.__name__} is not data")
+    if isinstance(value, type | FunctionType | BuiltinFunctionType | ModuleType):
+        module, name = _name(value)
+        nodes += [(module, ""), (module, name)]
+        return f"{_shown(module)} {name} {getattr(value, '__qualname__', '')}"
+    if hasattr(value, "detach"):  # a tensor
+        return _content(value.detach().cpu().numpy())
+    reduce = copyreg.dispatch_table.get(kind)
+    made: Any = value.__reduce_ex__(4) if reduce is None else reduce(value)
+    return made if isinstance(made, str) else _content((*made[:3], *(list(part or ()) for part in made[3:5])), nodes)
+
+
+def _name(value: Any) -> Node:
+    """The module of a class, function or module, and its name there."""
+    if isinstance(value, ModuleType):
+        return value.__name__, ""
+    return str(value.__module__), value.__qualname__.partition(".")[0]
 
 
 def _shown(module: str) -> str:
@@ -282,35 +326,5 @@ def _shown(module: str) -> str:
     return "" if module == "__main__" or module.startswith(FILE_MODULE) else module
 
 
-def _folders(module: str) -> dict[str, str]:
-    """Folders that another user or machine has elsewhere, and what stands for them in texts."""
-    file = getattr(sys.modules.get(module), "__file__", None) or ""
-    depth = module.count(".") + file.endswith("__init__.py")
-    above = [str(folder) for folder in Path(os.path.abspath(file)).parents[depth : depth + 1]] if file else []
-    found = {
-        **{path: "." for folder in above for path in (folder, os.path.realpath(folder))},
-        os.path.expanduser("~"): "~",
-    }
-    return {folder: sign for folder, sign in found.items() if folder != os.sep}
-
-
-def _names(code: CodeType) -> tuple[set[str], set[str]]:
-    """Globals that code, or a function inside it, reads and does not set itself; and those and all attributes."""
-    read: set[str] = set()
-    written: set[str] = set()
-    mentioned = set(code.co_names)
-    for step in dis.get_instructions(code):
-        if step.opname.endswith(("GLOBAL", "GLOBALS", "NAME")):
-            (read if step.opname.startswith("LOAD_") else written).add(step.argval)
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            read, mentioned = (one | other for one, other in zip((read, mentioned), _names(inner), strict=True))
-    return read - written, mentioned
-
-
-def _digest(pieces: Iterable[bytes]) -> str:
-    digest, size = hashlib.sha256(), 0
-    for piece in pieces:
-        digest.update(len(piece).to_bytes(8, "big") + piece)
-        size += 1
-    return digest.hexdigest()[:24] if size else ""
+def _top(module: str) -> str:
+    return module.partition(".")[0]

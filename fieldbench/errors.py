@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -93,10 +94,18 @@ def one_line(error: BaseException) -> str:
     """
     name = " ".join(type(error).__name__.split())
     try:
-        lines = str(error).strip().splitlines()
+        lines = _said(error).strip().splitlines()
     except BaseException:  # it cannot even say what it is
         lines = []
     return in_one_line(f"{name}: {lines[0]}" if lines else name)
+
+
+def _said(error: BaseException) -> str:
+    """What an exception says; the first line of a complaint by pydantic would be how many there are."""
+    pydantic = sys.modules.get("pydantic")  # what is not loaded has raised nothing
+    if pydantic is not None and isinstance(error, pydantic.ValidationError):
+        return first_complaint(error)
+    return str(error)
 
 
 def as_reason(error: BaseException) -> str:

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
+from numbers import Real
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
@@ -92,6 +93,8 @@ class Estimate:
     def _checked_quantiles(self, valid: Mask) -> dict[float, FloatArray] | None:
         if self.quantiles is None:
             return None
+        if not isinstance(self.quantiles, Mapping) or not all(isinstance(level, Real) for level in self.quantiles):
+            raise ValueError("its quantiles are not fields by level; give them as {0.05: low, 0.95: high}")
         levels = sorted(float(level) for level in self.quantiles)
         if not levels or len(levels) > MOST_ARRAYS or not (levels[0] > 0 and levels[-1] < 1):
             raise ValueError(f"the estimate has quantiles of levels {levels}; give up to {MOST_ARRAYS} between 0 and 1")
@@ -118,9 +121,10 @@ class Estimate:
             Two arrays in the field's unit, or None if the estimate has no such interval.
         """
         low, high = (1 - level) / 2, (1 + level) / 2
-        found = {round(known, 9): array for known, array in (self.quantiles or {}).items()}
-        if round(low, 9) in found and round(high, 9) in found:
-            return found[round(low, 9)], found[round(high, 9)]
+        # A level in single precision has seven digits.
+        found = {round(known, 6): array for known, array in (self.quantiles or {}).items()}
+        if round(low, 6) in found and round(high, 6) in found:
+            return found[round(low, 6)], found[round(high, 6)]
         if self.deviation is not None:
             from scipy.special import ndtri
 

@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from fieldbench.code import Code
+from fieldbench.code import Code, Unidentified
 from fieldbench.dataset import Dataset
 from fieldbench.errors import one_line
 from fieldbench.method import Method
-from fieldbench.modules import Unidentified
 from fieldbench.plugin import Plugin
 from fieldbench.records import Cell
 from fieldbench.registry import KINDS, Registry, asked_here
@@ -104,12 +103,7 @@ def version(registry: Registry, cls: type[Plugin]) -> str:
     revision = vars(cls).get("revision")  # that of a base class says nothing of what was changed in this one
     if revision is not None:
         return f"{source.identity} revision {revision}"
-    digest, distributions, opaque = _code(registry).of(cls)
-    if opaque:
-        _say(
-            f"{cls.__name__}: a change of {', '.join(sorted(opaque))} goes unnoticed; make it within the function that "
-            "uses it, or set revision in the class and change it with the numbers"
-        )
+    digest, distributions = _code(registry).of(cls)
     if not source.is_installed:
         return f"{source.identity} source {digest}"
     own = f"{source.identity} {source.version}"

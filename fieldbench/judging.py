@@ -505,15 +505,19 @@ class _Fits:
             finally:
                 self._note(f"modifier {tuner}")
             fitted[len(study.tried)] = estimate
-            return TriedPoint(float(np.mean(errors)), self.seconds - before)
+            error, seconds = float(np.mean(errors)), self.seconds - before
+            if not math.isfinite(error):  # nothing can be compared with it
+                return TriedPoint(math.inf, seconds, f"its {self._metric.name} is {error}")
+            return TriedPoint(error, seconds)
 
         study = Study(tuner, space, evaluate)
         self._note(f"modifier {tuner}")
         chosen = study.run(seed)
-        if not fitted:
+        place = list(study.tried).index(in_words(chosen))
+        if place not in fitted:  # no point has an error, and the first could not even be fitted
             raise failures[0]
         self.tuning = {**study.as_dict(chosen), "metric": self._metric.name}
-        return chosen, fitted[list(study.tried).index(in_words(chosen))]
+        return chosen, fitted[place]
 
     def _error(self, estimate: Estimate, observation: Observation, fold: Mask) -> float:
         """The error at withheld entries by the headline metric, the smaller the better."""

@@ -435,7 +435,7 @@ class Tuner(OfFits):
 
     def modify(self, method: Method) -> Method:
         refits = [modifier.name for modifier in method.modifiers if isinstance(modifier, OfFits)]
-        if refits:
+        if refits and self.name not in refits:
             raise RequestError(f"{method.name}: +{self.name} stands before +{refits[0]}")
         if not method.tunable():
             raise RequestError(f"{method.name} has nothing for +{self.name} to choose: no parameter declares a search")
@@ -444,6 +444,13 @@ class Tuner(OfFits):
         except ValidationError as error:
             raise RequestError(f"{method.name}+{self.name}: trying={self.trying}: {first_complaint(error)}") from None
         return super().modify(method)
+
+
+def parts(plugin: Plugin) -> list[Plugin]:
+    """The plugins that one is made of: of a method it and its modifiers, and the methods among their parameters."""
+    own = [plugin.bare(), *plugin.modifiers] if isinstance(plugin, Method) else [plugin]
+    held: list[Any] = [value for part in own for value in part.parameters().values()]
+    return [*own, *(part for value in held if isinstance(value, Plugin) for part in parts(value))]
 
 
 P = TypeVar("P", bound=Plugin)

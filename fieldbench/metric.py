@@ -15,7 +15,7 @@ from fieldbench.estimate import Estimate, in_domain
 from fieldbench.field import Field, FloatArray, Mask, unchangeable
 from fieldbench.hookspecs import hookimpl
 from fieldbench.plugin import Plugin, parameter
-from fieldbench.scores import crps_members, crps_normal, crps_quantiles, surprise
+from fieldbench.scores import crps_members, crps_normal, crps_quantiles, power_of_two, surprise
 from fieldbench.spectra import effective_resolution
 
 Score: TypeAlias = float | Mapping[str, float] | None
@@ -247,7 +247,9 @@ class SpreadSkill(_OfUncertainty):
         spread = estimate.spread()
         if spread is None:
             return None
-        variance, error = float(np.mean(spread**2)), float(np.mean((estimate.mean - truth) ** 2))
+        errors = estimate.mean - truth
+        scale = power_of_two(spread, errors)
+        variance, error = (float(np.mean((part / scale) ** 2)) for part in (spread, errors))
         if estimate.deviation is None:
             error -= variance / len(estimate.members)
         return float(np.sqrt(variance / error)) if error > 0 else None

@@ -190,7 +190,7 @@ def _observed(total: int, rate: float, what: str) -> int:
 
 def _withheld_count(total: int, share: float) -> int:
     if total < 2:
-        raise RequestError("only one position is observed, so none can be withheld; use --select final")
+        raise RequestError("only one position is observed, so none can be withheld; observe more, or withhold none")
     return min(max(1, round(share * total)), total - 1)
 
 

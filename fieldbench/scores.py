@@ -14,6 +14,15 @@ from fieldbench.field import FloatArray
 PIT_BINS = 10
 
 
+def power_of_two(*arrays: FloatArray) -> float:
+    """A scale of these values: divided by it no digit changes, and no square overflows or vanishes.
+
+    >>> power_of_two(np.array([3.0, -5.0]), np.array([0.5]))
+    4.0
+    """
+    return 2.0 ** (math.frexp(max(float(np.max(np.abs(array))) for array in arrays))[1] - 1)
+
+
 def crps_normal(mean: FloatArray, deviation: FloatArray, truth: FloatArray) -> FloatArray:
     """Continuous ranked probability score of a normal distribution; |truth - mean| where the deviation is 0.
 

@@ -20,7 +20,7 @@ from fieldbench.errors import RequestError, first_complaint, nearest
 from fieldbench.execution import Options, Pool, Stop, check_backend, execute, slots
 from fieldbench.execution.preflight import examine, floors
 from fieldbench.judging import Records
-from fieldbench.method import Method
+from fieldbench.method import parts
 from fieldbench.plan import Plan, Plannable, Request
 from fieldbench.plugin import Plugin
 from fieldbench.progress import Progress
@@ -456,6 +456,6 @@ def _text(item: Named, classes: dict[type[Plugin], None]) -> str:
             raise RequestError(f"{item.__name__} needs a name to be called by: name = {item.__name__.lower()!r}")
         classes[item] = None
         return str(item.name)
-    for part in (item.bare(), *item.modifiers) if isinstance(item, Method) else (item,):
+    for part in parts(item):
         classes[type(part)] = None
     return str(item)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fieldbench.field import Axis, FloatArray, Mask
+from fieldbench.scores import power_of_two
 
 #: Points that a line needs before its spectrum says anything.
 SHORTEST = 8
@@ -34,6 +35,8 @@ def effective_resolution(
     lines = [np.moveaxis(array, number, -1)[whole] for array in (error, truth)]
     if not len(lines[0]):
         return None
+    scale = power_of_two(lines[1])
+    lines = [part / scale for part in lines]
     frequencies, of_error = spectrum(lines[0], axis.spacing)
     _, of_truth = spectrum(lines[1], axis.spacing)
     # Rounding leaves a trace of what is constant; it is not a structure that could be resolved.

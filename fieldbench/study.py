@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import logging
 import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,8 @@ from fieldbench.search import Space
 from fieldbench.spec import Value, parse_value
 from fieldbench.store.secret import label
 from fieldbench.tuning import Study, TriedPoint, as_row, in_words
+
+_LOG = logging.getLogger(__name__)
 
 #: Told after every point: which, what came of it, and the least error so far.
 Told = Callable[[Mapping[str, Value], TriedPoint, float], None]
@@ -51,6 +54,7 @@ class Found:
         points: how many points were tried.
         seconds: of all fits.
         metric: what the errors are in.
+        study: the file that keeps what was tried.
     """
 
     method: str
@@ -60,6 +64,7 @@ class Found:
     points: int
     seconds: float
     metric: str
+    study: Path
 
 
 def development_seed(seed: int) -> int:
@@ -101,11 +106,8 @@ def tune(
         RequestError: for anything wrong in it, a study of something else, or where no point could be fitted.
     """
     sources = Sources.from_environment() if sources is None else sources
+    by, plain = _asked(Registry(sources), tuner, method)
     registry = Registry(replace(sources, classes=(*sources.classes, Development)))
-    by = registry.modifier(tuner)
-    if not isinstance(by, Tuner):
-        raise RequestError(f"{tuner}: it tunes nothing; name a tuner, such as tuned")
-    plain = registry.method(method)
     trial_of = Development(budget=1, share=by.share, folds=by.folds, trying=by.trying)
     base = label(development_seed(seed))
     options = replace(options or Options(), secrets={base: development_seed(seed)})
@@ -144,13 +146,34 @@ def tune(
             return outcome
 
         search = Study(by, space, evaluate)
-        chosen = search.run(seed)
+        try:
+            chosen = search.run(seed)
+        except KeyboardInterrupt:
+            _LOG.warning(f"interrupted; {path} has what was tried, and the same command goes on")
+            raise
     outcomes = [outcome for _, outcome in search.tried.values()]
     error = min(outcome.error for outcome in outcomes)
     if not math.isfinite(error):
         raise RequestError(f"{method} on {dataset}: {outcomes[0].reason}")
     text = str(plain.with_values(chosen))
-    return Found(text, chosen, error, outcomes[0].error, len(outcomes), search.seconds, metric)
+    return Found(text, chosen, error, outcomes[0].error, len(outcomes), search.seconds, metric, path)
+
+
+def _asked(registry: Registry, tuner: str, method: str) -> tuple[Tuner, Method]:
+    """The tuner and the method that it is to tune.
+
+    Raises:
+        RequestError: if they do not exist, or nothing of the method is left to tune.
+    """
+    by, plain = registry.modifier(tuner), registry.method(method)
+    if not isinstance(by, Tuner):
+        raise RequestError(f"{tuner}: it tunes nothing; name a tuner, such as tuned")
+    if refits := registry.refits(method):
+        raise RequestError(f"{method}: a search fits the method alone; leave out +{refits[0].name}")
+    by.modify(plain)
+    if not plain.space().searches:
+        raise RequestError(f"{method}: its parameters are given, so that +{by.name} has nothing to choose")
+    return by, plain
 
 
 def _words(plan: Plan, method: Method) -> dict[str, Any]:
@@ -207,10 +230,10 @@ class _Journal:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._write(described)
             return
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
         try:
-            head = json.loads(lines[0])
-        except (ValueError, IndexError):
+            head = dict(json.loads(lines[0]))
+        except (ValueError, TypeError, IndexError):
             raise RequestError(f"{path} is not a study; name another file by --study") from None
         different = next((name for name, value in described.items() if head.get(name) != value), None)
         if different is not None:

@@ -47,9 +47,11 @@ class Wrapper(Modifier, ABC):
 
     Attributes:
         scale_equivariant: whether it keeps a method so that is.
+        pointwise: whether it keeps a method so that is.
     """
 
     scale_equivariant: ClassVar[bool] = True
+    pointwise: ClassVar[bool] = False
 
     @abstractmethod
     def complete(
@@ -178,6 +180,10 @@ class _Wrapped(Method):
     @property
     def scale_equivariant(self) -> bool:  # type: ignore[override]
         return self._wrapper.scale_equivariant and all(method.scale_equivariant for method in self._all)
+
+    @property
+    def pointwise(self) -> bool:  # type: ignore[override]
+        return self._wrapper.pointwise and all(method.pointwise for method in self._all)
 
     @property
     def conformance_dataset(self) -> str | None:  # type: ignore[override]

@@ -28,6 +28,8 @@ ONE = np.ones(SHAPE)
         (Estimate(MEAN, members=[MEAN] * (MOST_ARRAYS + 1)), "members; an ensemble has 2 to"),
         (Estimate(MEAN, members=[MEAN, np.ones(3)]), "a member has shape (3,)"),
         (Estimate(MEAN, quantiles={0.0: MEAN}), "give up to"),
+        (Estimate(MEAN, quantiles=[MEAN, MEAN]), "not fields by level"),  # type: ignore[arg-type]
+        (Estimate(MEAN, quantiles={"low": MEAN}), "not fields by level"),  # type: ignore[dict-item]
         (Estimate(MEAN, quantiles={0.1: MEAN, 0.9: MEAN - ONE}), "quantile 0.1 lies above its quantile 0.9"),
         (Estimate(MEAN, ONE, distribution="poisson"), "it is normal or lognormal"),  # type: ignore[arg-type]
         (Estimate(MEAN, ONE, distribution="lognormal", floor=-1.0), "floor"),

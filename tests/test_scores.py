@@ -198,6 +198,20 @@ def test_no_score_is_nan() -> None:
         assert np.isfinite(list(scores(Estimate(np.zeros(5), spread), np.zeros(5)).values())).all()
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_spread_over_skill_does_not_depend_on_the_unit(unit: float) -> None:
+    rng = np.random.default_rng(6)
+    mean, spread, truth = rng.normal(size=20), rng.uniform(0.1, 2, size=20), rng.normal(size=20)
+    expected = scores(Estimate(mean, spread), truth)["spread-skill"]
+    assert scores(Estimate(unit * mean, unit * spread), unit * truth)["spread-skill"] == pytest.approx(expected)
+
+
+def test_levels_in_single_precision_are_found() -> None:
+    ends = {np.float32(0.05): np.full(4, -1.0), np.float32(0.95): np.full(4, 1.0)}
+    made = Estimate(np.zeros(4), quantiles=ends).checked(np.ones(4, dtype=bool))
+    assert scores(made, np.zeros(4))["coverage90"] == 1
+
+
 def test_scoringrules_agrees_where_it_is_installed() -> None:
     referee = pytest.importorskip("scoringrules")
     rng = np.random.default_rng(4)

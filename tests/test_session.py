@@ -16,6 +16,7 @@ import pytest
 import fieldbench
 from fieldbench.field import Axis, Field
 from fieldbench.method import Report
+from fieldbench_methods.residual import Residual
 
 
 class Ramp(fieldbench.Dataset):
@@ -50,6 +51,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def run(methods: Any = Median, datasets: Any = Ramp, **rest: Any) -> fieldbench.Results:
     return fieldbench.run(methods, datasets, **{"device": "cpu", "jobs": 1, "progress": False, **rest})
+
+
+def test_a_class_of_the_notebook_may_stand_within_a_modifier() -> None:
+    method = fieldbench.make("nearest") + Residual(of=Median(shift=1.0))
+    frame = run([method]).frame()
+    assert list(frame["method"]) == ["nearest+residual[of=median[shift=1.0]]"] * 3
+    assert set(frame["status"]) == {"ok"}
 
 
 def test_names_objects_and_classes_can_be_mixed() -> None:

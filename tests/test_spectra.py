@@ -54,6 +54,12 @@ def test_a_sharper_estimate_resolves_shorter_waves():
     assert wavelengths[0] < wavelengths[-1] / 3
 
 
+@pytest.mark.parametrize("unit", [1e-200, 1e200])
+def test_the_unit_of_the_field_does_not_count(unit):
+    truth, error = waves(lambda w: w / 100), waves(lambda w: np.full(w.shape, 0.14), seed=1)
+    assert found(unit * error, unit * truth)[""] == pytest.approx(found(error, truth)[""])
+
+
 def test_only_whole_lines_count():
     truth, error = waves(lambda w: w / 100), waves(lambda w: np.full(w.shape, 0.14), seed=1)
     where = np.ones(truth.shape, dtype=bool)

@@ -71,6 +71,17 @@ def test_more_budget_goes_on_where_the_study_ended(tmp_path) -> None:
     assert (again.values, again.error) == (at_once.values, at_once.error)
 
 
+def test_an_interruption_says_where_what_was_tried_is_kept(tmp_path, caplog) -> None:
+    def stop(values, outcome, least):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        search(tmp_path, tell=stop)
+    assert f"{tmp_path / 'study.jsonl'} has what was tried, and the same command goes on" in caplog.text
+    assert search(tmp_path).points == 4
+    assert fits(tmp_path) == 8
+
+
 def test_a_line_that_was_cut_short_costs_its_own_point(tmp_path) -> None:
     expected = search(tmp_path)
     file = tmp_path / "study.jsonl"
@@ -95,6 +106,28 @@ def test_a_study_of_something_else_is_refused(tmp_path, change, said) -> None:
     search(tmp_path, rate=0.2)
     with pytest.raises(RequestError, match=said):
         search(tmp_path, **{"rate": 0.2, **change})
+
+
+@pytest.mark.parametrize("text", [b"", b"[1]\n", b"3\n", b"hello\n", b"\xff\xfe\x00"])
+def test_what_is_no_study_is_left_alone(tmp_path, text) -> None:
+    (tmp_path / "study.jsonl").write_bytes(text)
+    with pytest.raises(RequestError, match="is not a study; name another file by --study"):
+        search(tmp_path)
+    assert (tmp_path / "study.jsonl").read_bytes() == text
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("nearest", r"nearest has nothing for \+grid to choose"),
+        ("idw[power=3,neighbours=7]", r"its parameters are given, so that \+grid has nothing to choose"),
+        ("idw+conformal", r"a search fits the method alone; leave out \+conformal"),
+        ("idw+tuned", r"a search fits the method alone; leave out \+tuned"),
+    ],
+)
+def test_what_cannot_be_tuned_is_said_in_the_words_of_the_request(tmp_path, method, said) -> None:
+    with pytest.raises(RequestError, match=said):
+        tune(method, DATASET, tuner="grid", study=tmp_path / "study.jsonl", sources=SOURCES)
 
 
 def test_development_trials_are_none_of_a_run(tmp_path) -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import shutil
+import textwrap
+from collections import Counter
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from fieldbench.cli.sources import Blocked, PluginFiles, sources
-from fieldbench.cli.terminal import plain_console
+from fieldbench.cli.sources import Blocked, PluginFiles
+from fieldbench.cli.terminal import bold
 
-PLURALS = {"method": "Methods", "dataset": "Datasets", "noise": "Noises", "sampler": "Samplers", "metric": "Metrics"}
+if TYPE_CHECKING:
+    from fieldbench.cli.listing import Listed
 
 
 def list_plugins(
@@ -28,45 +32,35 @@ def list_plugins(
         fieldbench list methods
         fieldbench list --plugin mine.py
     """
-    from collections import Counter
-
-    from rich.table import Table
-    from rich.text import Text
-
+    from fieldbench.cli.listing import PLURALS, listing
     from fieldbench.errors import RequestError, nearest
-    from fieldbench.method import Modifier
-    from fieldbench.registry import Registry
 
-    registry = Registry(sources(plugin, no_plugin))
-    groups: dict[str, dict[str, tuple[str, str]]] = {}
-    for name, plural in PLURALS.items():
-        for key, entry in registry.entries(name).items():
-            group = "Modifiers" if issubclass(entry.cls, Modifier) else plural
-            shown = f"+{key}" if group == "Modifiers" else key
-            groups.setdefault(group, {})[shown] = (entry.cls.summary(), str(entry.source))
+    groups = [PLURALS["method"], "Modifiers", *list(PLURALS.values())[1:]]
     if kind is not None:
-        known = {group.lower(): group for group in [*PLURALS.values(), "Modifiers"]}
+        known = {group.lower(): group for group in groups}
         if kind.lower() not in known:
             raise RequestError(f"unknown kind {kind!r}{nearest(kind, known)}")
-        groups = {known[kind.lower()]: groups.get(known[kind.lower()], {})}
+        groups = [known[kind.lower()]]
 
-    console = plain_console()
-    width = max((len(name) for group in groups.values() for name in group), default=0)
-    for group in [item for item in dict.fromkeys(("Methods", "Modifiers", *PLURALS.values())) if item in groups]:
-        origins = Counter(source for _, source in groups[group].values())
+    rows, broken = listing(plugin, no_plugin)
+    rows = [row for row in rows if row.group in groups]
+    width = max((len(row.name) for row in rows), default=0) + 4
+    for group in groups:
+        origins = Counter(row.source for row in rows if row.group == group)
         for origin, _ in origins.most_common():
-            console.print(Text.assemble((group, "bold"), (f"  from {origin}", "dim")), soft_wrap=True)
-            grid = Table.grid(padding=(0, 2))
-            grid.add_column(min_width=width + 2, no_wrap=True, style="cyan")
-            grid.add_column()
-            for name, (summary, source) in groups[group].items():
-                if source == origin:
-                    grid.add_row(Text(f"  {name}"), Text(summary))
-            console.print(grid)
-            console.print()
-    if registry.broken:
-        console.print(Text("Broken plugins", style="bold red"))
-        for item in registry.broken:
-            line = Text.assemble(("  " + item.name, "red"), f" ({item.source}): {item.reason}")
-            console.print(line, soft_wrap=True)
-        console.print(Text("`fieldbench plugins NAME` shows where it broke.", style="dim"))
+            print(f"{bold(group)}  from {origin}")
+            for row in rows:
+                if (row.group, row.source) == (group, origin):
+                    _print_row(row, width)
+            print()
+    if broken:
+        print(bold("Broken plugins"))
+        for item in broken:
+            print(f"  {item.name} ({item.source}): {item.reason}")
+        print("`fieldbench plugins NAME` shows where it broke.")
+
+
+def _print_row(row: Listed, width: int) -> None:
+    columns = shutil.get_terminal_size().columns
+    lines = textwrap.wrap(row.summary, max(columns - width, 20), break_on_hyphens=False)
+    print(f"  {row.name}".ljust(width) + ("\n" + " " * width).join(lines))

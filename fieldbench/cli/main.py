@@ -6,6 +6,7 @@ Commands import what they compute with when they run, so that ``fieldbench --hel
 from __future__ import annotations
 
 import contextlib
+import copy
 import errno
 import io
 import logging
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, TextIO, cast
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from fieldbench.cli.check import check
 from fieldbench.cli.check_results import check_results
@@ -52,6 +53,13 @@ ALL_OK, SOME_FAILED, WRONG_REQUEST, INTERRUPTED = 0, 1, 2, 130
 class Commands(TyperGroup):
     """Commands whose list is printed plainly: rich would take most of the time of ``fieldbench --help``."""
 
+    def get_help_option(self, ctx: Any) -> Any:
+        """The option, off by default: a default of None typer would check by pydantic, whose import takes long."""
+        option = super().get_help_option(ctx)
+        if option is not None:
+            option.default = False
+        return option
+
     def format_help(self, ctx: Any, formatter: Any) -> None:
         self.rich_markup_mode = None
         super().format_help(ctx, formatter)
@@ -65,6 +73,20 @@ class Commands(TyperGroup):
         for panel, rows in panels.items():
             with formatter.section(panel):
                 formatter.write_dl(rows)
+
+
+class Quick(TyperCommand):
+    """A command that takes text alone, which it has as it stands where no option is given.
+
+    To check that text is text typer loads pydantic, which takes longer than all the rest.
+    """
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        names = [str(parameter.name) for parameter in self.params if parameter.param_type_name == "argument"]
+        if len(args) > len(names) or any(word.startswith("-") for word in args):
+            return super().parse_args(ctx, args)
+        ctx.params = dict(zip(names, args, strict=False))
+        return []
 
 
 app = typer.Typer(
@@ -124,7 +146,7 @@ app.command("check-results", rich_help_panel="Keep and check runs")(check_result
 app.command("tune", rich_help_panel="Prepare methods")(tune)
 app.command("train-prior", rich_help_panel="Prepare methods")(train_prior)
 app.command("complete", rich_help_panel="Fill gaps")(complete)
-app.command("list", rich_help_panel="Look")(list_plugins)
+app.command("list", cls=Quick, rich_help_panel="Look")(list_plugins)
 app.command("show", rich_help_panel="Look")(show)
 app.command("plugins", rich_help_panel="Look")(plugins)
 app.command("info", rich_help_panel="Look")(info)
@@ -164,7 +186,7 @@ _WRONG_PATH = {
 
 def _code_of(app: typer.Typer, name: str, arguments: Sequence[str] | None) -> int:
     try:
-        outcome = app(args=arguments, prog_name=name, standalone_mode=False)
+        outcome = _narrowed(app, arguments)(args=arguments, prog_name=name, standalone_mode=False)
         sys.stdout.flush()
     except RequestError as error:
         _complain(str(error))
@@ -183,6 +205,16 @@ def _code_of(app: typer.Typer, name: str, arguments: Sequence[str] | None) -> in
         _complain(f"{error.filename or 'the output'}: {why}")
         return WRONG_REQUEST if error.errno in _WRONG_PATH else SOME_FAILED
     return outcome if isinstance(outcome, int) else ALL_OK
+
+
+def _narrowed(app: typer.Typer, arguments: Sequence[str] | None) -> typer.Typer:
+    """The command line with the command alone that is asked for: to prepare all takes two starts of Python."""
+    words = sys.argv[1:] if arguments is None else arguments
+    if not (asked := [command for command in app.registered_commands if command.name in words[:1]]):
+        return app
+    narrowed = copy.copy(app)
+    narrowed.registered_commands = asked
+    return narrowed
 
 
 def _complain(message: str) -> None:

@@ -75,11 +75,18 @@ def show(write: Callable[..., str], format: str, width: int | None = None) -> No
         format: its first argument.
         width: of a line in characters; where None, that of the terminal, or what COLUMNS says.
     """
-    terminal = sys.stdout.isatty()
-    styled = terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
-    if width is None and format == "text" and (terminal or os.environ.get("COLUMNS")):
+    if width is None and format == "text" and (sys.stdout.isatty() or os.environ.get("COLUMNS")):
         width = shutil.get_terminal_size().columns
-    print(write(format, styled=styled, width=width))
+    print(write(format, styled=_is_styled(), width=width))
+
+
+def bold(text: str) -> str:
+    """The text, bold where it is printed on a terminal."""
+    return f"\x1b[1m{text}\x1b[22m" if _is_styled() else text
+
+
+def _is_styled() -> bool:
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def plain_console(**options: Any) -> Console:

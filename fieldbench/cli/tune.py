@@ -70,6 +70,6 @@ def tune(
         method, dataset, tuner=tuner, rate=rate, sampler=sampler, noise=noise, trials=trials, seed=seed, study=study,
         sources=sources(plugin, no_plugin), options=options, tell=tell,
     )  # fmt: skip
-    typer.echo(f"\n{found.points} points, {found.seconds:.3g} s of fits")
+    typer.echo(f"\n{found.points} points, {found.seconds:.3g} s of fits, kept in {found.study}")
     typer.echo(f"{found.metric} at withheld entries: {found.error:.5g}; {found.before:.5g} as it was")
     typer.echo(f"Use: '{found.method}'")

@@ -34,8 +34,8 @@ _SLOW, _BEATEN = 0.02, 1.5
 _FOLDS = 8
 #: A field with more observed entries than this is first completed in a window that has about as many.
 _WINDOW = 2_000
-#: Part of the budget that a candidate may take for the window, and how many times the best one's error it may have
-#: there without having to wait until the others have done.
+#: Part of the budget that a candidate may take for the window, and how many times the best one's error makes it
+#: hopeless: it waits until the others have done.
 _FOR_WINDOW, _HOPELESS = 0.04, 3.0
 #: Share of the observed entries of a window that is withheld.
 _SHARE = 0.1
@@ -44,7 +44,7 @@ _FARTHEST = 300.0
 #: Part of the least error over all folds by which errors of a fold are raised: one that is predicted exactly, such as
 #: a day without rain, says little of the others.
 _EXACT = 0.1
-#: Candidates whose mean is taken, at most.
+#: Candidates whose mean is taken, at most, where their errors can be checked.
 _TOGETHER = 3
 #: Part of the budget that is kept for the fits of a mean of candidates, after that of the best one.
 _FOR_MEAN = 0.1
@@ -240,17 +240,21 @@ class CandidateComparison:
         """The best candidate, and those that can hardly be told from it: their mean is safer than each alone.
 
         These are less than a standard error away, over folds, and completing the field with them is quick enough.
+        Where the gaps are harder to predict than anything that was withheld, errors there say little of who is the
+        best, and all that are not hopeless count.
 
         Args:
             ranked: what :meth:`run` returned, best first.
         """
         first, *rest = ranked
+        checked = self._validation.checked
+        worst = _CLOSE if checked else _HOPELESS
         near, left = [first.method], self._for_mean + max(self._left, 0.0)
         for made in rest:
-            if made.ratio > _CLOSE or len(near) == _TOGETHER:
+            if made.ratio > worst or (checked and len(near) == _TOGETHER):
                 break
             seconds = self._final_seconds(made)
-            if seconds < left and self._alike(made.errors, first.errors):
+            if seconds < left and (not checked or self._alike(made.errors, first.errors)):
                 near.append(made.method)
                 left -= seconds
         return tuple(near)

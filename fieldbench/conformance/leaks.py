@@ -14,7 +14,7 @@ from fieldbench.dataset import Dataset
 from fieldbench.execution import Options, Pool, slots
 from fieldbench.execution.trial_queue import Group
 from fieldbench.field import Field, grid_axes
-from fieldbench.method import Method
+from fieldbench.method import Method, parts
 from fieldbench.plan import Plan, Request
 from fieldbench.plugin import Plugin
 from fieldbench.records import NOT_APPLICABLE, OK, Record, Trial
@@ -55,7 +55,7 @@ def beats_no_white_noise(method: Method, registry: Registry, run: Run | None = N
         NotChecked: if the method does not work on such a field.
     """
     known = registry.entries("method")
-    new: list[type[Plugin]] = [type(part) for part in (method.bare(), *method.modifiers) if part.name not in known]
+    new: list[type[Plugin]] = [type(part) for part in parts(method) if part.name not in known]
     classes: tuple[type[Plugin], ...] = (*registry.sources.classes, WhiteNoise, *new)
     there = Registry(replace(registry.sources, classes=classes))
     plan = Plan(Request(methods=str(method), datasets=WhiteNoise.name, trials=TRIALS), there)

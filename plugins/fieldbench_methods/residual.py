@@ -7,17 +7,8 @@ from dataclasses import replace
 from typing import ClassVar
 
 import fieldbench
-from fieldbench import (
-    Estimate,
-    Method,
-    MethodParameter,
-    NullReport,
-    Observation,
-    Report,
-    Value,
-    as_estimate,
-    as_field_array,
-)
+from fieldbench import Estimate, Method, MethodParameter, NullReport, Observation, Report, Value
+from fieldbench_methods.transforms import normal, shifted
 
 
 class Residual(fieldbench.Wrapper):
@@ -28,7 +19,8 @@ class Residual(fieldbench.Wrapper):
     """
 
     name = "residual"
-    revision = "1"
+    revision = "2"
+    pointwise: ClassVar[bool] = True
     conformance_parameters: ClassVar[dict[str, Value]] = {"of": "tucker-als[iterations=5]"}
 
     of: MethodParameter = fieldbench.parameter(
@@ -37,13 +29,11 @@ class Residual(fieldbench.Wrapper):
 
     def complete(self, method: Method, observation: Observation, *, seed: int, device: str, report: Report) -> Estimate:
         there = device if self.of.uses_gpu else "cpu"
-        made = as_estimate(self.of.complete(observation, seed=seed, device=there, report=NullReport()))
-        first = as_field_array(made.mean)
+        first = normal(self.of.complete(observation, seed=seed, device=there, report=NullReport())).mean
         left_over = replace(observation.replaced(observation.filled() - first), log_floor=None)
         there = device if method.uses_gpu else "cpu"
-        rest = as_estimate(method.complete(left_over, seed=seed, device=there, report=NullReport()))
-        deviation = None if rest.deviation is None else as_field_array(rest.deviation)
-        return Estimate(first + as_field_array(rest.mean), deviation)
+        rest = method.complete(left_over, seed=seed, device=there, report=NullReport())
+        return shifted(normal(rest), first)
 
     def orders(self, method: Method) -> tuple[int, ...] | None:
         if method.orders is None or self.of.orders is None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from operator import attrgetter
 from typing import TYPE_CHECKING, ClassVar
 
 import fieldbench
-from fieldbench import Estimate, FloatArray, Method, Observation, RequestError, as_estimate, as_field_array
+from fieldbench import Estimate, FloatArray, Method, Observation, RequestError, as_estimate
 from fieldbench_methods.named_axis import axis_number
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class Slices(fieldbench.Wrapper):
     """
 
     name: ClassVar[str] = "slices"
-    revision: ClassVar[str | None] = "2"
+    revision: ClassVar[str | None] = "3"
 
     axis: int | str = fieldbench.parameter(0, "axis that the slices lie across, its name or its number from 0")
 
@@ -30,18 +31,27 @@ class Slices(fieldbench.Wrapper):
         self, method: Method, observation: Observation, *, seed: int, device: str, report: fieldbench.Report
     ) -> Estimate:
         axis = axis_number(observation, self.axis, str(self))
-        made = {
-            index: as_estimate(method.complete(part, seed=seed, device=device, report=fieldbench.NullReport()))
-            for index, part in _slices_of(observation, axis)
-        }
-        means = {index: as_field_array(estimate.mean) for index, estimate in made.items()}
-        known = {index: as_field_array(one.deviation) for index, one in made.items() if one.deviation is not None}
-        deviation = _assembled(observation, axis, known) if len(known) == len(made) else None
-        whole = Estimate(_assembled(observation, axis, means))
-        if deviation is None:
-            return whole
+        made = dict[int, Estimate]()
+        for index, part in _slices_of(observation, axis):
+            estimate = method.complete(part, seed=seed, device=device, report=fieldbench.NullReport())
+            made[index] = as_estimate(estimate).checked(part.valid)
+        if len({(one.distribution, one.floor) for one in made.values()}) > 1:
+            made = {index: one.in_domain(None) for index, one in made.items()}
         first = next(iter(made.values()))
-        return replace(whole, deviation=deviation, distribution=first.distribution, floor=first.floor)
+
+        def whole(part: Callable[[Estimate], FloatArray | None]) -> FloatArray | None:
+            """A part of the estimate, where all slices have it and alike."""
+            parts = {index: part(one) for index, one in made.items()}
+            known = {index: array for index, array in parts.items() if array is not None}
+            alike = len(known) == len(made) and len({array.shape for array in known.values()}) == 1
+            return _assembled(observation, axis, known) if alike else None
+
+        def quantile(level: float) -> FloatArray | None:
+            return whole(lambda one: (one.quantiles or {}).get(level))
+
+        quantiles = {level: array for level in first.quantiles or {} if (array := quantile(level)) is not None}
+        mean, deviation, members = (whole(attrgetter(name)) for name in ("mean", "deviation", "members"))
+        return Estimate(mean, deviation, members, quantiles or None, first.distribution, first.floor)
 
     def orders(self, method: Method) -> tuple[int, ...] | None:
         return None if method.orders is None else tuple(order + 1 for order in method.orders)
@@ -73,16 +83,15 @@ def _slices_of(observation: Observation, axis: int) -> Iterator[tuple[int, Obser
 
 
 def _assembled(observation: Observation, axis: int, slices: dict[int, FloatArray]) -> FloatArray:
-    """Completed slices as a field; those that are missing lie between their neighbours."""
+    """Completed slices as a field, or several, the first axis counting them; missing ones lie between neighbours."""
     import numpy as np
 
-    known = np.array(sorted(slices))
-    field = np.empty(observation.shape)
-    places = np.moveaxis(field, axis, 0)
-    for index in range(len(places)):
+    known, size = np.array(sorted(slices)), observation.shape[axis]
+    rows = []
+    for index in range(size):
         above = min(int(np.searchsorted(known, index)), len(known) - 1)
         below = max(above - 1, 0) if known[above] > index else above
         one, other = int(known[below]), int(known[above])
         part = 0.0 if one == other else (index - one) / (other - one)
-        places[index] = slices[one] if part == 0 else (1 - part) * slices[one] + part * slices[other]
-    return field
+        rows.append(slices[one] if part == 0 else (1 - part) * slices[one] + part * slices[other])
+    return np.moveaxis(np.stack(rows), 0, axis - observation.ndim)

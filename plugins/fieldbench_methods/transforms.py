@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,8 @@ _LARGEST = 700.0
 
 
 class _Transform(fieldbench.Wrapper):
+    pointwise: ClassVar[bool] = True
+
     @abstractmethod
     def transformed(self, observation: Observation) -> tuple[Observation, Back]:
         """What the method is to complete, and the way back.
@@ -47,7 +49,7 @@ class _Transform(fieldbench.Wrapper):
         inside, ways = zip(*map(self.transformed, observations), strict=True)
         told = [_Carried(report, back) for report, back in zip(reports, ways, strict=True)]
         made = method.complete_batch(inside, seeds=seeds, device=device, reports=told)
-        return [back(_normal(estimate)) for back, estimate in zip(ways, made, strict=True)]
+        return [back(normal(estimate)) for back, estimate in zip(ways, made, strict=True)]
 
     def batch_size(self, method: Method, shape: Sequence[int], device: str) -> int:
         return method.batch_size(shape, device)
@@ -97,7 +99,8 @@ class Standardised(_Transform):
         mean, deviation = float(observation.observed.mean()), float(observation.observed.std())
         # Rounding leaves a deviation of about 1e-16 on a constant field; dividing by it would blow it up.
         scale = deviation if deviation > 1e-9 * abs(mean) else 1.0
-        return _inside(observation, (observation.filled() - mean) / scale), lambda z: _shifted(z, mean, scale)
+        inside = _inside(observation, (observation.filled() - mean) / scale, scale)
+        return inside, lambda z: shifted(z, mean, scale)
 
 
 class Anomaly(_Transform):
@@ -121,7 +124,7 @@ class Anomaly(_Transform):
         seen = places[known[places]]
         levels = np.interp(coordinates, coordinates[seen], sums[seen] / counts[seen])
         profile = levels.reshape([-1 if other == axis else 1 for other in range(observation.ndim)])
-        return _inside(observation, observation.filled() - profile), lambda z: _shifted(z, profile)
+        return _inside(observation, observation.filled() - profile, 1.0), lambda z: shifted(z, profile)
 
 
 class _Carried:
@@ -138,14 +141,19 @@ class _Carried:
         return self._report.due(step)
 
     def __call__(self, step: int, estimate: ArrayLike | Estimate, **diagnostics: float) -> None:
-        self._report(step, self._back(_normal(estimate)), **diagnostics)
+        self._report(step, self._back(normal(estimate)), **diagnostics)
 
 
-def _inside(observation: Observation, values: FloatArray) -> Observation:
-    return replace(observation.replaced(values), log_floor=None)
+def _inside(observation: Observation, values: FloatArray, scale: float | None = None) -> Observation:
+    """The observation with other values, which are those of the field over ``scale`` where there is one."""
+    metadata, noise = dict(observation.metadata), observation.noise_deviation
+    if noise is not None:  # of the field's values, and of their logarithms it is another at each entry
+        metadata.pop("noise_deviation")
+        metadata |= {} if scale is None else {"noise_deviation": noise / scale}
+    return replace(observation.replaced(values), log_floor=None, metadata=metadata)
 
 
-def _normal(made: ArrayLike | Estimate) -> Estimate:
+def normal(made: ArrayLike | Estimate) -> Estimate:
     """An estimate whose deviation is of the values themselves, as double precision arrays."""
     estimate = as_estimate(made)
     quantiles = estimate.quantiles
@@ -168,7 +176,14 @@ def _mapped(estimate: Estimate, rising: Callable[[Any], Any]) -> Estimate:
     )
 
 
-def _shifted(estimate: Estimate, shift: float | FloatArray, scale: float = 1.0) -> Estimate:
+def shifted(estimate: Estimate, shift: float | FloatArray, scale: float = 1.0) -> Estimate:
+    """A ``normal`` estimate of the values times ``scale`` plus ``shift``.
+
+    Args:
+        estimate: ``normal``.
+        shift: a number, or an array of the field's shape.
+        scale: above 0.
+    """
     deviation = None if estimate.deviation is None else scale * estimate.deviation
     return replace(_mapped(estimate, lambda z: scale * z + shift), deviation=deviation)
 

@@ -18,7 +18,8 @@ HEAVY = ["torch", "pandas", "joblib", "numba", "scipy", "sklearn", "matplotlib",
 
 
 @pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["list"], ["show", "tap"], ["--version"]])
-def test_looking_imports_nothing_heavy(arguments: list[str]) -> None:
+def test_looking_imports_nothing_heavy(arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FIELDBENCH_CACHE", str(tmp_path))  # so that no listing is kept there
     program = f"""
 import sys
 from fieldbench.cli.main import main
@@ -92,6 +93,12 @@ def test_show_gives_type_default_unit_bounds_meaning_and_source(fieldbench) -> N
         assert words in line
     assert "Sampled by: random" in page
     assert "Metric: rmse" in page
+
+
+def test_show_says_what_tuning_may_try(fieldbench) -> None:
+    page = " ".join(fieldbench("show", "tap+tv").out.split())
+    for searched in ("tuned over none, 2, 3, 4", "tuned over 0.001 to 0.02 (log)", "tuned over 0.0001 to 1 (log)"):
+        assert searched in page
 
 
 def test_show_of_a_composed_method_gives_all_parts(fieldbench) -> None:

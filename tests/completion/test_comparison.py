@@ -32,8 +32,10 @@ class Errs:
         return FitResult(Estimate(np.full(seen.shape, error)), self._seconds, self._seconds)
 
 
-def comparison_of(errors: dict[str, list[float]], seconds: float = 0.001) -> CandidateComparison:
+def comparison_of(errors: dict[str, list[float]], seconds: float = 0.001, corner: bool = False) -> CandidateComparison:
     mask = np.random.default_rng(0).random((20, 20)) < 0.5
+    if corner:
+        mask[6:] = mask[:, 6:] = False
     observation = Observation(np.where(mask, 0.0, np.nan), mask)
     validation = Validation(observation, 0.1, 3, np.random.default_rng(1))
     ignored = lambda text: None  # noqa: E731
@@ -103,6 +105,14 @@ def test_candidates_that_can_hardly_be_told_apart_are_averaged() -> None:
 def test_the_best_one_stands_alone_where_it_can_be_told(errors: dict[str, list[float]]) -> None:
     comparison = comparison_of(errors)
     assert len(comparison.best(sorted(comparison.run(list(errors)), key=rank))) == 1
+
+
+def test_all_but_the_hopeless_are_averaged_where_nothing_can_be_checked() -> None:
+    """Errors within an observed corner do not tell who is the best far from it."""
+    errors = {"a": [0.10, 0.11], "b": [0.12, 0.13], "c": [0.13, 0.14], "d": [0.25, 0.26], "far": [0.9]}
+    for corner, chosen in ((False, ("a",)), (True, ("a", "b", "c", "d"))):
+        comparison = comparison_of(errors, corner=corner)
+        assert comparison.best(sorted(comparison.run(list(errors)), key=rank)) == chosen
 
 
 def test_a_mean_is_not_taken_where_its_fits_would_take_too_long() -> None:

@@ -125,6 +125,11 @@ class Memory:
         return made + self.masks[observation.shape].sum()
 
 
+def _narrow(self, observation, **rest):
+    assert self.width < 9, "nine is too wide"
+    return Right.complete(self, observation, **rest)
+
+
 def _forgets(self, observation, *, seed, **rest):
     return Right.complete(self, observation, seed=int(np.random.default_rng().integers(2**60)), **rest)
 
@@ -251,6 +256,14 @@ MISTAKES = [
             ("of scaled values", "the field's unit", lambda self, seen: np.full(seen.shape, 0.1)),
             ("odd", "entries differ", lambda self, seen: Unsure.deviations(self, seen) * random.random()),
         )
+    ),
+    mistaken(
+        "a space beyond the bounds", "search-space", "less than or equal to 8",
+        width=fieldbench.parameter(3, "of a window", le=8, search=(2, 9)), __annotations__={"width": int},
+    ),
+    mistaken(
+        "a space that breaks it", "search-space", "width=9: AssertionError: nine is too wide",
+        width=fieldbench.parameter(3, "of a window", search=(2, 9)), __annotations__={"width": int}, complete=_narrow,
     ),
     mistaken("two entries", "one-observed-entry", "cannot do with", complete=insists(lambda seen: seen.mask.sum() > 1)),
     mistaken("a gap", "fully-observed", "cannot do with", complete=insists(lambda seen: not seen.mask.all())),

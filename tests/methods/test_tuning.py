@@ -58,6 +58,28 @@ class Noted(Level):
         return super().complete(observation, seed=seed, device=device, report=report)
 
 
+class NoNumber(fieldbench.Metric):
+    """The mean absolute error, and no number where it is large."""
+
+    name = "no-number"
+    revision = "1"
+
+    def score(self, estimate, truth, where, mask):
+        error = float(np.mean(np.abs(estimate.mean - truth.values)[where]))
+        return error if error < 4.0 else np.nan
+
+
+class Scored(fieldbench.Dataset):
+    """Scored by no-number."""
+
+    name = "scored"
+    revision = "1"
+    metric = "no-number"
+
+    def draw(self, rng):
+        return fieldbench.Field(rng.normal(size=(6, 7, 5)))
+
+
 class Grid(fieldbench.Tuner):
     """Levels from the highest to the lowest."""
 
@@ -96,6 +118,7 @@ class Rereading(fieldbench.Tuner):
 
 
 PLANTED = Registry(Sources(classes=(Level, Noted, Grid, Peeking, Rereading)))
+UNSCORED = Registry(Sources(classes=(Level, Grid, NoNumber, Scored)))
 
 
 def record(method, dataset=DATASET, registry=PLANTED, number=0, **request):
@@ -218,6 +241,8 @@ def test_requests_that_make_no_sense_are_refused() -> None:
         PLANTED.method("nearest+tuned")
     with pytest.raises(RequestError, match=r"\+tuned stands before \+conformal"):
         PLANTED.method("level+conformal+tuned")
+    with pytest.raises(RequestError, match=r"\+tuned is given twice"):
+        PLANTED.method("level+tuned+tuned")
     with pytest.raises(RequestError, match=r"\+tuned has nothing to choose"):
         Plan(Request(methods="level[level=1,shift=0.5]+tuned", datasets=DATASET), PLANTED)
     with pytest.raises(RequestError, match="use --select final"):
@@ -230,6 +255,23 @@ def test_the_estimator_of_optuna_finds_what_a_coarse_grid_finds() -> None:
     best, coarse = (min(point["error"] for point in search["points"]) for search in (chosen, grid))
     assert best < 1.02 * coarse
     assert chosen["points"] == tuning("level+tuned")["points"]
+
+
+@pytest.mark.parametrize("tuner", ["grid", "tuned[budget=9]"])
+def test_an_error_that_is_no_number_is_never_the_least(tuner) -> None:
+    found = record(f"level+{tuner}", "scored", UNSCORED)
+    points = found.diagnostics["tuning"]["points"]
+    assert points[0]["error"] is None
+    assert points[0]["reason"] == "its no-number is nan"
+    least = min(point["error"] for point in points if point["error"] is not None)
+    (chosen,) = (point for point in points if point["error"] == least)
+    assert found.diagnostics["tuning"]["chosen"] == chosen["values"]
+
+
+def test_a_search_without_any_error_keeps_the_methods_own_values() -> None:
+    found = record("level[shift=9.0]+grid[budget=1]", "scored", UNSCORED)
+    assert found.status == OK
+    assert found.diagnostics["tuning"]["chosen"] == {"level": "5.0"}
 
 
 def test_intervals_of_a_tuned_method_are_of_entries_that_its_tuner_did_not_see(tmp_path) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import cloudpickle
 import numpy as np
 import pytest
+from pydantic import BaseModel
 
 import fieldbench
 from fieldbench import Axis, Estimate, Observation, as_estimate
@@ -72,6 +75,59 @@ def test_marks_and_needs_of_the_method_within_are_those_of_the_whole(wrapper) ->
     assert (method.name, method.trained, method.uses_gpu) == ("sure", True, True)
     assert (method.libraries, method.accepts) == (("torch",), {"tv"})
     assert not REGISTRY.method(f"nearest+{wrapper}").trained
+
+
+#: What a wrapped method does not forward, and who asks for it elsewhere.
+ASKED_OF_THE_PARTS = {
+    "revision": "identity.py describes the method within and the wrapper by themselves",
+    "fingerprint": "identity.py asks the method within and those among the parameters",
+    "requires": "registry.py asks each class before it makes an object",
+    "conformance_parameters": "conformance/choice.py asks the method within and each modifier",
+    "prior_training": "cli/train_prior.py asks the class of the method",
+}
+
+#: What Method answers from the method within, by bare(), parameters() and the list of modifiers.
+DERIVED = {"modifier", "modifiers", "tunable", "space", "with_values", "parameter_names", "search_space", "summary"}
+
+
+def test_every_attribute_of_a_method_is_forwarded_or_asked_of_its_parts() -> None:
+    whole = type(REGISTRY.method("nearest+standardised"))
+    named = {name for base in (fieldbench.Method, fieldbench.Plugin) for name in vars(base) if name[0] != "_"}
+    named |= fieldbench.Method.__class_vars__ | set(fieldbench.Method.model_fields)
+    known = {name for name in named if not hasattr(BaseModel, name) and not name.startswith("_")}
+    assert {"name", "trained", "uses_gpu", "orders", "accepts", "libraries", "batch_size", "applicable"} <= known
+    missing = known - set(vars(whole)) - DERIVED - ASKED_OF_THE_PARTS.keys()
+    assert not missing, f"a wrapped method has the default of {missing}, whatever the method within says"
+
+
+def test_an_edit_of_the_data_behind_a_method_within_counts() -> None:
+    class Weighed(Sure):
+        """It has data outside its code."""
+
+        name = "weighed"
+        weights: ClassVar[list[str]] = ["one"]
+
+        def fingerprint(self):
+            return self.weights[0]
+
+    registry = Registry(Sources(classes=(Weighed,)))
+
+    def identities():
+        texts = ("weighed", "weighed+standardised", "nearest+residual[of=weighed]", "weighed+log+slices+conformal")
+        cells = [Cell(text, "ssf-synthetic", "random", "none", "final", 0.1) for text in texts]
+        return [cell_identity(registry, cell) for cell in cells]
+
+    before = identities()
+    assert identities() == before
+    Weighed.weights[0] = "other"
+    assert not set(before) & set(identities())
+
+
+def test_a_method_is_pointwise_where_all_that_takes_part_is() -> None:
+    for text in ("idw+standardised", "idw+log+anomaly", "idw+residual[of=nearest]"):
+        assert REGISTRY.method(text).pointwise, text
+    for text in ("sure+standardised", "idw+slices", "idw+residual[of=harmonic]", "idw+slices+log"):
+        assert not REGISTRY.method(text).pointwise, text
 
 
 def test_marks_of_a_method_among_the_parameters_count() -> None:
@@ -182,6 +238,57 @@ def test_a_residual_is_completed_and_added() -> None:
     first = complete("idw", seen).mean
     rest = complete("nearest", seen.replaced(seen.filled() - first)).mean
     np.testing.assert_allclose(complete("nearest+residual[of=idw]", seen).mean, first + rest)
+
+
+@pytest.mark.parametrize("within", ["sure", "sure+log[floor=10]"])
+def test_a_residual_is_as_uncertain_as_the_rest_is(within) -> None:
+    seen = observation(shift=5.0)
+    first = complete("idw", seen).mean
+    rest = complete(within, seen.replaced(seen.filled() - first)).in_domain(None)
+    made = complete(f"{within}+residual[of=idw]", seen).checked(seen.valid)
+    assert made.distribution == "normal"
+    np.testing.assert_allclose(made.deviation, rest.deviation)
+    np.testing.assert_allclose(made.members, first + rest.members)
+    np.testing.assert_allclose(made.quantiles[0.9], first + rest.quantiles[0.9])
+
+
+def test_slices_have_the_uncertainty_that_all_of_them_have() -> None:
+    seen = observation(shift=5.0)
+    emptied = seen.without(np.isin(np.arange(4), [1])[:, None, None] & np.ones(seen.shape, dtype=bool))
+    made = complete("sure+slices", emptied).checked(seen.valid)
+    apart = {level: complete("sure", slice_of(emptied, level)) for level in (0, 2, 3)}
+    for level, alone in apart.items():
+        np.testing.assert_allclose(made.mean[level], alone.mean)
+        np.testing.assert_allclose(made.members[:, level], alone.members)
+        np.testing.assert_allclose(made.quantiles[0.1][level], alone.quantiles[0.1])
+    np.testing.assert_allclose(made.members[:, 1], (apart[0].members + apart[2].members) / 2)
+    assert complete("sure+log[floor=1]+slices", emptied).distribution == "lognormal"
+
+
+def slice_of(seen: Observation, level: int) -> Observation:
+    return Observation(seen.values[level], seen.mask[level], seen.axes[1:])
+
+
+class Told(Sure):
+    """It keeps what it is told of the noise."""
+
+    name = "told"
+    heard: ClassVar[list[float | None]] = []
+
+    def complete(self, observation, *, seed, device, report):
+        self.heard.append(observation.noise_deviation)
+        return observation.filled()
+
+
+def test_the_noise_level_is_that_of_the_values_that_a_method_sees() -> None:
+    registry = Registry(Sources(classes=(Told,)))
+    seen = observation(shift=5.0, metadata={"noise_deviation": 0.5, "emitters": 3.0})
+    scaled = pytest.approx(0.5 / seen.observed.std())
+    wrappers = {"anomaly": 0.5, "slices": 0.5, "residual": 0.5, "standardised": scaled, "log[floor=1]": None}
+    for wrapper, expected in wrappers.items():
+        Told.heard.clear()
+        registry.method(f"told+{wrapper}").complete(seen)
+        assert all(noise == expected for noise in Told.heard), wrapper
 
 
 @pytest.mark.parametrize("wrapper", ["log[floor=1]", "standardised", "anomaly"])

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import os
+import runpy
 import subprocess
 import sys
+import traceback
 import types
-import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +66,11 @@ def of_the_program(top: str = "", value: str = "1", inside: str = "pass") -> str
     return plugin(top, value, inside) + ASK.format(sources="classes=(Mine,)", method="mine")
 
 
+def of_a_notebook(text: str) -> str:
+    """A program that keeps the cells that ran, as notebooks do."""
+    return f"In = {[text]!r}\nexec(In[0])"
+
+
 def of_files(*files: str, method: str = "mine") -> str:
     """A program that asks for the identity of a plugin in files."""
     return ASK.format(sources=f"files={files!r}", method=method)
@@ -85,16 +93,52 @@ class Folder:
         (self.path / name).write_text(text.replace(old, new))
 
     def run(self, *command: str, **environment: str) -> str:
-        given = {**os.environ, **environment}
-        given["PYTHONPATH"] = os.pathsep.join([given.get("PYTHONPATH", ""), environment.get("also", "")]).strip(":")
-        call = [sys.executable, *command]
+        """What a program prints in a process of its own."""
+        call, given = [sys.executable, *command], {**os.environ, **environment}
         done = subprocess.run(call, capture_output=True, text=True, env=given, cwd=self.path, timeout=300)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
 
+    def ask(self, *command: str, also: str = "", **environment: str) -> str:
+        """As `run`, in a copy of this process, which has imported fieldbench already."""
+        said = self.path / "said"
+        child = os.fork()
+        if child == 0:
+            code = 1
+            with said.open("w") as sys.stdout:
+                try:
+                    os.chdir(self.path)
+                    os.environ.update(environment)
+                    sys.dont_write_bytecode = True
+                    sys.path[:0] = [str(self.path / Path(command[0]).parent), *filter(None, [also])]
+                    act(*command)
+                    code = 0
+                except BaseException:
+                    traceback.print_exc(file=sys.stdout)
+                sys.stdout.flush()
+                os._exit(code)
+        _, status = os.waitpid(child, 0)
+        assert status == 0, said.read_text()
+        return said.read_text().strip()
+
+
+def act(program: str, *arguments: str) -> None:
+    """What Python does with its command line."""
+    if program == "-m":
+        sys.argv = [*arguments]
+        runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+    elif program == "-c":
+        sys.argv = ["-c", *arguments[1:]]
+        sys.modules["__main__"] = types.ModuleType("__main__")
+        exec(arguments[0], vars(sys.modules["__main__"]))
+    else:
+        sys.argv = [program, *arguments]
+        runpy.run_path(str(Path(program).absolute()), run_name="__main__")
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
+    Registry(Sources())  # imports what the copies of this process need
     return Folder(tmp_path)
 
 
@@ -113,14 +157,14 @@ LAYOUTS: dict[str, tuple[dict[str, str], list[str], str]] = {
         "helper.py",
     ),
     "the script itself": ({"script.py": of_the_program(value="1.0")}, ["script.py"], "script.py"),
-    "a helper beside a class that was typed": (
+    "a helper beside a notebook": (
         {"helper.py": "def value():\n    return 1.0\n"},
-        ["-c", of_the_program("import helper", "helper.value()")],
+        ["-c", of_a_notebook(of_the_program("import helper", "helper.value()"))],
         "helper.py",
     ),
-    "a helper that a typed class imports in a function": (
+    "a helper that a notebook imports in a function": (
         {"helper.py": "def value():\n    return 1.0\n"},
-        ["-c", of_the_program(value="value()", inside="from helper import value")],
+        ["-c", of_a_notebook(of_the_program(value="value()", inside="from helper import value"))],
         "helper.py",
     ),
     "a helper beside a file": (
@@ -220,11 +264,13 @@ def fieldbench_register_methods():
 @pytest.mark.parametrize(("files", "command", "edited"), LAYOUTS.values(), ids=LAYOUTS)
 def test_an_edit_of_what_a_class_reaches_changes_its_identity(folder, files, command, edited) -> None:
     folder.write(files)
-    before = folder.run(*command, PYTHONHASHSEED="1")
+    before = folder.ask(*command)
     assert len(before) == 16
-    assert folder.run(*command, PYTHONHASHSEED="2") == before, "nothing was edited"
+    with (folder.path / edited).open("a") as file:
+        file.write("\n# a remark\n")
+    assert folder.ask(*command) == before
     folder.edit(edited, "1.0", "7.25")
-    assert folder.run(*command) != before
+    assert folder.ask(*command) != before
 
 
 @pytest.mark.parametrize("layout", ["a helper of a helper", "a helper beside a script"])
@@ -233,7 +279,7 @@ def test_a_folder_may_move_and_be_reached_by_a_link(folder, layout) -> None:
     folder.write({f"here/{name}": text for name, text in files.items()})
     folder.write({f"other/place/{name}": text for name, text in files.items()})
     (folder.path / "link").symlink_to(folder.path / "here")
-    found = {Folder(folder.path / place).run(*command) for place in ("here", "other/place", "link")}
+    found = {Folder(folder.path / place).ask(*command) for place in ("here", "other/place", "link")}
     assert len(found) == 1
     assert found != {""}
 
@@ -242,7 +288,7 @@ def test_texts_that_hold_the_folder_of_a_file_say_the_same_elsewhere(folder) -> 
     text = plugin("HERE = Path(__file__).resolve().parent\nDATA = os.path.join(HERE, 'data')", "len(DATA + str(HERE))")
     for place in ("here", "there"):
         folder.write({f"{place}/mine.py": text})
-    here, there = (folder.run("-c", of_files(f"{place}/mine.py")) for place in ("here", "there"))
+    here, there = (folder.ask("-c", of_files(f"{place}/mine.py")) for place in ("here", "there"))
     assert here == there
 
 
@@ -260,7 +306,7 @@ def test_a_constant_counts_by_its_value(folder, where, source) -> None:
         script = of_the_program("from helper import GAIN", "GAIN")
     folder.write({**texts, "script.py": script, "ask.py": of_files("mine.py")})
     for program in ("script.py", "ask.py"):
-        one, two, again = (folder.run(program, gain, GAIN=gain) for gain in ("1", "7", "1"))
+        one, two, again = (folder.ask(program, gain, GAIN=gain) for gain in ("1", "7", "1"))
         assert one == again != two, program
 
 
@@ -275,14 +321,14 @@ def test_a_constant_of_a_package_counts_by_its_value(folder) -> None:
             "package.dist-info/direct_url.json": '{"url": "file:///x", "dir_info": {"editable": true}}',
         }
     )
-    one, two, again = (folder.run("-c", of_files(), GAIN=gain) for gain in ("1", "7", "1"))
+    one, two, again = (folder.ask("-c", of_files(), GAIN=gain) for gain in ("1", "7", "1"))
     assert one == again != two
 
 
 def test_a_constant_that_only_others_read_does_not_count(folder) -> None:
     top = "START = id(object())\nRESULTS = {}\ndef main():\n    RESULTS[START] = 1\nmain()\n"
     folder.write({"script.py": of_the_program(top)})
-    first, second = folder.run("script.py"), folder.run("script.py", "--verbose")
+    first, second = folder.ask("script.py"), folder.ask("script.py", "--verbose")
     assert first == second
 
 
@@ -300,11 +346,11 @@ def test_the_version_of_a_distribution_counts_and_not_its_text(folder, name, ins
     text = plugin(value="wavelets.value()", inside=line) if inside else plugin(line, "wavelets.value()")
     folder.write({**INSTALLED, **installed("1.0", name), "mine.py": text})
     site = str(folder.path / "site")
-    before = folder.run("-c", of_files("mine.py"), also=site)
+    before = folder.ask("-c", of_files("mine.py"), also=site)
     folder.edit("site/wavelets/__init__.py", "1.0", "7.0")
-    assert folder.run("-c", of_files("mine.py"), also=site) == before
+    assert folder.ask("-c", of_files("mine.py"), also=site) == before
     folder.write(installed("1.1", name))
-    assert folder.run("-c", of_files("mine.py"), also=site) != before
+    assert folder.ask("-c", of_files("mine.py"), also=site) != before
 
 
 def test_an_installed_plugin_counts_by_its_version_and_those_that_it_imports(folder) -> None:
@@ -321,9 +367,9 @@ def test_an_installed_plugin_counts_by_its_version_and_those_that_it_imports(fol
     )
     ask = "from fieldbench.identity import version\nfrom fieldbench.registry import Registry, Sources\n"
     ask += "registry = Registry(Sources())\nprint(version(registry, registry.find('method', 'mine').cls))\n"
-    assert folder.run("-c", ask, also=str(folder.path / "site")) == "package 3.1, wavelets 1.0"
+    assert folder.ask("-c", ask, also=str(folder.path / "site")) == "package 3.1, wavelets 1.0"
     folder.write(installed("1.1"))
-    assert folder.run("-c", ask, also=str(folder.path / "site")) == "package 3.1, wavelets 1.1"
+    assert folder.ask("-c", ask, also=str(folder.path / "site")) == "package 3.1, wavelets 1.1"
 
 
 PROMPT = """
@@ -377,12 +423,19 @@ print(version(Registry(Sources(classes=(Average,))), Average))
 """
 
 
-def typed_at_a_prompt(program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
-    """What the program prints when it runs in a module that has no file."""
-    module = types.ModuleType("prompt")
-    monkeypatch.setitem(sys.modules, "prompt", module)
-    exec(program, module.__dict__)
+def in_cells(*cells: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> str:
+    """What the cells of a notebook print."""
+    module = types.ModuleType("notebook")
+    monkeypatch.setitem(sys.modules, "notebook", module)
+    module.In = ["", *cells]
+    for cell in cells:
+        exec(cell, module.__dict__)
     return capsys.readouterr().out
+
+
+@pytest.fixture
+def notebook(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
+    return functools.partial(in_cells, monkeypatch=monkeypatch, capsys=capsys)
 
 
 def in_a_process(program: str, hash_seed: str) -> str:
@@ -391,8 +444,8 @@ def in_a_process(program: str, hash_seed: str) -> str:
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120, check=True).stdout
 
 
-def test_a_class_without_a_file_has_one_version_in_every_process() -> None:
-    first, second = in_a_process(PROMPT, "1"), in_a_process(PROMPT, "2")
+def test_a_class_of_a_notebook_has_one_version_in_every_process() -> None:
+    first, second = (in_a_process(of_a_notebook(PROMPT), hash_seed) for hash_seed in "12")
     assert first == second
     assert first.startswith("this program source ")
 
@@ -424,38 +477,51 @@ def test_a_class_without_a_file_has_one_version_in_every_process() -> None:
         ("value + 22", "value - 22"),
     ],
 )
-def test_an_edit_of_a_class_without_a_file_is_noticed(old: str, new: str, monkeypatch, capsys) -> None:
+def test_an_edit_of_a_notebook_is_noticed(old: str, new: str, notebook) -> None:
     assert old in PROMPT
-    edited = typed_at_a_prompt(PROMPT.replace(old, new), monkeypatch, capsys)
-    assert edited != typed_at_a_prompt(PROMPT, monkeypatch, capsys)
+    assert notebook(PROMPT.replace(old, new)) != notebook(PROMPT)
 
 
-def test_what_cannot_be_told_apart_is_said_once_by_name_unless_a_revision_stands_for_it(monkeypatch, capsys, caplog):
-    changes = "LEVEL = (number for number in (1, 2))\nLOCK = __import__('threading').Lock()"
-    unknown = PROMPT.replace("LEVEL = np.float32(0.25)", changes).replace("uses = LEVEL,", "uses = LEVEL, LOCK,")
-    unknown = unknown.replace("Average", "Opaque").replace(
-        "    steps:", "    lock: ClassVar[object] = open('/dev/null')\n    steps:"
-    )
-    revised = unknown.replace('name = "average"', 'name = "average"; revision = "2"')
-    unknown, revised = ("from typing import ClassVar\n" + text for text in (unknown, revised))
-    assert typed_at_a_prompt(revised, monkeypatch, capsys).strip() == "this program revision 2"
-    assert caplog.messages == []
-    assert typed_at_a_prompt(unknown, monkeypatch, capsys) == typed_at_a_prompt(unknown, monkeypatch, capsys)
-    (said,) = caplog.messages
-    assert "LEVEL (generator), LOCK (lock), Opaque (TextIOWrapper)" in said
-    assert said.endswith("set revision in the class and change it with the numbers")
+DEFINED, ASKED = PROMPT[: PROMPT.index("print(")], PROMPT[PROMPT.index("print(") :]
 
 
-def test_a_program_read_from_a_pipe_has_a_version() -> None:
-    """Its file is called <stdin>, and is none."""
-    command = [sys.executable, "-"]
-    done = subprocess.run(command, input=PROMPT, capture_output=True, text=True, timeout=120, check=True)
-    assert done.stdout == in_a_process(PROMPT, "1")
+def test_the_cell_that_ran_last_counts(notebook) -> None:
+    """A cell that runs again takes back what one after it has changed."""
+    other = "def helper(values):\n    return np.max(values)\nPATTERN = re.compile('c')"
+    first = "def helper(values):\n    return np.min(values)\nPATTERN = re.compile('d')"
+    there, back = notebook(DEFINED, first, other, ASKED), notebook(DEFINED, other, first, ASKED)
+    assert there != back
+    assert notebook(DEFINED, first, other, first, ASKED) == back
+    assert notebook(DEFINED, other, "LIMITS.add(4)", ASKED) != there, "what a later cell has changed"
+    assert notebook(DEFINED, first, "UNREAD = 3", other, ASKED) == there
 
 
-def test_a_remark_at_a_prompt_is_no_edit(monkeypatch, capsys) -> None:
-    remarked = typed_at_a_prompt(PROMPT.replace("LIMITS =", "# a remark\nLIMITS ="), monkeypatch, capsys)
-    assert remarked == typed_at_a_prompt(PROMPT, monkeypatch, capsys)
+def test_what_a_function_makes_counts_with_what_it_was_given(notebook) -> None:
+    made = [DEFINED.replace("class Average", "def make(gain, table):\n  class Average")]
+    lines = made[0].splitlines()
+    start = next(number for number, line in enumerate(lines) if line.startswith("  class Average"))
+    lines[start + 1 :] = [f"  {line}" for line in lines[start + 1 :]] + ["  return Average"]
+    inner = "\n".join(lines).replace("if LIMITS", "* gain * table[0]")
+    inner = inner.replace(" else None", "")
+    found = {notebook(inner, f"Average = make({given})", ASKED) for given in ("1, [2]", "2, [2]", "1, [3]", "1, [2]")}
+    assert len(found) == 3
+
+
+@pytest.mark.parametrize(
+    ("revision", "words"),
+    [("", "the source of Mine is not there; write it into a file, or set revision"), ('; revision = "1"', "")],
+)
+def test_without_its_source_a_class_has_no_identity_unless_a_revision_stands_for_it(revision, words) -> None:
+    """What is piped into Python is kept nowhere."""
+    text = of_the_program().replace('name = "mine"', f'name = "mine"{revision}')
+    done = subprocess.run([sys.executable, "-"], input=text, capture_output=True, text=True, timeout=120, check=True)
+    assert bool(done.stdout.strip()) == (not words)
+    assert words in done.stderr
+
+
+def test_a_remark_in_a_notebook_is_no_edit(notebook) -> None:
+    remarked = PROMPT.replace("LIMITS =", "# a remark\nLIMITS =").replace("'''Average.'''", "'''The mean.'''")
+    assert notebook(remarked) == notebook(PROMPT)
 
 
 def test_a_revision_stands_for_the_code(write, working) -> None:
@@ -581,16 +647,14 @@ def test_what_else_a_plugin_holds_counts_by_its_content_and_code(folder) -> None
     )
     helper = "class Rule:\n    def __init__(self, by):\n        self.by = by\ndef scaled(x):\n    return 2.0 * x\n"
     folder.write({**files, "wrapper.py": "import numpy as np\nimport helper\n" + wrapper, "helper.py": helper})
-    # Python takes compiled code for current if size and whole second of the file are the same.
-    fresh = {"PYTHONDONTWRITEBYTECODE": "1"}
-    found = {folder.run(*command, PYTHONHASHSEED=seed, **fresh) for seed in "12"}
+    found = {folder.ask(*command) for _ in range(2)}
     assert len(found) == 1
     for file, old, new in (("helper.py", "2.0", "3.5"), ("wrapper.py", "ones", "zeros"), ("wrapper.py", "(1)", "(2)")):
         folder.edit(file, old, new)
-        found.add(folder.run(*command, **fresh))
+        found.add(folder.ask(*command))
     assert len(found - {""}) == 4
     folder.edit("wrapper.py", "np.zeros(3)", "open('/dev/null')")
-    assert folder.run(*command) == "", "a file that is open may hold anything"
+    assert folder.ask(*command) == "", "a file that is open may hold anything"
 
 
 def test_parameters_and_modifiers_count() -> None:
@@ -599,26 +663,15 @@ def test_parameters_and_modifiers_count() -> None:
     assert len({cell_identity(registry, dataclasses.replace(CELL, method=method)) for method in methods}) == 5
 
 
-def test_a_module_in_an_archive_counts(folder) -> None:
-    ask = of_files("mine.py")
-    folder.write({"mine.py": plugin("sys.path.insert(0, 'lib.zip')\nimport helper.deep", "helper.deep.VALUE")})
-    found = []
-    for value in ("1", "2", "1"):
-        with zipfile.ZipFile(folder.path / "lib.zip", "w") as archive:
-            archive.writestr("helper/__init__.py", "")
-            archive.writestr("helper/deep.py", f"def value():\n    return {value}\nVALUE = value()\n")
-        found.append(folder.run("-c", ask))
-    assert found[0] == found[2] != found[1]
-
-
 def test_code_in_memory_is_not_taken_for_that_in_an_edited_file(folder) -> None:
     """A class of a module beside a notebook travels as it is in memory; a new process has the edited file's."""
     folder.write({"lab.py": plugin(value="1.0")})
     ask = ASK.format(sources="classes=(lab.Mine,)", method="mine")
-    change = "p = lab.Path('lab.py'); p.write_text(p.read_text().replace('1.0', '7.25'))\n"
-    before, after = folder.run("-c", "import lab\n" + ask + change + ask).split()
-    assert before == after
-    assert folder.run("-c", "import lab\n" + ask) != before
+    edit = "p = lab.Path('lab.py'); p.write_text(p.read_text().replace('1.0', '7.25'))\n"
+    again = "import importlib; importlib.reload(lab)\n"
+    before, *after = folder.ask("-c", f"import lab\n{ask}{edit}{ask}{again}{ask}").split("\n")
+    assert after[0] == ""
+    assert after[1] == folder.ask("-c", "import lab\n" + ask) != before
 
 
 def test_what_a_run_leaves_in_memory_is_no_edit(write) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -41,6 +42,25 @@ class Island(fieldbench.Dataset):
 def plan() -> Plan:
     registry = Registry(Sources(classes=(Island,)))
     return Plan(Request(methods="nearest", datasets="island", rates=0.3, noises="gaussian[sigma=0.1]"), registry)
+
+
+@pytest.mark.parametrize("distribution", ["normal", "lognormal"])
+def test_all_that_an_estimate_says_of_its_uncertainty_is_kept(tmp_path: Path, distribution: Any) -> None:
+    rng, shape = np.random.default_rng(0), (3, 4)
+    mean, valid = rng.random(shape) + 1, rng.random(shape) < 0.8
+    members, quantiles = np.stack([mean, mean + 1, mean + 2]), {0.05: mean - 1, 0.95: mean + 1}
+    made = Estimate(mean, rng.random(shape), members, quantiles, distribution, 0.5).checked(valid)
+    field, observation = fieldbench.Field(mean, valid=valid), fieldbench.Observation(mean, valid, valid=valid)
+    path = reconstructions.save(tmp_path, "a-key", reconstructions.Reconstruction(field, observation, made))
+    kept = reconstructions.load(path).made
+    assert (kept.distribution, kept.floor) == (distribution, 0.5)
+    for name in ("mean", "deviation", "members"):
+        np.testing.assert_allclose(getattr(kept, name), getattr(made, name), rtol=1e-6)
+    assert kept.quantiles is not None
+    assert kept.quantiles.keys() == {0.05, 0.95}
+    np.testing.assert_allclose(kept.quantiles[0.95], mean + 1, rtol=1e-6)
+    np.testing.assert_allclose(kept.interval(0.9), made.interval(0.9), rtol=1e-5)
+    np.testing.assert_allclose(kept.interval(0.5), made.interval(0.5), rtol=1e-5)
 
 
 def test_what_is_kept_is_what_was_scored(plan: Plan, tmp_path: Path) -> None:
