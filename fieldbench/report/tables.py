@@ -30,12 +30,12 @@ from fieldbench.report.floors import DRAW, MEANING, floors_of, has_floor
 from fieldbench.report.formats import block_table, csv_text, style_of
 from fieldbench.report.labels import called, labelled, named_so
 from fieldbench.report.metadata import MEASURES, RunMetadata
-from fieldbench.report.numbers import decimals, fixed, places_of, with_unit
+from fieldbench.report.numbers import decimals, decimals_of, fixed, with_unit
 from fieldbench.report.settings import ORDINARY, about_masks, named, settings_of
 from fieldbench.report.statistics import half_width
 from fieldbench.report.times import MEANINGS, SECONDS, counted, left_out, timings
 
-Place = TypeVar("Place", tuple[int, int], int)
+Key = TypeVar("Key", tuple[int, int], int)
 
 #: What stands behind an average, the first by default; seconds, which have no mean, by default have the second.
 SPREADS: dict[str, str] = {
@@ -400,11 +400,10 @@ def _block(
     )
 
 
-def _with_digits(cells: Mapping[Place, TableCell], otherwise: int) -> dict[Place, TableCell]:
+def _with_digits(cells: Mapping[Key, TableCell], otherwise: int) -> dict[Key, TableCell]:
     """Cells with as many digits as their uncertainty allows, or ``otherwise`` where they have none."""
     return {
-        place: replace(cell, decimals=places_of(cell.value, cell.uncertainty, otherwise))
-        for place, cell in cells.items()
+        key: replace(cell, decimals=decimals_of(cell.value, cell.uncertainty, otherwise)) for key, cell in cells.items()
     }
 
 
@@ -418,10 +417,10 @@ def _floor(part: pd.DataFrame, arrangement: _Arrangement, columns: tuple[Head, .
     if any(group.isna().any() for group in found):
         return {}
     cells = {}
-    for place, group in enumerate(found):
+    for number, group in enumerate(found):
         half, shown = _spread(float(group.std()), len(group), arrangement.spread)
         count = len(group)
-        cells[place] = TableCell(float(group.mean()), shown, half, count=count, planned=count)
+        cells[number] = TableCell(float(group.mean()), shown, half, count=count, planned=count)
     return cells
 
 
@@ -526,7 +525,7 @@ def _ranked(
         fair = [key for key in line if cells[key].complete and not (math.isnan(cells[key].value) or cells[key].mark)]
         honest = [key for key in fair if "oracle" not in rows[key[0]].marks | columns[key[1]].marks]
         candidates = honest or fair
-        # Numbers that read alike share a place.
+        # Numbers that read alike share a rank.
         read = {key: rank(float(fixed(cells[key].value, cells[key].decimals))) for key in candidates}
         ranks = sorted(set(read.values()))
         if len(candidates) < 2 or len({cells[key].machine for key in candidates}) > 1:

@@ -74,7 +74,7 @@ def _distribution(search: fieldbench.Range | Choice) -> Any:
 
 
 def _inward(search: fieldbench.Range | Choice, value: Any) -> Any:
-    """A value as Optuna has it: of a choice, its place."""
+    """A value as Optuna has it: of a choice, its index."""
     return search.values.index(value) if isinstance(search, Choice) else value
 
 

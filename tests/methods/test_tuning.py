@@ -156,8 +156,8 @@ def test_the_error_is_that_at_the_withheld_entries() -> None:
 
 def _folds(trial, seen):
     cell = trial.cell
-    place = ("withhold", trial.seed, trial.number, cell.dataset, cell.sampler, cell.rate, "grid", 0)
-    return [PLANTED.sampler(cell.sampler).withhold_from(seen, 0.2, judging.stream(*place))]
+    settings = ("withhold", trial.seed, trial.number, cell.dataset, cell.sampler, cell.rate, "grid", 0)
+    return [PLANTED.sampler(cell.sampler).withhold_from(seen, 0.2, judging.stream(*settings))]
 
 
 def test_folds_are_those_of_every_method_and_budget() -> None:
