@@ -253,6 +253,18 @@ def test_trained_methods_are_marked(three: pd.DataFrame) -> None:
     assert "tap ‡" not in text
 
 
+def test_a_score_that_is_a_bound_is_said_to_be_one(three: pd.DataFrame) -> None:
+    flags = {"resolution.x": 8.0, "resolution.x.coarser": math.nan, "resolution.x.finer": math.nan}
+    rows = [{**row, **flags} for row in three.to_dict("records")]
+    assert "bound" not in str(make_table(frame(*rows), RunMetadata(), metric=["rmse", "resolution.x"]))
+    rows[0]["resolution.x.finer"] = rows[1]["resolution.x.coarser"] = rows[2]["resolution.x.coarser"] = 1.0
+    table = make_table(frame(*rows), RunMetadata(), metric=["rmse", "resolution.x"])
+    assert (
+        f"resolution.x: of {len(rows)} trials, in 2 no wave is resolved, and the value is a lower bound; "
+        "in 1 all are, and it is an upper bound"
+    ) in table.notes
+
+
 def test_what_is_fitted_several_times_is_marked(three: pd.DataFrame) -> None:
     text = str(make_table(three, RunMetadata(refitted=("tnn",))))
     assert "tnn ‖" in text
