@@ -50,7 +50,7 @@ def verify(
     if not good:
         raise RequestError(f"{run} has no trial that ended well; there is nothing to verify")
     keys = sorted(good)
-    chosen = [keys[place] for place in rng.choice(len(keys), math.ceil(share * len(keys)), replace=False)]
+    chosen = [keys[index] for index in rng.choice(len(keys), math.ceil(share * len(keys)), replace=False)]
     options = replace(options, secrets=secrets_of(run))
     here = replace(sources, data=datafile.locations())
     agreeing, differing, unlike = 0, list[str](), list[str]()
