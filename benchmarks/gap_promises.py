@@ -91,7 +91,7 @@ def clouds(rng: np.random.Generator) -> tuple[FloatArray, Mask]:
 
 @pattern
 def tide_gauges(rng: np.random.Generator) -> tuple[FloatArray, Mask]:
-    """25 places with series, each with an outage."""
+    """25 stations with series, each with an outage."""
     mask = np.zeros((24, 24, 40), dtype=bool)
     for x, y in zip(*np.unravel_index(rng.choice(576, 25, replace=False), (24, 24)), strict=True):
         mask[x, y] = True

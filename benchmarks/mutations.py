@@ -31,7 +31,7 @@ PARTS = ("fieldbench", "plugins", "datasets", "tests", "results", "examples", "b
 
 @dataclass(frozen=True)
 class Fault:
-    """One place made wrong.
+    """One line made wrong.
 
     Attributes:
         name: what is wrong.

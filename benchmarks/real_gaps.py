@@ -68,10 +68,10 @@ class Case:
     judged: Mask
 
 
-def alboran(held: Callable[[Mask, Mask, np.random.Generator], Mask]) -> Case:
+def alboran(withhold: Callable[[Mask, Mask, np.random.Generator], Mask]) -> Case:
     """The ten days of Alboran Sea, with entries withheld: a function of observed, sea and a generator."""
     observation = _alboran()
-    judged = held(observation.mask, observation.valid, np.random.default_rng(0))
+    judged = withhold(observation.mask, observation.valid, np.random.default_rng(0))
     return Case(observation.without(judged), observation.values, judged)
 
 

@@ -23,7 +23,7 @@ from fieldbench.field import FloatArray, Mask, Observation
 from fieldbench.sampler import is_fiber_mask
 
 #: Index arrays, one an axis, as :func:`numpy.nonzero` gives them.
-Places: TypeAlias = tuple[NDArray[np.intp], ...]
+Positions: TypeAlias = tuple[NDArray[np.intp], ...]
 
 #: Probabilities of the intervals that scores ask for, and of one deviation to both sides of a normal distribution.
 LEVELS, ONE_DEVIATION = (0.5, 0.9, 0.95), math.erf(math.sqrt(0.5))
@@ -54,10 +54,10 @@ class Fold:
 
     withheld: Mask
     estimate: Estimate
-    at: Places | None = None
+    at: Positions | None = None
 
     @property
-    def places(self) -> Places:
+    def positions(self) -> Positions:
         """Index arrays of the entries that the estimate is of."""
         return np.nonzero(self.withheld) if self.at is None else self.at
 
@@ -97,8 +97,8 @@ class Calibration:
             return np.asarray(np.maximum(np.nan_to_num(np.asarray(spread)), self.smallest))
         scale = np.ones(observation.shape)
         if self.exponent:
-            places = np.nonzero(observation.valid)
-            scale[places] = _distance(observation, observation.mask, places) ** self.exponent
+            positions = np.nonzero(observation.valid)
+            scale[positions] = _distance(observation, observation.mask, positions) ** self.exponent
         return scale
 
 
@@ -125,10 +125,10 @@ def calibrate(
     floor = observation.log_floor
     errors, spreads, distances = [], [], []
     for fold in folds:
-        made, places = fold.estimate.in_domain(floor), fold.places
-        errors.append(np.abs(in_domain(observation.values[places].astype(float), floor) - made.mean))
+        made, positions = fold.estimate.in_domain(floor), fold.positions
+        errors.append(np.abs(in_domain(observation.values[positions].astype(float), floor) - made.mean))
         spreads.append(made.spread())
-        distances.append(_distance(observation, observation.mask & ~fold.withheld, places))
+        distances.append(_distance(observation, observation.mask & ~fold.withheld, positions))
     error, distance = np.concatenate(errors), np.concatenate(distances)
     growth, smallest = _growth(error, distance), 0.0
     exponent: float | None = growth
@@ -189,7 +189,7 @@ def calibrated(
     return Estimate(estimate.mean, deviation, quantiles=quantiles or None, distribution="lognormal", floor=floor)
 
 
-def _distance(observation: Observation, observed: Mask, at: Places) -> FloatArray:
+def _distance(observation: Observation, observed: Mask, at: Positions) -> FloatArray:
     """Mean distance of entries to the nearest observed ones, in grid steps and at least 1; a vector.
 
     Where whole fibers are observed it is that of the fibers. Unlike the distance to the nearest one alone, which on a
@@ -199,11 +199,11 @@ def _distance(observation: Observation, observed: Mask, at: Places) -> FloatArra
 
     if is_fiber_mask(observation.mask, observation.valid):
         observed, at = np.asarray(observed.any(axis=-1)), at[:-1]
-    # Entries of a fiber share their place.
-    places, entry = np.unique(np.ravel_multi_index(at, observed.shape), return_inverse=True)
+    # Entries of a fiber share their position.
+    positions, entry = np.unique(np.ravel_multi_index(at, observed.shape), return_inverse=True)
     tree = cKDTree(np.argwhere(observed))
     count = min(_NEIGHBOURS + 1, tree.n)
-    distances, _ = tree.query(np.column_stack(np.unravel_index(places, observed.shape)), k=np.arange(1, count + 1))
+    distances, _ = tree.query(np.column_stack(np.unravel_index(positions, observed.shape)), k=np.arange(1, count + 1))
     # An observed entry is not a neighbour of its own.
     nearest = np.where(distances[:, :1] == 0, distances[:, -_NEIGHBOURS:], distances[:, :_NEIGHBOURS])
     return np.asarray(np.maximum(nearest.mean(axis=1), 1.0)[entry])
@@ -218,8 +218,8 @@ def _sample(observation: Observation, folds: Sequence[Fold], ratios: FloatArray)
     withheld: Mask = np.any([fold.withheld for fold in folds], axis=0)
     if not is_fiber_mask(observation.mask, observation.valid):
         return int(withheld.sum()), 1.0
-    places = [np.ravel_multi_index(fold.places[:-1], observation.shape[:-1]) for fold in folds]
-    _, fiber, entries = np.unique(np.concatenate(places), return_inverse=True, return_counts=True)
+    positions = [np.ravel_multi_index(fold.positions[:-1], observation.shape[:-1]) for fold in folds]
+    _, fiber, entries = np.unique(np.concatenate(positions), return_inverse=True, return_counts=True)
     large = ratios > np.quantile(ratios, 0.9)
     between = float(np.var(np.bincount(fiber, large) / entries, ddof=1)) if len(entries) > 1 else 0.0
     worth = large.mean() * (1 - large.mean()) / between if between else 1.0

@@ -13,7 +13,6 @@ import copyreg
 import functools
 import hashlib
 import importlib.util
-import linecache
 import os
 import symtable
 import sys
@@ -228,10 +227,8 @@ def _globals(table: symtable.SymbolTable) -> set[str]:
 
 
 def _cells(module: str) -> Iterator[str]:
-    """The cells of a notebook in the order in which they ran; or what was typed at a prompt that keeps it."""
-    ran = vars(sys.modules.get(module, ModuleType(""))).get("In")
-    typed = ("".join(kept[2]) for kept in list(linecache.cache.values()) if len(kept) == 4 and kept[1] is None)
-    for text in ran if isinstance(ran, list) else typed:
+    """The cells of a notebook in the order in which they ran, as IPython keeps them."""
+    for text in vars(sys.modules.get(module, ModuleType(""))).get("In", ()):
         with contextlib.suppress(SyntaxError, ValueError):
             ast.parse(text)
             yield text

@@ -27,7 +27,7 @@ class Axis:
         coordinates: one number for each index, in ``unit``.
         unit: unit of the coordinates.
         period: for a closed axis (longitudes around the earth, hours of a day) the distance after which it
-            comes back to the same place, in ``unit``; None for an open one.
+            comes back to the same position, in ``unit``; None for an open one.
     """
 
     name: str
@@ -223,20 +223,20 @@ class Observation:
         mask = self.mask if mask is None else mask
         return replace(self, values=np.where(mask, values, np.nan), mask=mask)
 
-    def part(self, place: tuple[slice, ...]) -> Observation:
+    def part(self, box: tuple[slice, ...]) -> Observation:
         """What lies in a box, one slice an axis; an axis that is cut is open."""
         axes = []
-        for axis, along in zip(self.axes, place, strict=True):
+        for axis, along in zip(self.axes, box, strict=True):
             coordinates = axis.coordinates[along]
             whole = len(coordinates) == len(axis)
             axes.append(replace(axis, coordinates=coordinates, period=axis.period if whole else None))
         return replace(
             self,
-            values=self.values[place],
-            mask=self.mask[place],
-            valid=self.valid[place],
+            values=self.values[box],
+            mask=self.mask[box],
+            valid=self.valid[box],
             axes=tuple(axes),
-            covariates={name: array[place] for name, array in self.covariates.items()},
+            covariates={name: array[box] for name, array in self.covariates.items()},
         )
 
 

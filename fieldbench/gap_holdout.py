@@ -25,7 +25,7 @@ _FEW_PIECES = 0.15
 _CONE = 1.5
 #: Part of the share that is withheld one by one beside whole slices.
 _ALONE = 0.2
-#: Places that are tried for a piece; that with the most observed entries is taken.
+#: Positions that are tried for a piece; that with the most observed entries is taken.
 _PLACES = 12
 #: Pieces at most. Where more would be needed, gaps are so small that single entries make up for them.
 _PIECES = 400
@@ -273,7 +273,7 @@ def _pieces(
 
 
 def _placed(piece: Mask, free: Mask, rng: np.random.Generator) -> tuple[tuple[slice, ...], Mask] | None:
-    """Where a piece covers most observed entries, of some places, and which; None where it covers too few."""
+    """Where a piece covers most observed entries, of some positions, and which; None where it covers too few."""
     best: tuple[tuple[slice, ...], Mask] | None = None
     most = _LEAST_OBSERVED * float(free.mean()) * int(piece.sum())
     for _ in range(_PLACES):

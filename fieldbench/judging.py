@@ -472,12 +472,12 @@ class _Fits:
         known: dict[bytes, Mapping[str, Value]] = {}
 
         def fit(observation: Observation, seed: int) -> Estimate:
-            place = observation.mask.tobytes()
-            if place not in known:
-                known[place], estimate = self._search(tuner, space, observation, seed)
+            pattern = observation.mask.tobytes()
+            if pattern not in known:
+                known[pattern], estimate = self._search(tuner, space, observation, seed)
                 if not tuner.fits_again:
                     return estimate
-            return self.once(observation, seed, known[place])
+            return self.once(observation, seed, known[pattern])
 
         return fit
 

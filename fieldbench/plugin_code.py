@@ -18,15 +18,22 @@ class CtrlC(KeyboardInterrupt):
 def plugin_code() -> Iterator[None]:
     """Run a plugin's code: what it raises passes, and the working folder, streams and Ctrl-C stay what they were.
 
+    What it puts into ``sys.path`` stands behind what was there, where it hides nobody's modules.
+
     Raises:
         CtrlC: if the user interrupts it; any other KeyboardInterrupt is the plugin's own.
     """
     with contextlib.ExitStack() as before:
         with contextlib.suppress(OSError):  # the folder is gone
             before.callback(os.chdir, os.getcwd())
+        before.callback(_put_behind, list(sys.path))
         before.enter_context(_ctrl_c_told_apart())
         before.enter_context(_streams_kept())
         yield
+
+
+def _put_behind(path: list[str]) -> None:
+    sys.path[:] = [*path, *(entry for entry in sys.path if type(entry) is str and entry not in path)]
 
 
 @contextlib.contextmanager

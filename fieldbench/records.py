@@ -161,7 +161,7 @@ def trial_of(row: Mapping[str, Any]) -> Trial:
 
 def encode(row: Mapping[str, Any]) -> bytes:
     """A row as one line; every number of numpy is one of JSON."""
-    # Half a surrogate pair, such as an undecodable byte of a file's name, has no place in UTF-8 nor in JSON.
+    # Half a surrogate pair, such as an undecodable byte of a file's name, cannot be written in UTF-8 nor in JSON.
     return _LINES.encode(row).encode("utf-8", "replace") + b"\n"
 
 

@@ -24,9 +24,9 @@ class Sampler(Plugin, ABC):
     ...     name = "first"
     ...
     ...     def draw(self, valid, axes, rate, rng):
-    ...         places = np.flatnonzero(valid)
+    ...         positions = np.flatnonzero(valid)
     ...         mask = np.zeros(valid.size, dtype=bool)
-    ...         mask[places[: max(1, round(rate * len(places)))]] = True
+    ...         mask[positions[: max(1, round(rate * len(positions)))]] = True
     ...         return mask.reshape(valid.shape)
     >>> First().draw(np.ones((2, 2), dtype=bool), (), 0.5, np.random.default_rng(0)).tolist()
     [[True, True], [False, False]]
@@ -121,7 +121,7 @@ class Fibers(Sampler):
 class Blocks(Sampler):
     """One contiguous block is missing; all else is observed.
 
-    The block has about the proportions of the field and holds a share 1 - rate of its entries; its place
+    The block has about the proportions of the field and holds a share 1 - rate of its entries; its position
     is uniform (paper, appendix M: block-missing observations are the hard case).
     """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from fieldbench.spec import Value, format_value, parse_value
@@ -29,6 +30,9 @@ class Range:
     high: float
 
     def __post_init__(self) -> None:
+        ends = (self.low, self.high)
+        if not all(isinstance(end, Real) and not isinstance(end, bool) and math.isfinite(end) for end in ends):
+            raise ValueError(f"search from {self.low} to {self.high}: both are finite numbers; give choices as a list")
         if not self.low < self.high:
             raise ValueError(f"search from {self.low} to {self.high}: the first number should be less than the second")
 

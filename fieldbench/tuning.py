@@ -16,8 +16,8 @@ from fieldbench.spec import Value, format_value
 MOST_POINTS = 10_000
 
 
-class BudgetSpent(Exception):
-    """No other point is tried."""
+class BudgetSpent(BaseException):
+    """No other point is tried. A tuner that goes on after any ``Exception`` ends here all the same."""
 
 
 @dataclass(frozen=True)

@@ -83,7 +83,7 @@ def test_an_odd_file_name_still_makes_a_name_that_specs_can_hold(tmp_path: Path)
     assert datafile.located(named) == path
 
 
-def test_a_name_is_kept_and_its_place_can_be_told(file: Path) -> None:
+def test_a_name_is_kept_and_its_path_can_be_told(file: Path) -> None:
     named = datafile.reference(str(file))
     assert datafile.reference(named) == named
     program = (

@@ -133,8 +133,8 @@ def after(words: list[str], option: str) -> str:
 def with_option(words: list[str], option: str, value: str) -> list[str]:
     if option not in words:
         return [*words, option, value]
-    place = words.index(option) + 1
-    return [*words[:place], value, *words[place + 1 :]]
+    index = words.index(option) + 1
+    return [*words[:index], value, *words[index + 1 :]]
 
 
 def test_blocks_are_found_with_what_is_written_about_them(tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_what_the_reference_shows_is_there(reference: str) -> None:
     assert pkgutil.resolve_name(reference).__doc__
 
 
-def test_every_module_of_execution_has_its_place_in_the_architecture() -> None:
+def test_every_module_of_execution_stands_in_the_architecture() -> None:
     section = architecture().partition("## Processes of a run")[2].partition("## ")[0]
     named = {name.rpartition("/")[2] for name in re.findall(r"`([\w/]+\.py)`", section)}
     assert named == {file.name for file in (ROOT / "fieldbench" / "execution").glob("*.py")} - {"__init__.py"}

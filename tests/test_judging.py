@@ -199,8 +199,8 @@ def test_all_rates_meet_the_same_field_and_all_noises_the_same_mask(registry) ->
 
 
 def test_field_mask_and_noise_come_from_different_streams() -> None:
-    place = (0, 1, "waves")
-    numbers = [judging.stream(what, *place).random() for what in ("field", "mask", "noise")]
+    settings = (0, 1, "waves")
+    numbers = [judging.stream(what, *settings).random() for what in ("field", "mask", "noise")]
     assert len(set(numbers)) == 3
 
 

@@ -136,7 +136,7 @@ def fibers(folder: Path) -> None:
 
 @answer("sampler", "blocks")
 def blocks(folder: Path) -> None:
-    """A quarter of a 4 x 6 field is missing: half of each edge, at any of 3 x 4 places."""
+    """A quarter of a 4 x 6 field is missing: half of each edge, at any of 3 x 4 positions."""
     expected = []
     for row, column in itertools.product(range(3), range(4)):
         mask = np.ones((4, 6), dtype=bool)
@@ -152,8 +152,8 @@ def points(folder: Path) -> None:
     expected = []
     for left_out in range(3):
         mask = np.zeros((3, 3, 2), dtype=bool)
-        for place in np.delete([(0, 0), (1, 2), (2, 1)], left_out, axis=0):
-            mask[tuple(place)] = True
+        for position in np.delete([(0, 0), (1, 2), (2, 1)], left_out, axis=0):
+            mask[tuple(position)] = True
         expected.append(mask)
     are_as_likely(outcomes(f"points[path={folder / 'sensors.csv'}]", (3, 3, 2), 2 / 9), expected)
 
@@ -162,7 +162,7 @@ def points(folder: Path) -> None:
 def tracks(folder: Path) -> None:
     """A vehicle that never turns leaves a straight line: in 2-D, steps of length 1 at one angle, rounded.
 
-    It starts anywhere with equal chance, which the single place of a mask with one entry shows.
+    It starts anywhere with equal chance, which the single position of a mask with one entry shows.
     """
     starts = outcomes("tracks[vehicles=1]", (4, 3), 1 / 12)
     are_as_likely(starts, [mask.reshape(4, 3) for mask in subsets(12, 1)])
@@ -182,8 +182,8 @@ def tracks(folder: Path) -> None:
 def clouds(folder: Path) -> None:
     """Of three pictures that leave a share 1/4, 1/2 and 3/4 visible, each is as likely at the rate of their mean."""
     pictures = np.ones((3, 2, 2))
-    for number, hidden in enumerate([[(0, 0), (0, 1), (1, 0)], [(0, 0), (1, 1)], [(1, 1)]]):
-        pictures[number][tuple(zip(*hidden, strict=True))] = np.nan
+    for number, covered in enumerate([[(0, 0), (0, 1), (1, 0)], [(0, 0), (1, 1)], [(1, 1)]]):
+        pictures[number][tuple(zip(*covered, strict=True))] = np.nan
     np.save(folder / "clouds.npy", pictures.transpose(1, 2, 0))
     shown = list(np.isfinite(pictures))
     with pytest.raises(RequestError, match="has no clouds"):
@@ -200,7 +200,7 @@ def clouds(folder: Path) -> None:
 
 @answer("sampler", "stations")
 def stations(folder: Path) -> None:
-    """Two of four places, at all times; time is the last axis, or the one of that name."""
+    """Two of four positions, at all times; time is the last axis, or the one of that name."""
     whole = [np.repeat(mask.reshape(2, 2, 1), 3, axis=2) for mask in subsets(4, 2)]
     are_as_likely(outcomes("stations", (2, 2, 3), 0.5), whole)
     axes = (Axis.regular("time", 3), Axis.regular("x", 2), Axis.regular("y", 2))
@@ -211,7 +211,7 @@ def stations(folder: Path) -> None:
 
 @answer("sampler", "drifters")
 def drifters(folder: Path) -> None:
-    """Every place and time is as likely a start; the spread grows by Taylor's law (1921), here in discrete time."""
+    """Every position and time is as likely a start; the spread grows by Taylor's law (1921), here in discrete time."""
     starts = outcomes("drifters", (2, 3, 2), 1 / 12)
     are_as_likely(starts, [mask.reshape(2, 3, 2) for mask in subsets(12, 1)])
     drifting, generator = REGISTRY.sampler("drifters[speed=0.5,memory=3]"), rng()
@@ -336,7 +336,7 @@ def resolution(folder: Path) -> None:
 
 @answer("dataset", "gaussian-field")
 def gaussian_field(folder: Path) -> None:
-    """Values a length scale apart have the covariance 2 / e, and 2 at one place."""
+    """Values a length scale apart have the covariance 2 / e, and 2 at one position."""
     dataset = REGISTRY.dataset("gaussian-field[shape=2x1,kernel=exponential,lengths=(1,1),variance=2]")
     generator = rng()
     pairs = np.array([dataset.draw(generator).values.ravel() for _ in range(4000)])
@@ -495,9 +495,9 @@ def alboran_sst(folder: Path) -> None:
     assert (field.values[field.valid] < 30).all()
     sea = field.valid.any(axis=0)
     clear = field.valid[:, sea].mean(axis=1)
-    hidden = REGISTRY.sampler("clouds")
+    clouds = REGISTRY.sampler("clouds")
     thin = of_shared("alboran-sst[every=4]")
-    shares = [hidden.draw(thin.valid, thin.axes, 0.5, rng(seed)).sum() / thin.valid.sum() for seed in range(30)]
+    shares = [clouds.draw(thin.valid, thin.axes, 0.5, rng(seed)).sum() / thin.valid.sum() for seed in range(30)]
     assert np.mean(shares) == pytest.approx(0.5, abs=4 * np.std(shares) / np.sqrt(30))
     assert clear.min() < np.mean(shares) < clear.max()
 

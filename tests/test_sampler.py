@@ -55,7 +55,7 @@ def test_bernoulli_counts_vary_as_a_binomial() -> None:
 
 
 @pytest.mark.parametrize("sampler", [RandomEntries(), RandomEntries(count="bernoulli"), Fibers()], ids=str)
-def test_every_place_is_as_likely_as_any_other(sampler: Sampler) -> None:
+def test_every_position_is_as_likely_as_any_other(sampler: Sampler) -> None:
     shape = (6, 5, 2)
     valid = np.ones(shape, dtype=bool)
     draws = 2000
@@ -128,9 +128,9 @@ def test_whole_fibers_are_withheld() -> None:
 
 def test_a_missing_block_is_imitated_by_holes_not_by_scattered_entries() -> None:
     mask = draw(Blocks(), np.ones((40, 40), dtype=bool), 0.7)
-    held = Blocks().withhold(mask, 0.1, np.random.default_rng(0))
-    assert held.sum() == round(0.1 * mask.sum())
-    depth = distance_transform_edt(~(mask & ~held))[held].mean()
+    withheld = Blocks().withhold(mask, 0.1, np.random.default_rng(0))
+    assert withheld.sum() == round(0.1 * mask.sum())
+    depth = distance_transform_edt(~(mask & ~withheld))[withheld].mean()
     scattered = RandomEntries().withhold(mask, 0.1, np.random.default_rng(0))
     assert depth > 1.5 * distance_transform_edt(~(mask & ~scattered))[scattered].mean()
     everything = np.ones((5, 5), dtype=bool)
@@ -147,11 +147,11 @@ def test_at_least_one_is_withheld_and_at_least_one_is_left(share: float) -> None
 def test_one_observation_cannot_be_split() -> None:
     mask = np.zeros((3, 3, 4), dtype=bool)
     mask[1, 1] = True
-    with pytest.raises(RequestError, match="--select final"):
+    with pytest.raises(RequestError, match="only one position is observed"):
         Fibers().withhold(mask, 0.5, np.random.default_rng(0))
 
 
-def test_noise_is_added_where_observed_and_the_rest_is_hidden() -> None:
+def test_noise_is_added_where_observed_and_the_rest_is_unobserved() -> None:
     field = Field(
         np.arange(6.0).reshape(2, 3), unit="K", quantity="temperature", log_floor=1e-3, metadata={"emitters": 4}
     )

@@ -88,7 +88,7 @@ def test_three_members_score_on_average_as_the_distribution_that_they_are_drawn_
 @settings(deadline=None, max_examples=50)
 def test_many_quantiles_score_as_the_distribution(mean: float, deviation: float, truth: float) -> None:
     levels = (np.arange(2000) + 0.5) / 2000
-    quantiles = {level: np.array([stats.norm.ppf(level, mean, deviation)]) for level in levels}
+    quantiles = dict(zip(levels, stats.norm.ppf(levels, mean, deviation)[:, np.newaxis], strict=True))
     expected = crps_normal(*(np.array([x]) for x in (mean, deviation, truth)))[0]
     assert crps_quantiles(quantiles, np.array([truth]))[0] == pytest.approx(expected, rel=2e-3, abs=2e-3)
 

@@ -18,8 +18,8 @@ class Clouds(fieldbench.Sampler):
 
     A file has pictures over latitude and longitude (or its first two axes beside time), missing values where there
     were clouds; what is missing in all pictures is land and hides nothing. Each time of the field gets one picture,
-    at a random place where pictures are larger than the field. Without a file the clouds are the gaps of the field
-    itself at other times, so that what is known on one day is hidden as another day's clouds would.
+    at a random position where pictures are larger than the field. Without a file the clouds are the gaps of the field
+    itself at other times, so that what is known on one day is covered as by another day's clouds.
 
     The rate is met on average. Of all ways to favour clearer or cloudier pictures it takes the least: a picture
     is drawn with a chance proportional to exp(tilt x share that it leaves visible). At the pictures' own mean share,
@@ -109,7 +109,7 @@ def _spread(pictures: Mask, shape: tuple[int, ...], axes: Sequence[Axis]) -> Mas
 
 
 def _windows(clear: Mask, size: tuple[int, ...], name: str, rng: np.random.Generator) -> Mask:
-    """A window of each picture, of the field's size, at a random place."""
+    """A window of each picture, of the field's size, at a random position."""
     room = np.subtract(clear.shape[1:], size)
     if (room < 0).any():
         given, needed = ("x".join(map(str, shape)) for shape in (clear.shape[1:], size))

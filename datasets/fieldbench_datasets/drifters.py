@@ -15,10 +15,10 @@ from fieldbench_datasets.geography import horizontal, time_axis
 class Drifters(fieldbench.Sampler):
     """Drifters that measure once at each time, wherever they have drifted to in the horizontal plane.
 
-    Each is set down at a random place and time that nobody has measured yet. Its velocity is an Ornstein-Uhlenbeck
+    Each is set down at a random position and time that nobody has measured yet. Its velocity is an Ornstein-Uhlenbeck
     process: normal, of standard deviation ``speed`` along both axes, forgotten over ``memory``. It ends when it
     leaves the field, runs aground, or the field ends. Drifters are added until exactly round(rate x positions) pairs
-    of place and time are measured, the last one in part; at each all further axes are measured. A rate is the share
+    of position and time are measured, the last one in part; at each all further axes are measured. A rate is the share
     of those pairs. Time is the axis called time, or else the last.
     """
 
@@ -33,11 +33,13 @@ class Drifters(fieldbench.Sampler):
         others = tuple(index for index in range(valid.ndim) if index not in (time, *plane))
         whole = np.asarray(valid.any(axis=others, keepdims=True))
         order = (time, *plane, *others)
-        places = whole.transpose(order).reshape(*(valid.shape[index] for index in order[:3]))
-        wanted = round(rate * int(places.sum()))
+        positions = whole.transpose(order).reshape(*(valid.shape[index] for index in order[:3]))
+        wanted = round(rate * int(positions.sum()))
         if wanted < 1:
-            raise fieldbench.RequestError(f"rate {rate:g} of {places.sum()} places and times observes none; raise it")
-        visited = self._drift(places, wanted, rng)
+            raise fieldbench.RequestError(
+                f"rate {rate:g} of {positions.sum()} positions and times observes none; raise it"
+            )
+        visited = self._drift(positions, wanted, rng)
         spread = visited.reshape(visited.shape + (1,) * len(others)).transpose(np.argsort(order))
         return np.asarray(spread & valid)
 
@@ -54,26 +56,26 @@ class Drifters(fieldbench.Sampler):
             return time, horizontal(axes)
         return len(axes) - 1, horizontal(axes[:-1])
 
-    def _drift(self, places: Mask, wanted: int, rng: np.random.Generator) -> Mask:
-        """A mask over (time, horizontal plane) with ``wanted`` of the places."""
-        visited = np.zeros(places.shape, dtype=bool)
+    def _drift(self, positions: Mask, wanted: int, rng: np.random.Generator) -> Mask:
+        """A mask over (time, horizontal plane) with ``wanted`` of the positions."""
+        visited = np.zeros(positions.shape, dtype=bool)
         count = 0
         while count < wanted:
-            time, *start = np.unravel_index(rng.choice(np.flatnonzero(places & ~visited)), places.shape)
-            steps = self.displacements(places.shape[0] - int(time), rng)
-            for moment, place in enumerate(np.rint(np.array(start) + steps).astype(int), start=int(time)):
-                if not self._afloat(places[moment], place):
+            time, *start = np.unravel_index(rng.choice(np.flatnonzero(positions & ~visited)), positions.shape)
+            steps = self.displacements(positions.shape[0] - int(time), rng)
+            for moment, position in enumerate(np.rint(np.array(start) + steps).astype(int), start=int(time)):
+                if not self._afloat(positions[moment], position):
                     break
-                count += not visited[moment, place[0], place[1]]
-                visited[moment, place[0], place[1]] = True
+                count += not visited[moment, position[0], position[1]]
+                visited[moment, position[0], position[1]] = True
                 if count == wanted:
                     break
         return visited
 
     @staticmethod
-    def _afloat(places: Mask, place: NDArray[np.int_]) -> bool:
-        inside = (place >= 0).all() and (place < places.shape).all()
-        return bool(inside and places[tuple(place)])
+    def _afloat(positions: Mask, position: NDArray[np.int_]) -> bool:
+        inside = (position >= 0).all() and (position < positions.shape).all()
+        return bool(inside and positions[tuple(position)])
 
     def displacements(self, times: int, rng: np.random.Generator) -> FloatArray:
         """How far a drifter is from where it was set down, shape (times, 2), in grid steps; the first row is 0."""

@@ -29,7 +29,7 @@ class FileDataset(fieldbench.Dataset):
     """A field from a file of your own, or from a folder of them: file:PATH[variable=temp].
 
     NetCDF, Zarr, .npy, .npz, MATLAB .mat, HDF5, GeoTIFF, and CSV or Parquet tables of points. Entries that are
-    missing in the file (NaN, fill values) are taken as places where the field does not exist: they are neither
+    missing in the file (NaN, fill values) are taken as entries where the field does not exist: they are neither
     observed nor scored. A folder holds one field a file, and every trial draws one of them; with draw=time it draws
     a position along that dimension, so that trials are of other fields. Results are kept by the content of the
     file, so it may be moved.
@@ -107,12 +107,12 @@ class FileDataset(fieldbench.Dataset):
         """The window of the field from a position on, without the dimension where it has but one."""
         dimension = [axis.name for axis in field.axes].index(str(self.draw_along))
         positions = start if self.window == 1 else slice(start, start + self.window)
-        place = (*[slice(None)] * dimension, positions)
+        index = (*[slice(None)] * dimension, positions)
         along = field.axes[dimension]
         kept = () if self.window == 1 else (replace(along, coordinates=along.coordinates[positions], period=None),)
         axes = (*field.axes[:dimension], *kept, *field.axes[dimension + 1 :])
-        valid = field.valid[place]
-        return replace(field, values=field.values[place], axes=axes, valid=valid)
+        valid = field.valid[index]
+        return replace(field, values=field.values[index], axes=axes, valid=valid)
 
     def _files(self) -> list[Path]:
         path = located(self.path)

@@ -57,7 +57,7 @@ def _moved(rows: FloatArray, steps: FloatArray) -> FloatArray:
     """Rows, shape (rows, points), each moved round by its number of steps."""
     whole = np.floor(steps).astype(int)
     share = (steps - whole)[:, np.newaxis]
-    places = (np.arange(rows.shape[1]) - whole[:, np.newaxis]) % rows.shape[1]
-    near = np.take_along_axis(rows, places, axis=1)
-    far = np.take_along_axis(rows, (places - 1) % rows.shape[1], axis=1)
+    columns = (np.arange(rows.shape[1]) - whole[:, np.newaxis]) % rows.shape[1]
+    near = np.take_along_axis(rows, columns, axis=1)
+    far = np.take_along_axis(rows, (columns - 1) % rows.shape[1], axis=1)
     return (1 - share) * near + share * far

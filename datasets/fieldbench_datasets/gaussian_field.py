@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
-from typing import Literal, Self
+from typing import Literal, Self, TypeAlias
 
 import numpy as np
 from pydantic import model_validator
@@ -14,7 +15,9 @@ from fieldbench import FloatArray, grid_axes, parameter
 _ROOT3, _ROOT5 = np.sqrt(3.0), np.sqrt(5.0)
 
 #: Correlation as a function of distance in length scales.
-KERNELS: dict[str, Callable[[FloatArray], FloatArray]] = {
+Kernel: TypeAlias = Callable[[FloatArray], FloatArray]
+
+KERNELS: dict[str, Kernel] = {
     "exponential": lambda r: np.exp(-r),
     "matern-3/2": lambda r: (1 + _ROOT3 * r) * np.exp(-_ROOT3 * r),
     "matern-5/2": lambda r: (1 + _ROOT5 * r + 5 / 3 * r**2) * np.exp(-_ROOT5 * r),
@@ -104,7 +107,7 @@ class GaussianField(fieldbench.Dataset):
 def stationary(
     shape: Sequence[int],
     lengths: FloatArray,
-    kernel: Callable[[FloatArray], FloatArray],
+    kernel: Kernel,
     rng: np.random.Generator,
 ) -> FloatArray:
     """A field of unit variance whose correlation is the kernel of the distance in length scales.
@@ -118,13 +121,14 @@ def stationary(
     Raises:
         ValueError: if the length scales are too long for this grid.
     """
-    powers = spectrum(shape, lengths, kernel)
+    powers = spectrum(tuple(shape), tuple(lengths), kernel)
     noise = rng.normal(size=powers.shape) + 1j * rng.normal(size=powers.shape)
     drawn = np.fft.fftn(np.sqrt(powers) * noise).real / np.sqrt(powers.size)
     return np.ascontiguousarray(drawn[tuple(slice(size) for size in shape)])
 
 
-def spectrum(shape: Sequence[int], lengths: FloatArray, kernel: Callable[[FloatArray], FloatArray]) -> FloatArray:
+@functools.lru_cache(maxsize=1)  # all trials of a dataset draw from one
+def spectrum(shape: tuple[int, ...], lengths: tuple[float, ...], kernel: Kernel) -> FloatArray:
     """The eigenvalues of the correlation on a torus that holds the grid, so large that none is negative.
 
     Args:

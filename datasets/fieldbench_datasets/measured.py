@@ -119,6 +119,6 @@ def _winds(file: Path, variable: str) -> tuple[FloatArray, tuple[Axis, ...]]:
     with netcdf_file(file, mmap=False) as stored:
         packed = stored.variables[variable]
         values = packed.data * float(packed.scale_factor) + float(packed.add_offset)
-        places = {name: np.asarray(stored.variables[name].data, dtype=float) for name in units}
-    axes = (Axis(name, places[name], unit, 360.0 if name == "longitude" else None) for name, unit in units.items())
+        coordinates = {name: np.asarray(stored.variables[name].data, dtype=float) for name in units}
+    axes = (Axis(name, coordinates[name], unit, 360.0 if name == "longitude" else None) for name, unit in units.items())
     return values, tuple(axes)

@@ -1,4 +1,4 @@
-"""Plumes: puffs of something that drifts and spreads, zero nearly everywhere and large in few places."""
+"""Plumes: puffs of something that drifts and spreads, zero nearly everywhere and large in few positions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Plume(fieldbench.Dataset):
     def draw(self, rng: np.random.Generator) -> fieldbench.Field:
         spin_up = round(self.grid[0] / self.wind)
         total = spin_up + self.times
-        place = rng.random((self.sources, 2)) * np.array([self.grid[0] / 3, self.grid[1] - 1])
+        position = rng.random((self.sources, 2)) * np.array([self.grid[0] / 3, self.grid[1] - 1])
         mass = self.mass * np.exp(self.spread * rng.normal(size=(total, self.sources)))
         drift = np.array([self.wind, 0.0]) + self.gust * rng.normal(size=(total, 2))
         travelled = np.vstack([np.zeros(2), np.cumsum(drift, axis=0)])
@@ -43,7 +43,7 @@ class Plume(fieldbench.Dataset):
             now = spin_up + time
             for born in range(now + 1):
                 for source in range(self.sources):
-                    centre = place[source] + travelled[now] - travelled[born]
+                    centre = position[source] + travelled[now] - travelled[born]
                     values[..., time] += self.puff(mass[born, source], centre, float(now - born))
         values[values < 1] = 0.0
         axes = (

@@ -213,8 +213,8 @@ class RadioMap2(RadioMap):
 class RadioMapWalls(RadioMap):
     """A radio map with walls: each wall that a path crosses takes a part of the power, so that shadows have edges.
 
-    Emitters, shadowing and spectra are those of radiomap. Walls are straight, of random place and direction; receivers
-    behind one are ``wall_loss`` darker. A rate is the share of positions with a receiver.
+    Emitters, shadowing and spectra are those of radiomap. Walls are straight, of random position and direction;
+    receivers behind one are ``wall_loss`` darker. A rate is the share of positions with a receiver.
     """
 
     name = "radiomap-walls"

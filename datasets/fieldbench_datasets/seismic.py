@@ -32,10 +32,10 @@ class Seismic(fieldbench.Dataset):
         slowness = rng.uniform(-self.moveout, self.moveout, (self.events, 2))
         middle = rng.uniform(0.25, 0.75, self.events) * self.samples  # at the middle of the receivers
         heights = rng.normal(size=self.events)
-        places = [np.arange(size) - (size - 1) / 2 for size in self.receivers]
+        positions = [np.arange(size) - (size - 1) / 2 for size in self.receivers]
         values = np.zeros((*self.receivers, self.samples))
         for (across, along), when, height in zip(slowness, middle, heights, strict=True):
-            arrival = when + across * places[0][:, np.newaxis] + along * places[1]
+            arrival = when + across * positions[0][:, np.newaxis] + along * positions[1]
             values += height * self.wavelet(np.arange(self.samples) - arrival[..., np.newaxis])
         axes = (
             *(Axis.regular(name, size, 1.0, "receiver") for name, size in zip("xy", self.receivers, strict=True)),

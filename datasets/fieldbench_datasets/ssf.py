@@ -37,7 +37,7 @@ class SoundSpeedField(fieldbench.Dataset):
 
     x, y and depth with 8 km, 8 km and 10 m between points, in m/s. As published it is the anomaly: the mean
     of each depth, taken over the whole field, is removed. The files are downloaded once from the paper's
-    repository; FIELDBENCH_DATA may name a folder that has ``ssf/data.mat``, FIELDBENCH_CACHE another place
+    repository; FIELDBENCH_DATA may name a folder that has ``ssf/data.mat``, FIELDBENCH_CACHE another folder
     to keep the download. Every trial has the same field, other masks and other noise.
     """
 

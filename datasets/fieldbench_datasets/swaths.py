@@ -41,22 +41,22 @@ class Swaths(fieldbench.Sampler):
         kept = (*(() if time is None else (time,)), *plane)
         others = tuple(index for index in range(valid.ndim) if index not in kept)
         whole = valid.any(axis=others, keepdims=True).transpose(*kept, *others)
-        places = whole.reshape(-1, *(valid.shape[index] for index in plane))
-        wanted = round(rate * int(places.sum()))
+        positions = whole.reshape(-1, *(valid.shape[index] for index in plane))
+        wanted = round(rate * int(positions.sum()))
         if wanted < 1:
-            raise fieldbench.RequestError(f"rate {rate:g} of {places.sum()} positions observes none; raise it")
+            raise fieldbench.RequestError(f"rate {rate:g} of {positions.sum()} positions observes none; raise it")
         north, east = self._in_degrees([axes[index] for index in plane])
-        reached = places[:, np.abs(np.sin(np.radians(north))) < np.sin(np.radians(self.inclination))].sum()
+        reached = positions[:, np.abs(np.sin(np.radians(north))) < np.sin(np.radians(self.inclination))].sum()
         if wanted > reached:
             raise fieldbench.RequestError(
-                f"{self}: only a share {reached / places.sum():.3f} of the field lies below the orbit; "
+                f"{self}: only a share {reached / positions.sum():.3f} of the field lies below the orbit; "
                 "use a lower rate, or an inclination nearer to 90"
             )
-        seen = np.zeros(places.shape, dtype=bool)
+        seen = np.zeros(positions.shape, dtype=bool)
         while wanted:
             for rows, columns in self._passes(north, east, rng):
-                when = int(rng.integers(len(places)))
-                new = places[when, rows, columns] & ~seen[when, rows, columns]
+                when = int(rng.integers(len(positions)))
+                new = positions[when, rows, columns] & ~seen[when, rows, columns]
                 rows, columns = rows[new][:wanted], columns[new][:wanted]
                 seen[when, rows, columns] = True
                 wanted -= len(rows)

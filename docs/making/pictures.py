@@ -133,8 +133,8 @@ def picture(name: str) -> bytes:
     if field.log_floor is not None:
         values = 10 * np.log10(values + field.log_floor)
     rows, columns = _plane(field)
-    place = tuple(slice(None) if index in (rows, columns) else size // 2 for index, size in enumerate(field.shape))
-    shown, seen = values[place], mask[place]
+    plane = tuple(slice(None) if index in (rows, columns) else size // 2 for index, size in enumerate(field.shape))
+    shown, seen = values[plane], mask[plane]
     if rows > columns:
         shown, seen = shown.T, seen.T
     limits = {"vmin": np.nanmin(shown), "vmax": np.nanmax(shown)}

@@ -17,11 +17,11 @@ class GSTools(fieldbench.Method):
         import gstools
 
         steps = [axis.coordinates / axis.spacing for axis in observation.axes]
-        places = [points[index] for points, index in zip(steps, observation.indices.T, strict=True)]
+        positions = [points[index] for points, index in zip(steps, observation.indices.T, strict=True)]
         level = float(np.var(observation.observed)) or 1.0
         model = gstools.Exponential(dim=observation.ndim, var=level, len_scale=self.length)
         noise = (observation.noise_deviation or 0.0) ** 2 + 1e-9 * level
-        kriging = gstools.krige.Ordinary(model, places, observation.observed, cond_err=noise, exact=False)
+        kriging = gstools.krige.Ordinary(model, positions, observation.observed, cond_err=noise, exact=False)
         mean, variance = kriging(steps, mesh_type="structured")
         return fieldbench.Estimate(mean, np.sqrt(np.maximum(variance, 0)))
 

@@ -21,9 +21,9 @@ class PyKrige(fieldbench.Method):
         from pykrige.ok3d import OrdinaryKriging3D
 
         steps = [axis.coordinates / axis.spacing for axis in observation.axes]
-        places = [points[index] for points, index in zip(steps, observation.indices.T, strict=True)]
+        positions = [points[index] for points, index in zip(steps, observation.indices.T, strict=True)]
         spread = observation.observed.std()
-        kriging = OrdinaryKriging3D(*places, observation.observed / spread, variogram_model=self.model)
+        kriging = OrdinaryKriging3D(*positions, observation.observed / spread, variogram_model=self.model)
         mean, variance = (spread**power * part.T for power, part in enumerate(kriging.execute("grid", *steps), 1))
         return fieldbench.Estimate(mean, np.sqrt(np.maximum(variance, 0)))
 

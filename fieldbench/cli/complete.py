@@ -136,7 +136,7 @@ def complete(
         how(
             metavar="DISTANCE",
             help="Fill only what lies so near to an observation: 3 (grid steps), 25km, 2d, or along an axis: depth=10, "
-            "time=1steps. May be repeated; along an axis that is not named the observation is at the same place.",
+            "time=1steps. May be repeated; along an axis that is not named the observation is at the same position.",
             show_default="all gaps are filled",
         ),
     ] = [],

@@ -24,7 +24,7 @@ def freeze(
 ) -> None:
     """Write the scores of a run as a reference that later runs are checked against.
 
-    One line a trial, in order and without versions, dates or places but for the lines above them: so a
+    One line a trial, in order and without versions, dates or paths but for the lines above them: so a
     change of it is a change of numbers, and git shows which. Methods are compared statistically unless
     --exact says to how many digits their arithmetic is the same on every machine.
 

@@ -89,7 +89,7 @@ def plot(
         if name not in FORMATS:
             raise RequestError(f"unknown format {name!r}{nearest(name, FORMATS)}")
     try:
-        places = tuple(int(text) for text in split(at)) if at else ()
+        positions = tuple(int(text) for text in split(at)) if at else ()
     except ValueError:
         raise RequestError(f"--at {at!r} is not a list of indices; write --at 0,5,10") from None
     colours = {}
@@ -99,7 +99,7 @@ def plot(
         if not equals:
             raise RequestError(f"--colour {text!r} is not understood; write --colour tap=#d55e00")
         colours[method.strip()] = chosen.strip()
-    view = View(width_of_page(width), style, colours, trial=trial, axis=axis, at=places)
+    view = View(width_of_page(width), style, colours, trial=trial, axis=axis, at=positions)
     must_take(kinds, view.asked)
     stored = StoredRun(run, sources(plugin, no_plugin), levels(only), read_labels(labels, label))
     folder = out or stored.path / "figures"

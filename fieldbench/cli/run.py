@@ -310,8 +310,8 @@ def preview(session: Session, progress: Progress) -> None:
     line("done", f"{progress.done}{failed}")
     left = progress.seconds_left() if progress.left else 0.0
     line("to go", f"{progress.left} trials, " + ("unknown until some have run" if left is None else in_words(left)))
-    places = Counter(slot.name for slot in session.slots)
-    line("slots", ", ".join(f"{count} x {name}" for name, count in places.items()))
+    counts = Counter(slot.name for slot in session.slots)
+    line("slots", ", ".join(f"{count} x {name}" for name, count in counts.items()))
     line("folder", str(session.path))
 
 

@@ -47,18 +47,19 @@ def verify(
 
     import numpy as np
 
+    from fieldbench import verification
     from fieldbench.errors import RequestError
-    from fieldbench.execution import Options, again
+    from fieldbench.execution import Options
     from fieldbench.store.files import write_whole
 
     if environment is not None:
-        write_whole(environment, "\n".join(again.environment(run)) + "\n")
+        write_whole(environment, "\n".join(verification.environment(run)) + "\n")
         print(f"{environment} has the versions that {run} was made with")
         return 0
     if share <= 0:
         raise RequestError(f"--share {share:g}: a share is above 0 and at most 1")
     options, rng = Options(device=device, jobs=jobs), np.random.default_rng(seed)
-    found = again.verify(run, sources(plugin, no_plugin), options, share=share, tolerance=tolerance, rng=rng)
+    found = verification.verify(run, sources(plugin, no_plugin), options, share=share, tolerance=tolerance, rng=rng)
     count = found.agreeing + len(found.differing) + len(found.unlike)
     print(f"{found.agreeing} of {count} trials agree, chosen at random from the {found.stored} of {run}")
     for title, lines in (("differ", found.differing), ("cannot be verified here", found.unlike)):

@@ -363,7 +363,7 @@ class CandidateComparison:
         if limit <= 0 or self._notes[method]:
             return False
         fold = self._validation.folds[number]
-        self._busy(f"measuring {method}, {self._place(number)}")
+        self._busy(f"measuring {method}, {self._fold_text(number)}")
         seen = self._observation.without(fold.withheld)
         if self._bench.pointwise(method):
             seen = replace(seen, valid=self._observation.mask)  # nothing else is asked for but what is withheld
@@ -390,11 +390,10 @@ class CandidateComparison:
             error = self._validation.error(residuals**2, number)
         self._errors.setdefault(method, []).append(error)
         self._times.setdefault(method, []).append((fit.seconds, fit.wall))
-        place = self._place(number)
-        self._watch(f"{method}: {place}, {self._validation.metric} {error:.4g}, {fit.seconds:.1f} s")
+        self._watch(f"{method}: {self._fold_text(number)}, {self._validation.metric} {error:.4g}, {fit.seconds:.1f} s")
         return True
 
-    def _place(self, number: int) -> str:
+    def _fold_text(self, number: int) -> str:
         return f"fold {number + 1} of {max(self._folds, number + 1)}"
 
     def _candidates(self, methods: Sequence[str]) -> list[Candidate]:

@@ -36,7 +36,7 @@ class Limits:
         max_gap: how far an observation may be from what is filled: grid steps in any direction (``3``), a distance
             over all axes that have lengths or degrees (``25km``), a time (``2d``), or along one axis in its own
             unit, in steps or in a unit (``depth=10``, ``time=1steps``, ``time=36h``). Along an axis that is not
-            named the observation must be at the same place. Of several, the sum of squares of distance over limit
+            named the observation must be at the same position. Of several, the sum of squares of distance over limit
             may be at most 1.
         within: the lowest and highest value that is possible.
         positive: whether only values above zero are possible.

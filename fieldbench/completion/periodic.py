@@ -45,7 +45,7 @@ def _continued(axis: Axis) -> tuple[NDArray[np.intp], Axis, int]:
         return own, axis, 0
     turn = axis.period if size < 2 or axis.coordinates[-1] > axis.coordinates[0] else -axis.period
     more = max(1, round(_SHARE * size))
-    # Where the first and the last position are the same place (0 and 360 degrees), the seam has no step of its own.
+    # Where the first and the last coordinate are one position (0 and 360 degrees), the seam has no step of its own.
     same = int(size > 1 and np.isclose(axis.coordinates[-1], axis.coordinates[0] + turn))
     before, after = own[size - more - same : size - same], own[same : more + same]
     coordinates = (axis.coordinates[before] - turn, axis.coordinates, axis.coordinates[after] + turn)

@@ -17,7 +17,7 @@ def window(observation: Observation, most: int, rng: np.random.Generator) -> Obs
 
     Args:
         observation: the whole field.
-        most: observed entries, on average over the places of a window.
+        most: observed entries, on average over the positions of a window.
         rng: the only source of randomness.
 
     Returns:
@@ -36,10 +36,10 @@ def window(observation: Observation, most: int, rng: np.random.Generator) -> Obs
     best, unlike = None, np.inf
     for _ in range(_TRIED):
         corner = rng.integers(shape - sizes + 1)
-        place = tuple(slice(start, start + size) for start, size in zip(corner, sizes, strict=True))
-        seen = int(mask[place].sum())
-        lacking = int(valid[place].sum()) - seen
+        box = tuple(slice(start, start + size) for start, size in zip(corner, sizes, strict=True))
+        seen = int(mask[box].sum())
+        lacking = int(valid[box].sum()) - seen
         apart = float(np.abs(np.array([seen, lacking]) - wanted).sum())
         if seen > 1 and lacking and apart < unlike:
-            best, unlike = place, apart
+            best, unlike = box, apart
     return None if best is None else observation.part(best)

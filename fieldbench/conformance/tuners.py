@@ -63,7 +63,7 @@ def _values(number: int) -> FloatArray:
 
 @dataclass(frozen=True)
 class _World:
-    """All that a trial needs beside its method; another number is another field, observed at the same places."""
+    """All that a trial needs beside its method; another number is another field, observed at the same entries."""
 
     tuner: Tuner
     number: int

@@ -46,10 +46,7 @@ class Cluster:
     def __init__(self, trials: Iterable[Trial], sources: Sources, options: Options, stop: Stop) -> None:
         """
         Args:
-            trials: to be run, in this order.
-            sources: of the plugins.
-            options: of the run, with the scheduler's address.
-            stop: ends the run early.
+            trials, sources, options, stop: as for :func:`fieldbench.execution.execute`.
 
         Raises:
             RequestError: if there is no Dask or no scheduler.

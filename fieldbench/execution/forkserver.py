@@ -82,8 +82,7 @@ def start(
     """Start a process.
 
     Args:
-        program: ``judge`` or ``worker``.
-        payload: what its main function is given, pickled.
+        program, payload: ``judge`` or ``worker``, and what its main function is given, pickled.
         limit: seconds in which it has to be there.
         note: the file of its :class:`fieldbench.execution.shared_text.SharedText`.
         libraries: of :data:`HEAVY`, what should be loaded before.

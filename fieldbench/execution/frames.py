@@ -95,14 +95,9 @@ class Channel:
         return bool(self._read) or readable(self._link, 0.0)
 
     def send(self, frame: bytes, keep_on: Callable[[], None] = lambda: None) -> None:
-        """Send a frame as a whole.
+        """Send a frame as a whole; an ``OSError`` if the other end is closed.
 
-        Args:
-            frame: from :func:`encode`.
-            keep_on: called now and then while the other end does not read; what it raises ends the wait.
-
-        Raises:
-            OSError: if the other end is closed.
+        While that does not read, ``keep_on`` is called now and then. What it raises ends the wait.
         """
         left = memoryview(frame)
         while left:
@@ -134,11 +129,7 @@ class Channel:
         return self._whole()
 
     def receive(self) -> Frame:
-        """The next frame, however long it takes.
-
-        Raises:
-            EOFError, BadFrame: as :meth:`poll`.
-        """
+        """The next frame, however long it takes; raises what :meth:`poll` does."""
         while (frame := self.poll(None)) is None:
             pass
         return frame
@@ -194,6 +185,8 @@ def _decoded(text: bytes, body: memoryview, kinds: Mapping[str, Any]) -> Frame:
         if about.get("metadata"):
             about["metadata"] = {name: float(value) for name, value in about["metadata"].items()}
         if kind == "Task":
+            if not (isinstance(about["observation"], Observation) and isinstance(about["seed"], int)):
+                raise BadFrame("it holds a task that is none")
             about["values"] = {key: tuple(v) if isinstance(v, list) else v for key, v in about["values"].items()}
         return kinds[kind](**about)
 

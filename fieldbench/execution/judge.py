@@ -125,9 +125,9 @@ class _Judge:
         return {}
 
     def _look(self, asked: Frame) -> Frame:
-        """Draw a dataset's first field, and try its headline metric on it."""
+        """Draw a field of a dataset, and try its headline metric on it."""
         text = asked["dataset"]
-        field = draw_field(self._shelf, text, stream("field", asked["seed"], asked["first"], text), note)
+        field = draw_field(self._shelf, text, stream("field", asked["seed"], 0, text), note)
         applicable = asked["wanted"] is None or _applies(self._shelf.metric(asked["wanted"]), field)
         headline = self._shelf.metric(asked["headline"])
         trouble = "" if _applies(headline, field) else "it does not apply to the field"

@@ -44,9 +44,7 @@ class Gpu:
     Attributes:
         name: its name for the user: ``cuda:N`` counts the visible GPUs, as torch does.
         token: what CUDA_VISIBLE_DEVICES must say so that a process sees this GPU alone.
-        model: its product name.
-        memory: its memory in MiB.
-        driver: version of the driver.
+        model, memory, driver: its product name, its memory in MiB, and the version of the driver.
         inside: what a process that sees this GPU alone calls it.
         uuid: what tells it from all other GPUs, however it was named; empty where that is not known.
     """
@@ -116,8 +114,7 @@ class Slot:
     """A place for one trial at a time.
 
     Attributes:
-        name: the device as the user knows it: ``cpu``, ``cuda:2``.
-        device: the device as the methods' processes of the slot see it: ``cpu``, ``cuda:0``.
+        name, device: as the user knows the device (``cpu``, ``cuda:2``), and as the slot's processes do (``cuda:0``).
         environment: variables of these processes, set before any pool of threads or CUDA exists.
         token: what tells a GPU's slot from all others on this machine; empty for the CPU.
     """

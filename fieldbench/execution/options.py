@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -17,7 +16,7 @@ class Options:
         slots_per_device: trials that may run at once on each GPU.
         threads: CPU threads of each process (BLAS, OpenMP, torch and numba alike). One by default, so
             that numbers do not depend on how many slots there are. A method that asks may use those of idle
-            slots too, see :mod:`fieldbench.execution.thread_budget`.
+            slots too, once nothing waits for them.
         timeout: seconds that a trial may take, from the drawing of its field to its scores.
         memory_limit: bytes of resident host memory that a process may use.
         backend: ``local`` or ``dask``.
@@ -45,23 +44,13 @@ class Stop:
     """A request to stop that grows more urgent when it is repeated (the first and the second Ctrl-C)."""
 
     def __init__(self) -> None:
-        self._asked, self._now = threading.Event(), threading.Event()
+        #: Whether no new trial should be started, and whether running trials should be given up.
+        self.asked = self.now = False
 
     def request(self) -> None:
         """Ask: the first time to finish what is running, the second time to end at once."""
-        (self._now if self._asked.is_set() else self._asked).set()
+        self.asked, self.now = True, self.asked
 
     def at_once(self) -> None:
         """Ask to end now; trials that are running are given up and leave no record."""
-        self._asked.set()
-        self._now.set()
-
-    @property
-    def asked(self) -> bool:
-        """Whether no new trial should be started."""
-        return self._asked.is_set()
-
-    @property
-    def now(self) -> bool:
-        """Whether running trials should be given up."""
-        return self._now.is_set()
+        self.asked = self.now = True

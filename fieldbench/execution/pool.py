@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any
+from functools import cache
 
 from fieldbench.dataset import Dataset
 from fieldbench.errors import FingerprintError, RequestError, in_one_line, one_line
@@ -16,13 +17,12 @@ from fieldbench.execution.machine import Lane, Slot, oom_kills
 from fieldbench.execution.options import Options, Stop
 from fieldbench.execution.processes import LOOK, Lost
 from fieldbench.execution.slot import Outcome, WorkerSlot
-from fieldbench.execution.thread_budget import shares
 from fieldbench.execution.trial_queue import Group, TrialQueue
 from fieldbench.identity import cell_identity
 from fieldbench.method import Method
 from fieldbench.plan import Setting
 from fieldbench.plugin import Plugin
-from fieldbench.records import FAILED, Trial
+from fieldbench.records import FAILED, Cell, Trial
 from fieldbench.registry import Registry
 
 #: Seconds for a small question (``applicable``, ``check_shape``, ``batch_size``, ``fingerprint``, a metric's score)
@@ -33,7 +33,7 @@ QUESTION = 60.0
 LOADING, PATIENT_LOADING = 60.0, 600.0
 
 
-class Pool:
+class Pool(contextlib.AbstractContextManager["Pool"]):
     """The slots of this machine for one run, planned here or ``elsewhere``. At its end no process is left."""
 
     def __init__(self, slots: Sequence[Slot], registry: Registry, options: Options, *, elsewhere: bool = False) -> None:
@@ -43,9 +43,13 @@ class Pool:
         #: Metrics that come with fieldbench share the judges; each other one has a process of its own.
         self.metrics_together = [item for item in registry.metrics() if registry.is_own("metric", item.name)]
         self.metrics_apart = [item for item in registry.metrics() if item not in self.metrics_together]
-        self.batch_sizes: dict[Any, int] = {}
-        self._foreign: dict[tuple[str, str], bool] = {}
-        self._headlines: dict[str, str] = {}
+        self.is_foreign = cache(self._is_foreign)
+        #: The name of the metric of a dataset.
+        self.headline: Callable[[str], str] = cache(lambda dataset: registry.dataset(dataset).metric)
+        #: Seconds for a small question, and those in which a process has to load its plugin.
+        self.question, self.loading = QUESTION, PATIENT_LOADING
+        if options.timeout is not None:
+            self.question, self.loading = options.timeout, max(LOADING, options.timeout)
         self.closed = False
         self._changed = threading.Condition()
         self.workers = [WorkerSlot(slot, self, self.given_up) for slot in slots]
@@ -60,44 +64,24 @@ class Pool:
         environment = next(item.environment for item in reversed(slots))
         self.questions = WorkerSlot(Slot("cpu", "cpu", environment), self, lambda: self.closed or self.stop.asked)
         self.asking = threading.RLock()
-        self._fingerprints: dict[str, str | Lost] = {}
+        self._fingerprints: dict[str, str | FingerprintError] = {}
         self._hopeless: dict[tuple[str, str | Setting], tuple[str, str]] = {}
-        self._checked: dict[Any, tuple[str, str] | None] = {}
+        self._compared = cache(self._other_plugins)
         self._oom_kills, self._counted = 0, 0.0
-
-    def __enter__(self) -> Pool:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    @property
-    def question(self) -> float:
-        """Seconds for a small question."""
-        return QUESTION if self.options.timeout is None else self.options.timeout
 
     def given_up(self) -> bool:
         """Whether nobody waits for an answer any more."""
         return self.closed or self.stop.now
 
-    @property
-    def loading(self) -> float:
-        """Seconds in which a process has to load its plugin."""
-        return PATIENT_LOADING if self.options.timeout is None else max(LOADING, self.options.timeout)
-
-    def is_foreign(self, kind: str, text: str) -> bool:
+    def _is_foreign(self, kind: str, text: str) -> bool:
         """Whether a plugin does not come with fieldbench."""
-        if (kind, text) not in self._foreign:
-            name = "" if kind in ("selection", "space") else getattr(self.registry, kind)(text).name
-            own = name == "" or self.registry.is_own("method" if kind == "modifier" else kind, name)
-            self._foreign[kind, text] = not own
-        return self._foreign[kind, text]
-
-    def headline(self, dataset: str) -> str:
-        """The name of the metric of a dataset."""
-        if dataset not in self._headlines:
-            self._headlines[dataset] = self.registry.dataset(dataset).metric
-        return self._headlines[dataset]
+        if kind in ("selection", "space"):
+            return False
+        name = getattr(self.registry, kind)(text).name
+        return not self.registry.is_own("method" if kind == "modifier" else kind, name)
 
     def oom_kills(self, *, now: bool = False) -> int:
         """How many processes the kernel had killed; for trials of milliseconds, once a second will do."""
@@ -108,41 +92,36 @@ class Pool:
     # Questions before and beside trials.
 
     def fingerprint(self, plugin: Plugin) -> str:
-        """The fingerprint of a plugin, asked of its own process or a judge, once.
-
-        Raises:
-            FingerprintError: if it cannot be had.
-        """
+        """The fingerprint of a plugin, asked of its own process or a judge, once; or a ``FingerprintError``."""
         base = Method if isinstance(plugin, Method) else Dataset
         if not isinstance(plugin, base) or type(plugin).fingerprint is base.fingerprint:
             return ""
         key = f"{base.__name__.lower()} {plugin}"
         with self.asking:
             if key not in self._fingerprints:
-                self._fingerprints[key] = self._asked_fingerprint(plugin)
+                try:
+                    self._fingerprints[key] = self._asked_fingerprint(plugin)
+                except (Lost, RequestError) as error:
+                    self._fingerprints[key] = FingerprintError(getattr(error, "message", str(error)))
             found = self._fingerprints[key]
-        if isinstance(found, Lost):
-            raise FingerprintError(found.message)
+        if isinstance(found, FingerprintError):
+            raise FingerprintError(*found.args)
         return found
 
-    def _asked_fingerprint(self, plugin: Method | Dataset) -> str | Lost:
-        worker, text, doing = self.questions, str(plugin), f"fingerprint of {plugin}"
-        try:
-            if isinstance(plugin, Method):
-                said = worker.ask_method(plugin, {"ask": "fingerprint"}, doing)
-            else:
-                said = worker.ask_judge(
-                    {"ask": "fingerprint", "dataset": text}, doing, self.question, ("dataset", text), fingerprint=str
-                )
-            found = said.get("fingerprint")
-            return found if isinstance(found, str) else Lost(FAILED, f"{doing}: {in_one_line(str(said.get('error')))}")
-        except Lost as lost:
-            return lost
-        except RequestError as error:
-            return Lost(FAILED, str(error))
+    def _asked_fingerprint(self, plugin: Method | Dataset) -> str:
+        doing = f"fingerprint of {plugin}"
+        if isinstance(plugin, Dataset):
+            text = str(plugin)
+            question = {"ask": "fingerprint", "dataset": text}
+            said = self.questions.ask_judge(question, doing, self.question, ("dataset", text), fingerprint=str)
+        else:
+            said = self.questions.ask_method(plugin, {"ask": "fingerprint"}, doing)
+        if not isinstance(said.get("fingerprint"), str):
+            raise Lost(FAILED, f"{doing}: {in_one_line(str(said.get('error')))}")
+        return str(said["fingerprint"])
 
     def doom(self, kind: str, what: str | Setting, lost: Lost) -> None:
-        """No trial of this method, dataset or setting is worth trying: its processes end before one begins.
+        """No trial is worth trying: its processes end before one begins.
 
         Args:
             kind: ``method``, ``dataset`` or ``setting``.
@@ -157,13 +136,10 @@ class Pool:
         for key in (("method", cell.method), ("dataset", cell.dataset), ("setting", Setting.of(cell))):
             if key in self._hopeless:
                 return self._hopeless[key]
-        if (cell, trial.identity) not in self._checked:
-            self._checked[cell, trial.identity] = self._other_plugins(trial)
-        return self._checked[cell, trial.identity]
+        return self._compared(cell, trial.identity)
 
-    def _other_plugins(self, trial: Trial) -> tuple[str, str] | None:
+    def _other_plugins(self, cell: Cell, identity: str) -> tuple[str, str] | None:
         """Why something else would be computed than the trial's key says, or nothing."""
-        cell = trial.cell
         try:
             for plugin in (self.registry.method(cell.method), self.registry.dataset(cell.dataset)):
                 self.fingerprint(plugin)
@@ -173,7 +149,7 @@ class Pool:
         except Exception as error:  # a plugin that has gone, or is half written
             return FAILED, one_line(error)
         # A class of the running program has no version that two machines could compare.
-        if here != trial.identity and not (self._elsewhere and self.registry.sources.classes):
+        if here != identity and not (self._elsewhere and self.registry.sources.classes):
             host = os.uname().nodename
             return FAILED, f"plugins or data on {host} differ from those the run was planned with; start the run again"
         return None
@@ -241,3 +217,16 @@ class Pool:
                 for worker in workers:
                     worker.close()
             self.questions.close()
+
+
+def shares(slots: int, busy: int, more_waits: bool) -> list[int]:
+    """For each busy one of some slots, how many slots' threads it may use.
+
+    Args:
+        slots, busy: worker slots of the machine, and how many of them run a trial.
+        more_waits: whether trials wait for a slot; then each keeps to its own, as an idle one is about to be taken.
+    """
+    if more_waits or not busy:
+        return [1] * busy
+    each, over = divmod(slots, busy)
+    return [each + (number < over) for number in range(busy)]

@@ -60,8 +60,7 @@ def floors(plan: Plan, pool: Pool, known: Mapping[DrawKey, Floor]) -> Iterator[F
     A setting where one fails has none from there on, which is said.
 
     Args:
-        plan: the plan.
-        pool: its processes.
+        plan, pool: the plan and its processes.
         known: those that were computed before.
     """
     with pool.asking:
@@ -82,8 +81,7 @@ def _examine_dataset(plan: Plan, pool: Pool, text: str) -> str:
     headline = pool.registry.dataset(text).metric
     wanted = None if plan.metric is None else str(plan.metric)
     known = [("dataset", text), *(("metric", name) for name in (headline, wanted) if name is not None)]
-    first = {"dataset": text, "seed": plan.request.seed, "first": plan.request.first_trial}
-    look = {"ask": "look", **first, "headline": headline, "wanted": wanted}
+    look = {"ask": "look", "dataset": text, "seed": _seed(plan), "headline": headline, "wanted": wanted}
     try:
         ask({"ask": "prepare", "dataset": text}, f"dataset {text}", limit, known[0])
         said = ask(look, f"dataset {text}", limit, *known, unit=str, applies=bool, trouble=str)
@@ -98,14 +96,17 @@ def _examine_dataset(plan: Plan, pool: Pool, text: str) -> str:
     return str(said["unit"])
 
 
+def _seed(plan: Plan) -> int:
+    """Of draws for no trial: a method might write down what it is shown, and know more of the trial's field by that."""
+    return keyed_seed(plan.request.seed, "examine")
+
+
 def _examine_setting(plan: Plan, pool: Pool, setting: Setting) -> None:
     described = f"{setting.sampler} sampling of {setting.dataset} at rate {setting.rate:g}"
     described += "" if setting.noise == "none" else f" with {setting.noise}"
     drawn_by = [("dataset", setting.dataset), ("sampler", setting.sampler), ("noise", setting.noise)]
     cells = [cell for cell in plan.cells if Setting.of(cell) == setting]
-    # Of no trial: a method might write it down, and know of the trial's field what it is not shown there.
-    which = {"cell": cells[0], "seed": keyed_seed(plan.request.seed, "examine"), "numbers": [0]}
-    question, limit = {"ask": "draw", **which}, pool.options.timeout
+    question, limit = {"ask": "draw", "cell": cells[0], "seed": _seed(plan), "numbers": [0]}, pool.options.timeout
     said = pool.questions.ask_judge(question, described, limit, *drawn_by, observation=Observation)
     task = Task(said["observation"], 0, 0)
     for text in dict.fromkeys(cell.method for cell in cells):

@@ -33,11 +33,8 @@ NO_ANSWER = "sent something that is not an answer"
 
 
 class Lost(Exception):
-    """A process ended, or was ended, before it answered.
-
-    Attributes:
-        status, message, output: as a record has them.
-        stage: what it was doing: ``metric rmse``, ``dataset ssf``.
+    """A process ended before it answered: status, message and output as a record has them, and the stage, such as
+    ``dataset ssf``.
     """
 
     def __init__(self, status: str, message: str, output: str = "", stage: str = "") -> None:
@@ -81,8 +78,7 @@ class Process:
         """Ask, and wait for the answer.
 
         Args:
-            what: the question.
-            limit: of all of it.
+            what, limit: the question, and the limit of all of it.
             doing: what is asked, for messages.
 
         Raises:
@@ -168,6 +164,8 @@ class MethodProcess(Process):
 
     def __init__(self, child: Child, pool: Pool, given_up: Callable[[], bool], note: SharedText) -> None:
         super().__init__(child, pool, given_up, note)
+        #: How many trials like the last one it said are worth computing at once.
+        self.batch_size: int | None = None
         #: Datasets that it has had a trial of.
         self.met: set[str] = set()
         #: What it was handed of one field, where entries are withheld from a method that is fitted several times.

@@ -33,10 +33,8 @@ def execute(
     were given up on a repeated wish to stop yield none.
 
     Args:
-        trials: what to run.
-        sources: where the plugins are.
-        options: where and within which limits to run.
-        stop: by which the caller asks for an early end.
+        trials, sources: what to run, and where the plugins are.
+        options, stop: where and within which limits to run, and what asks for an early end.
         pool: the processes of this machine, if some were made before; they are ended with the run.
 
     Raises:
@@ -103,12 +101,11 @@ def _kept(outcomes: Iterator[Outcome], options: Options) -> Records:
     """The records of outcomes; before each, the fields that are to be kept are written."""
     with contextlib.closing(outcomes):  # type: ignore[type-var]
         for outcome in outcomes:
-            kept = dict(outcome.kept)
             for record in outcome.records:
-                if options.save_fields is not None and record.trial.key in kept:
+                if options.save_fields is not None and record.trial.key in outcome.kept:
                     folder = Path(options.save_fields)
                     try:
-                        reconstructions.save(folder / FIELDS, record.trial.key, kept[record.trial.key])
+                        reconstructions.save(folder / FIELDS, record.trial.key, outcome.kept[record.trial.key])
                     except OSError as error:
                         reason = error.strerror or error
                         raise StorageError(f"{folder}: the fields of a trial cannot be kept: {reason}") from None

@@ -10,7 +10,7 @@ import pickle
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -34,7 +34,6 @@ from fieldbench.execution.processes import (
 from fieldbench.execution.provenance import machine
 from fieldbench.execution.shared_text import SharedText
 from fieldbench.execution.worker import checked_answer, checked_report
-from fieldbench.field import Observation
 from fieldbench.judging import Apart, Task, drawn
 from fieldbench.method import Method, OfFits, Tuner
 from fieldbench.metric import Metric
@@ -79,17 +78,13 @@ _SCORES: TypeAdapter[dict[str, float]] = TypeAdapter(dict[str, float])
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a group of trials came to.
-
-    Attributes:
-        records: one for each trial that was run; trials that the caller gave up have none.
-        batch_size: how many such trials are worth computing at once, if that became known.
-        kept: by key, the fields of trials that ended well, where they are wanted.
-    """
+    """What a group of trials came to; trials that the caller gave up have no record."""
 
     records: tuple[Record, ...]
+    #: How many such trials are worth computing at once, if that became known.
     batch_size: int | None = None
-    kept: tuple[tuple[str, Reconstruction], ...] = ()
+    #: By key, the fields of trials that ended well, where they are wanted.
+    kept: Mapping[str, Reconstruction] = field(default_factory=dict)
 
 
 class WorkerSlot:
@@ -114,12 +109,7 @@ class WorkerSlot:
             at_work.note.write(str(shares * self._options.threads))
 
     def run(self, trials: Sequence[Trial], busy: int) -> Outcome:
-        """Run trials of one cell; whatever happens to the processes, each gets a record of its own.
-
-        Args:
-            trials: the group.
-            busy: how many slots are at work now, for the records.
-        """
+        """Run trials of one cell; whatever happens, each gets a record, in which stands how many slots are busy."""
         with gpu_lock(self.slot, self._given_up):
             try:
                 if (hopeless := self._pool.hopeless(trials[0])) is not None:
@@ -133,12 +123,10 @@ class WorkerSlot:
                     diagnostics = {"output": lost.output} if lost.output else {}
                     record = Record(trials[0], lost.status, lost.message, diagnostics=diagnostics)
                     return Outcome((self._record(record, busy),))
-        outcomes = [self.run([trial], busy) for trial in trials]
-        return Outcome(
-            tuple(itertools.chain.from_iterable(outcome.records for outcome in outcomes)),
-            outcomes[0].batch_size,
-            tuple(itertools.chain.from_iterable(outcome.kept for outcome in outcomes)),
-        )
+        alone = [self.run([trial], busy) for trial in trials]
+        records = tuple(record for outcome in alone for record in outcome.records)
+        kept = {key: made for outcome in alone for key, made in outcome.kept.items()}
+        return Outcome(records, alone[0].batch_size, kept)
 
     def close(self) -> None:
         """End all its processes."""
@@ -157,11 +145,9 @@ class WorkerSlot:
         """Ask a method's process something that is not a trial.
 
         Args:
-            method: whom to ask.
-            what: the question.
+            method, what: whom to ask, and the question.
             doing: what is asked, for messages.
-            limit: seconds that it may take, if not those of a small question.
-            largest: bytes that the arrays of the answer may have.
+            limit, largest: seconds that it may take, and bytes that the arrays of the answer may have.
         """
         process = self._method(method)
         process.child.channel.largest = largest
@@ -173,9 +159,7 @@ class WorkerSlot:
         """Ask a judge something that is not a trial.
 
         Args:
-            what: the question.
-            doing: what is asked, for messages.
-            limit: seconds that it may take.
+            what, doing, limit: as for :meth:`ask_method`.
             known: kind and spec of the plugins that it needs for it.
             said: names and types of what it answers.
 
@@ -221,11 +205,11 @@ class WorkerSlot:
         if apart:
             records = [self._scored(*item) for item in itertools.zip_longest(records, kept)][: len(records)]
         timed: Timed = "alone" if options.timing else "first" if first else "shared"
-        keys = [trial.key for trial in trials if options.save_fields is not None]
+        keys = [trial.key for trial in trials] if options.save_fields is not None else []
         return Outcome(
             tuple(self._record(replace(record, peak_memory=peak), busy, timed) for record in records),
-            None if several else self._batch_size(method, records[0]),
-            tuple((key, made) for key, made in zip(keys, kept, strict=False) if made is not None),
+            None if several else process.batch_size,
+            {key: made for key, made in zip(keys, kept, strict=False) if made is not None},
         )
 
     def _judged(self, judge: JudgeProcess, method: Method, request: Frame, several: bool) -> Frame:
@@ -242,7 +226,8 @@ class WorkerSlot:
         frame, fits = judge.ask(request, limit, doing), 0
         while "fit" in frame:
             tasks, fits = frame["fit"], fits + 1
-            if not _are_tasks(tasks) or (fits > 1 and not several):
+            wrong = not isinstance(tasks, list) or not tasks or any(type(task) is not Task for task in tasks)
+            if wrong or (fits > 1 and not several):
                 raise judge.no_answer(doing)
             process = self._methods[str(method)]
             if several:
@@ -276,7 +261,8 @@ class WorkerSlot:
         """Have a method complete what a judge has drawn; what the judge says to its answer."""
         process.child.channel.largest = largest_estimate(tasks[0].observation.shape) * len(tasks)
         start = time.perf_counter()
-        frame = process.ask({"ask": "complete", "tasks": tasks}, Limit.of(self._pool.question), "applicable")
+        small, questions = Limit.of(self._pool.question), "applicable, check_shape or batch_size"
+        frame = process.ask({"ask": "complete", "tasks": tasks}, small, questions)
         if "began" in frame:  # the small questions are answered
             frame = process.answer(limit, "")
         try:
@@ -288,6 +274,7 @@ class WorkerSlot:
                     return said
                 frame = process.answer(limit, "")
             answer = checked_answer(frame, tasks)
+            process.batch_size = answer.pop("size", process.batch_size)
         except BadFrame:
             raise process.no_answer() from None
         return judge.ask({**answer, "seconds": time.perf_counter() - start}, limit, doing)
@@ -327,23 +314,6 @@ class WorkerSlot:
             raise Lost(FAILED, f"its process {NO_ANSWER}") from None
         return {name: score for name, score in scores.items() if name.partition(".")[0] == metric.name}
 
-    def _batch_size(self, method: Method, record: Record) -> int | None:
-        """How many such trials are worth computing at once; of a method that says nothing of use no other is tried."""
-        shape = record.diagnostics.get("shape")
-        if shape is None or type(method).batch_size is Method.batch_size:
-            return None
-        key = (record.trial.cell.method, tuple(shape), self.slot.lane)
-        if key not in self._pool.batch_sizes:
-            try:
-                said = self.ask_method(method, {"ask": "batch_size", "shape": shape}, "batch_size")
-                if not isinstance(said.get("size"), int):
-                    raise Lost(FAILED, in_one_line(str(said.get("error"))))
-            except Lost as lost:
-                self._pool.doom("method", str(method), lost)
-                raise
-            self._pool.batch_sizes[key] = said["size"]
-        return self._pool.batch_sizes[key]
-
     def _record(self, record: Record, busy: int, timed: Timed = "shared") -> Record:
         return replace(record, device=self.slot.name, slots=busy, timed=timed, machine=machine())
 
@@ -371,11 +341,9 @@ class WorkerSlot:
         return _warm(self._methods, str(method), started, _WARM[self.slot.lane])
 
     def _judge(self, known: Sequence[tuple[str, str]], metric: Metric | None = None) -> JudgeProcess:
-        """A judge that has some plugins. Those that do not come with fieldbench share none with others of their kind.
+        """A judge that has some plugins, and scores by those metrics that come with fieldbench or by this one.
 
-        Args:
-            known: kind and spec of what it draws with.
-            metric: the one that it scores by, if not by those that come with fieldbench.
+        Plugins that do not come with fieldbench share none with others of their kind.
         """
         metrics = [metric] if metric is not None else self._pool.metrics_together
         strangers = frozenset(item for item in known if self._pool.is_foreign(*item))
@@ -414,18 +382,6 @@ class WorkerSlot:
             return self._pool.registry.parcel(objects)
         except Exception as error:
             raise Lost(FAILED, f"{name} cannot be sent to its process: {one_line(error)}") from None
-
-
-def _are_tasks(found: Any) -> bool:
-    """Whether a judge asks for a fit of something: its plugins may have forged what it says."""
-    return (
-        isinstance(found, list)
-        and bool(found)
-        and all(
-            isinstance(task, Task) and isinstance(task.observation, Observation) and isinstance(task.seed, int)
-            for task in found
-        )
-    )
 
 
 def _warm(

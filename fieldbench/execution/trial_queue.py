@@ -88,12 +88,9 @@ class TrialQueue:
             if trial is None:
                 self._exhausted = True
                 return
-            self._cell(trial).append((self._read, trial))
+            self._cells.setdefault(trial.series, deque()).append((self._read, trial))
             self._read += 1
             self._waiting += 1
-
-    def _cell(self, trial: Trial) -> deque[tuple[int, Trial]]:
-        return self._cells.setdefault(trial.series, deque())
 
     def _lane(self, series: tuple[Any, ...]) -> Lane:
         """Where the trials of a cell may run."""

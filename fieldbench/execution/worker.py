@@ -47,6 +47,8 @@ class _Answer(TypedDict, total=False):
     error: str
     diagnostics: _Diagnostics
     estimates: list[InstanceOf[Estimate]]
+    #: How many such trials are worth computing at once.
+    size: Annotated[int, Limited(ge=1)]
 
 
 class _Reported(TypedDict):
@@ -166,6 +168,7 @@ class Desk:
                 raise ValueError("some trials of the batch are not applicable")
             return {"status": NOT_APPLICABLE, "error": reasons[0]}
         method.check_shape(observations[0].shape)
+        size = {"size": self._batch_size(method, observations[0].shape)} if len(tasks) == 1 else {}
         self.tell({"id": frame["id"], "began": True})  # the small questions are answered, the work begins
         reports = [_Report(self, frame["id"], index, task) for index, task in enumerate(tasks)]
         how: dict[str, Any] = {"device": self._device}
@@ -180,7 +183,7 @@ class Desk:
         ]
         for report in reports:
             report.open = False
-        return {"diagnostics": self._diagnostics(), "estimates": estimates}
+        return {"diagnostics": self._diagnostics(), "estimates": estimates, **size}
 
     def _suits(self, method: Method, frame: Frame) -> Frame:
         (task,) = frame["tasks"]
@@ -192,12 +195,12 @@ class Desk:
                 return {"contradiction": one_line(error).partition(": ")[2] or one_line(error)}
         return {"reason": reason}
 
-    def _batch_size(self, method: Method, frame: Frame) -> Frame:
-        found = method.batch_size(tuple(frame["shape"]), self._device)
+    def _batch_size(self, method: Method, shape: tuple[int, ...]) -> int:
+        found = method.batch_size(shape, self._device)
         size = operator.index(found) if isinstance(found, SupportsIndex) else 0
         if size < 1:
             raise ValueError(f"batch_size returned {found!r:.60}; it should return a whole number of at least 1")
-        return {"size": min(size, MOST_AT_ONCE)}
+        return min(size, MOST_AT_ONCE)
 
     def _fingerprint(self, method: Method, frame: Frame) -> Frame:
         return {"fingerprint": as_fingerprint(method.fingerprint())}

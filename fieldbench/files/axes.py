@@ -46,9 +46,9 @@ def axis(name: str, size: int, coordinates: np.ndarray, unit: str = "") -> Axis:
     values, counts = np.unique(vector, return_counts=True)
     if len(values) < size:
         again = int(np.argmax(counts > 1))
-        places = " and ".join(map(str, np.flatnonzero(vector == values[again])[:2]))
+        repeats = " and ".join(map(str, np.flatnonzero(vector == values[again])[:2]))
         more = "" if (counts > 1).sum() == 1 else f", and {(counts > 1).sum() - 1} other values repeat"
-        raise RequestError(f"the coordinates {name!r} repeat {values[again]:g} (positions {places}{more})")
+        raise RequestError(f"the coordinates {name!r} repeat {values[again]:g} (positions {repeats}{more})")
     return Axis(name, vector, unit)
 
 

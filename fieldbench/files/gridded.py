@@ -159,7 +159,7 @@ class GriddedVariable:
         return Observation(self.values, mask, self.axes, unit, self.quantity, self.valid, log_floor, metadata or {})
 
     def field(self, log_floor: float | None = None) -> Field:
-        """The field as a truth: missing entries are taken as places where it does not exist.
+        """The field as a truth: entries that are missing are taken as such where it does not exist.
 
         Raises:
             RequestError: if there is no entry at all, or one has no logarithm with the floor added.
@@ -290,7 +290,7 @@ def candidates(shapes: Mapping[str, tuple[int, ...]], selector: Selector) -> dic
 
 
 def matched(mask: np.ndarray, shape: Sequence[int], name: str) -> np.ndarray:
-    """A mask made to broadcast to ``shape``: it has that shape, or 1 in places, or that of first or last dimensions.
+    """A mask made to broadcast to ``shape``: it has that shape, or 1 in entries, or that of first or last dimensions.
 
     Args:
         mask: zero where the field is unobserved.

@@ -111,7 +111,7 @@ class Text:
         sizes = self._sizes(lines)
         groups: list[list[int]] = [[]]
         for column in range(labels, len(sizes)):
-            used = sum(sizes[:labels]) + sum(sizes[place] for place in groups[-1])
+            used = sum(sizes[:labels]) + sum(sizes[taken] for taken in groups[-1])
             if self.width is not None and groups[-1] and used + sizes[column] - self.gap > self.width:
                 groups.append([])
             groups[-1].append(column)
@@ -292,12 +292,12 @@ def _size(cell: str) -> int:
 def block_table(block: Block, style: Text) -> str:
     """One block of a table."""
     heads = [style.text(text) for text in (block.corner, *map(str, block.columns))]
-    places = range(len(block.columns))
+    columns = range(len(block.columns))
     rows = [
-        [style.text(str(row)), *(_cell_above(block, i, j, style) for j in places)] for i, row in enumerate(block.rows)
+        [style.text(str(row)), *(_cell_above(block, i, j, style) for j in columns)] for i, row in enumerate(block.rows)
     ]
     if block.floor:
-        rows.append(["floor", *(cell_text(block.floor[j], style) for j in places)])
+        rows.append(["floor", *(cell_text(block.floor[j], style) for j in columns)])
     return style.table(style.text(block.title), heads, rows)
 
 

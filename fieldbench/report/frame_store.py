@@ -42,7 +42,7 @@ class FrameStore:
 
     @classmethod
     def of(cls, path: Path, identities: Mapping[Cell, str]) -> FrameStore:
-        """The place for the frame of a run as it is now.
+        """The file for the frame of a run as it is now.
 
         Args:
             path: the run's folder.

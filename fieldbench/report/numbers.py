@@ -14,10 +14,10 @@ def decimals(size: float, figures: int) -> int:
     return max(0, figures - 1 - math.floor(math.log10(abs(size))))
 
 
-def places_of(value: float, uncertainty: float, otherwise: int) -> int:
+def decimals_of(value: float, uncertainty: float, otherwise: int) -> int:
     """Digits behind the point of a number: two figures of its uncertainty, but at most six of the number.
 
-    >>> places_of(0.5678, 0.0123, 3), places_of(5.0, 1e-9, 3), places_of(5.0, float("nan"), 3)
+    >>> decimals_of(0.5678, 0.0123, 3), decimals_of(5.0, 1e-9, 3), decimals_of(5.0, float("nan"), 3)
     (3, 5, 3)
 
     Args:
@@ -31,7 +31,7 @@ def places_of(value: float, uncertainty: float, otherwise: int) -> int:
     return min(decimals(uncertainty, figures=2), most)
 
 
-def fixed(value: float, places: int) -> str:
+def fixed(value: float, decimals: int) -> str:
     """A number with ``decimals`` digits behind the point, or in powers of ten for a negative number of them.
 
     >>> fixed(0.5, 3), fixed(1.5e-9, -1), fixed(float("nan"), 3)
@@ -39,7 +39,7 @@ def fixed(value: float, places: int) -> str:
     """
     if math.isnan(value):
         return "-"
-    return f"{value:.2e}" if places < 0 else f"{value:.{places}f}"
+    return f"{value:.2e}" if decimals < 0 else f"{value:.{decimals}f}"
 
 
 def significant(value: float, figures: int = 4, absent: str = "-") -> str:
@@ -63,7 +63,7 @@ def rounded(value: float, uncertainty: float) -> str:
     ('0.123', '0.1235', '1.5e-09')
     """
     written_out = math.isfinite(uncertainty) and uncertainty > 0 and 1e-5 <= abs(value) < 1e7
-    return fixed(value, places_of(value, uncertainty, 3)) if written_out else significant(value)
+    return fixed(value, decimals_of(value, uncertainty, 3)) if written_out else significant(value)
 
 
 def p_text(p: float) -> str:

@@ -16,7 +16,7 @@ from fieldbench.plan import Plan
 from fieldbench.records import OK
 from fieldbench.report.floors import NOBODY
 from fieldbench.report.formats import csv_text, style_of
-from fieldbench.report.numbers import decimals, fixed, is_number, places_of
+from fieldbench.report.numbers import decimals, decimals_of, fixed, is_number
 from fieldbench.report.statistics import half_width
 from fieldbench.report.tables import SPREADS
 from fieldbench.suite import Suite
@@ -276,10 +276,10 @@ def _whose(suite: Suite) -> str:
 def _ours(cell: SuiteCell) -> str:
     if cell.mean is None:
         return f"({cell.done}/{cell.planned})"
-    places = places_of(cell.mean, cell.half_width, _places(cell.mean))
-    spread = "" if math.isnan(cell.half_width) else f" ± {fixed(cell.half_width, places)}"
+    decimals = decimals_of(cell.mean, cell.half_width, _decimals(cell.mean))
+    spread = "" if math.isnan(cell.half_width) else f" ± {fixed(cell.half_width, decimals)}"
     count = "" if cell.done == cell.planned else f" ({cell.done}/{cell.planned})"
-    return f"{fixed(cell.mean, places)}{spread}{count}"
+    return f"{fixed(cell.mean, decimals)}{spread}{count}"
 
 
 def _ratio(cell: SuiteCell) -> str:
@@ -300,10 +300,10 @@ def _number(value: float | None, beside: float | None = None) -> str:
         value: the number.
         beside: the mean that it is the spread of; both end at the same digit.
     """
-    return "" if value is None else fixed(value, _places(value, beside or 0.0))
+    return "" if value is None else fixed(value, _decimals(value, beside or 0.0))
 
 
-def _places(value: float, beside: float = 0.0) -> int:
+def _decimals(value: float, beside: float = 0.0) -> int:
     size = max(abs(value), abs(beside))
     if not math.isfinite(value) or 0 < size < 1e-5 or abs(value) >= 1e7:
         return -1

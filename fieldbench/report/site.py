@@ -98,7 +98,7 @@ def slug(name: str) -> str:
 
 
 def _cells(name: str, run: StoredRun) -> pd.DataFrame:
-    """A row for each cell of a run: mean, interval, trials, place among the methods, distance to the floor."""
+    """A row for each cell of a run: mean, interval, trials, rank among the methods, distance to the floor."""
     rows = []
     for setting in run.settings:
         part = run.part(setting)
@@ -115,10 +115,10 @@ def _cells(name: str, run: StoredRun) -> pd.DataFrame:
                 "above": 100 * (trials.mean() / floor - 1) if floor > 0 else np.nan,
             })  # fmt: skip
         ranked.sort(key=lambda row: run.metadata.rank(row["metric"], row["mean"]))
-        means = [row["mean"] for row in ranked]  # equal means share a place
-        rows += [{**row, "place": 1 + means.index(row["mean"]), "of": len(ranked)} for row in ranked]
+        means = [row["mean"] for row in ranked]  # equal means share a rank
+        rows += [{**row, "rank": 1 + means.index(row["mean"]), "of": len(ranked)} for row in ranked]
     names = {"dataset name": "dataset", "method name": "method"}
-    found = pd.DataFrame(rows, columns=None if rows else ["run", *CELL, "place"])
+    found = pd.DataFrame(rows, columns=None if rows else ["run", *CELL, "rank"])
     return found.assign(**{new: found[old].map(name_of) for new, old in names.items()})
 
 
@@ -178,12 +178,12 @@ def _listed(cells: pd.DataFrame) -> Grid:
             numeric(row["mean"], f"{row['metric']} {rounded(row['mean'], row['interval'])} {row['unit']}".strip()),
             numeric(row["interval"], significant(row["interval"], 2, "")),
             numeric(row["trials"], str(row["trials"])),
-            GridCell(f"{row['place']} of {row['of']}"),
+            GridCell(f"{row['rank']} of {row['of']}"),
             numeric(row["above"], distance(row["above"])),
         ]
         rows.append(GridRow(shown))
     kinds = {"method": "text", "setting": "text", "score": "number", "± 95 % interval": "number", "trials": "number"}
-    kinds |= {"place": "text", "above floor": "number"}
+    kinds |= {"rank": "text", "above floor": "number"}
     return Grid("Scores by method and setting", [GridColumn(*item) for item in kinds.items()], rows, "rows")
 
 
@@ -191,10 +191,10 @@ def _plugin_page(kind: str, bare: str, cells: pd.DataFrame, runs: dict[str, Stor
     told = ""
     if kind == "method":
         tables = [("", "", _listed(cells))]
-        placed = cells.assign(share=cells["place"] / cells["of"])[cells["of"] > 1].sort_values("share")
+        placed = cells.assign(share=cells["rank"] / cells["of"])[cells["of"] > 1].sort_values("share")
         if len(placed):
             best, worst = (
-                f"{row['place']} of {row['of']} on {row['title']}" for _, row in placed.iloc[[0, -1]].iterrows()
+                f"{row['rank']} of {row['of']} on {row['title']}" for _, row in placed.iloc[[0, -1]].iterrows()
             )
             told = f"Best: {best}. Worst: {worst}."
     else:
@@ -278,7 +278,7 @@ def _matrix(run: StoredRun, cells: pd.DataFrame) -> dict[str, Any]:
         part = cells[np.logical_and.reduce([cells[name] == level for name, level in setting.levels.items()])]
         found = {str(row["method"]): row for row in part.to_dict("records")}
         floor = run.floor(setting)
-        places = _places([row["mean"] for row in found.values()])
+        decimals = _decimals([row["mean"] for row in found.values()])
         most = max((row["trials"] for row in found.values()), default=0)
         ranked = [method for method, row in found.items() if row["trials"] == most]
         for method, shown in rows.items():
@@ -288,8 +288,8 @@ def _matrix(run: StoredRun, cells: pd.DataFrame) -> dict[str, Any]:
                 continue
             counted = "" if row["trials"] == most else f" ({row['trials']}/{most})"
             best = ranked and found[ranked[0]]["mean"] == row["mean"] and not counted
-            shown.append(numeric(row["mean"], f"{fixed(row['mean'], places)}{counted}", rank=int(bool(best))))
-        floors.append(GridCell("" if np.isnan(floor) else fixed(floor, places)))
+            shown.append(numeric(row["mean"], f"{fixed(row['mean'], decimals)}{counted}", rank=int(bool(best))))
+        floors.append(GridCell("" if np.isnan(floor) else fixed(floor, decimals)))
         heads.append(_head(setting, run.labels))
     return {
         "heads": heads,
@@ -319,7 +319,7 @@ def _rank_text(ranks: dict[str, tuple[float, float]], method: str) -> str:
     return " ± ".join(fixed(number, 1) for number in ranks[method]) if ranks else ""
 
 
-def _places(means: Sequence[float]) -> int:
+def _decimals(means: Sequence[float]) -> int:
     """Digits behind the point of a column: three figures of its least number."""
     sizes = [abs(mean) for mean in means if np.isfinite(mean) and mean]
     return min(decimals(min(sizes), 3), 6) if sizes else 3

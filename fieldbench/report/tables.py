@@ -30,12 +30,12 @@ from fieldbench.report.floors import DRAW, MEANING, floors_of, has_floor
 from fieldbench.report.formats import block_table, csv_text, style_of
 from fieldbench.report.labels import called, labelled, named_so
 from fieldbench.report.metadata import MEASURES, RunMetadata
-from fieldbench.report.numbers import decimals, fixed, places_of, with_unit
+from fieldbench.report.numbers import decimals, decimals_of, fixed, with_unit
 from fieldbench.report.settings import ORDINARY, about_masks, named, settings_of
 from fieldbench.report.statistics import half_width
 from fieldbench.report.times import MEANINGS, SECONDS, counted, left_out, timings
 
-Place = TypeVar("Place", tuple[int, int], int)
+Key = TypeVar("Key", tuple[int, int], int)
 
 #: What stands behind an average, the first by default; seconds, which have no mean, by default have the second.
 SPREADS: dict[str, str] = {
@@ -66,6 +66,7 @@ class Table:
         unfinished: what an unfinished run has and should have, in words; else an empty text.
         budgets: what the tuned methods were allowed, in words.
         one_field: datasets whose field is the same in all of their several trials.
+        bounds: of which trials a score is a bound of the true one, in words.
         labels: what to call what.
     """
 
@@ -76,6 +77,7 @@ class Table:
     unfinished: str = ""
     budgets: tuple[str, ...] = ()
     one_field: tuple[str, ...] = ()
+    bounds: tuple[str, ...] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
 
     def to(self, format: str, *, styled: bool = False, width: int | None = None) -> str:
@@ -165,6 +167,7 @@ class Table:
             notes.append(MEANING)
         if self.one_field and planned[-1] > 1:
             notes.append(about_masks(self.one_field))
+        notes += self.bounds
         notes += self._of_seconds(cells)
         marked = {mark for block in self.blocks for head in (*block.rows, *block.columns) for mark in head.marks}
         spent = {"tuned": f": {' or '.join(self.budgets)}"}
@@ -230,7 +233,8 @@ def make_table(
             alike(metric=one, spread=None if one == SECONDS and spread not in SPREADS_OF_SECONDS else spread)
             for one in dict.fromkeys(metric)
         ]
-        return replace(tables[0], blocks=tuple(block for table in tables for block in table.blocks))
+        parts, bounds = (tuple(chain(*(getattr(table, name) for table in tables))) for name in ("blocks", "bounds"))
+        return replace(tables[0], blocks=parts, bounds=bounds)
     spread = spread or ("std" if metric == SECONDS else "interval")
     if spread not in SPREADS:
         raise RequestError(f"unknown spread {spread!r}{nearest(spread, SPREADS)}")
@@ -240,6 +244,7 @@ def make_table(
         raise RequestError("there are no records to tabulate; run some trials first")
     frame = once(frame, (*(rows or ()), *columns))
     one_field = tuple(text for text in map(str, frame["dataset"].unique()) if text in metadata.fixed)
+    bounds = _bounds(frame, metric)
     row_factors, column_factors = _arrangement(frame, rows, columns)
     used = (*row_factors, *column_factors)
     parameters = [factor for factor in used if factor not in FACTORS]
@@ -269,7 +274,22 @@ def make_table(
     blocks.sort(key=lambda item: _position(item[0], frame, metadata))
     made = tuple(block for _, block in blocks)
     one_field = tuple(called(text, labels) for text in one_field)
-    return Table(made, row_factors, column_factors, common, budgets=budgets, one_field=one_field, labels=labels)
+    return Table(
+        made, row_factors, column_factors, common, budgets=budgets, one_field=one_field, bounds=bounds, labels=labels
+    )
+
+
+#: Scores that are a bound of the true one in trials with this flag beside them: ``resolution.depth.finer``.
+_FLAGS = {
+    "coarser": "no wave is resolved, and the value is a lower bound",
+    "finer": "all are, and it is an upper bound",
+}
+
+
+def _bounds(frame: pd.DataFrame, metric: str | None) -> tuple[str, ...]:
+    counts = {flag: int(frame[f"{metric}.{flag}"].notna().sum()) for flag in _FLAGS if f"{metric}.{flag}" in frame}
+    told = [f"in {count} {_FLAGS[flag]}" for flag, count in counts.items() if count]
+    return (f"{metric}: of {frame[metric].notna().sum()} trials, {'; '.join(told)}",) if told else ()
 
 
 @dataclass(frozen=True)
@@ -380,11 +400,10 @@ def _block(
     )
 
 
-def _with_digits(cells: Mapping[Place, TableCell], otherwise: int) -> dict[Place, TableCell]:
+def _with_digits(cells: Mapping[Key, TableCell], otherwise: int) -> dict[Key, TableCell]:
     """Cells with as many digits as their uncertainty allows, or ``otherwise`` where they have none."""
     return {
-        place: replace(cell, decimals=places_of(cell.value, cell.uncertainty, otherwise))
-        for place, cell in cells.items()
+        key: replace(cell, decimals=decimals_of(cell.value, cell.uncertainty, otherwise)) for key, cell in cells.items()
     }
 
 
@@ -398,10 +417,10 @@ def _floor(part: pd.DataFrame, arrangement: _Arrangement, columns: tuple[Head, .
     if any(group.isna().any() for group in found):
         return {}
     cells = {}
-    for place, group in enumerate(found):
+    for number, group in enumerate(found):
         half, shown = _spread(float(group.std()), len(group), arrangement.spread)
         count = len(group)
-        cells[place] = TableCell(float(group.mean()), shown, half, count=count, planned=count)
+        cells[number] = TableCell(float(group.mean()), shown, half, count=count, planned=count)
     return cells
 
 
@@ -506,7 +525,7 @@ def _ranked(
         fair = [key for key in line if cells[key].complete and not (math.isnan(cells[key].value) or cells[key].mark)]
         honest = [key for key in fair if "oracle" not in rows[key[0]].marks | columns[key[1]].marks]
         candidates = honest or fair
-        # Numbers that read alike share a place.
+        # Numbers that read alike share a rank.
         read = {key: rank(float(fixed(cells[key].value, cells[key].decimals))) for key in candidates}
         ranks = sorted(set(read.values()))
         if len(candidates) < 2 or len({cells[key].machine for key in candidates}) > 1:

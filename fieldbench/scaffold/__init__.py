@@ -70,7 +70,7 @@ def write_package(name: str, kind: str, into: Path, registry: Registry) -> list[
         raise RequestError(f"there is a package {package!r} already; choose another name than {name!r}")
     folder = into / f"fieldbench-{name}"
     if folder.exists():
-        raise RequestError(f"{str(folder)!r} exists already; choose another name, or another place with --into")
+        raise RequestError(f"{str(folder)!r} exists already; choose another name, or another folder with --into")
     templates = _templates(kind)
     checked, options = _CHECKED[kind]
     blanks = {

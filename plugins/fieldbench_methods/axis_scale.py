@@ -109,15 +109,15 @@ def _learned(choices: Sequence[Scattered], predict: Predict, rng: np.random.Gene
     equal = (1.0,) * data.points.shape[1]
     if len(data.points) < _FEWEST or not len(data.targets):
         return PositionScale(equal)
-    place = box(data.observed, data.missing, MOST_POINTS / len(data.points), rng)
+    part = box(data.observed, data.missing, MOST_POINTS / len(data.points), rng)
     inside = np.zeros(data.observed.shape, dtype=bool)
-    inside[place] = True
+    inside[part] = True
     some = inside[data.observed]
-    trials = imitations(data.observed[place], data.missing[place], _JUDGES, rng)
-    values, places = data.values[some], [one.points[some] for one in choices]
+    trials = imitations(data.observed[part], data.missing[part], _JUDGES, rng)
+    values, sampled = data.values[some], [one.points[some] for one in choices]
 
     def judge(by_index: int, scale: tuple[float, ...]) -> float:
-        return error(trials, places[by_index] * np.array(scale), values, predict)
+        return error(trials, sampled[by_index] * np.array(scale), values, predict)
 
     by_index = int(np.argmin([judge(index, equal) for index in range(len(choices))]))
     scale = search(lambda some: judge(by_index, some), len(equal), _OCTAVES, _STEP_WORTH)

@@ -115,7 +115,7 @@ def search_bounds(extents: FloatArray) -> FloatArray:
 def most_likely(
     objective: Callable[[FloatArray], tuple[float, FloatArray]], starts: list[FloatArray], bounds: FloatArray
 ) -> tuple[FloatArray, float]:
-    """The least of a negative log likelihood (value and gradient) found from several starts, and its place first.
+    """The least of a negative log likelihood (value and gradient) found from several starts, and its position first.
 
     Args:
         objective: value and gradient at a vector of shape (p,).

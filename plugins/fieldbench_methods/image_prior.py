@@ -57,8 +57,8 @@ class DeepImagePrior(fieldbench.Method):
         mask = as_image(observation.mask.astype(float))
         target = as_image((scaling.forward(observation.filled(1.0)) - centre) / spread) * mask
         weights = [torch.tensor(part, device=device, requires_grad=True) for part in self.initial(mask.shape[1], rng)]
-        places = np.meshgrid(*(np.linspace(-1, 1, size) for size in image), indexing="ij")
-        given = torch.tensor(np.stack(places)[np.newaxis], dtype=torch.float32, device=device)
+        coordinates = np.meshgrid(*(np.linspace(-1, 1, size) for size in image), indexing="ij")
+        given = torch.tensor(np.stack(coordinates)[np.newaxis], dtype=torch.float32, device=device)
         optimiser = torch.optim.Adam(weights, self.learning_rate)
 
         def estimate() -> FloatArray:

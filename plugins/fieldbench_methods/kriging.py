@@ -158,12 +158,12 @@ class Kriging(fieldbench.Method):
             everywhere = np.concatenate([data.points, data.targets])
             return covariance, *predict(covariance, data.points, values, everywhere, self.neighbours)
         rng, data, tied = np.random.default_rng(seed), choices[0], self.axis_scale is not None
-        place = box(data.observed, data.missing, MOST_POINTS / len(data.points), rng)
+        part = box(data.observed, data.missing, MOST_POINTS / len(data.points), rng)
         inside = np.zeros(data.observed.shape, dtype=bool)
-        inside[place] = True
+        inside[part] = True
         some = inside[data.observed]
         telling = varying(values[some])
-        trials = imitations(data.observed[place], data.missing[place], VALIDATION_POINTS, rng)
+        trials = imitations(data.observed[part], data.missing[part], VALIDATION_POINTS, rng)
         kernels = KERNELS if self.kernel is None else (self.kernel,)
         judged = []
         for one in choices:

@@ -168,7 +168,7 @@ def posterior(
         The spline at the targets, and its standard deviation there, without noise, both of shape (m, c); None in place
         of the latter with too few points to leave one out.
     """
-    inside, places = within_hull(points, targets)
+    inside, projected = within_hull(points, targets)
     degree, own = DEGREES[kernel], kernel_of(kernel)
 
     def spline() -> FloatArray:
@@ -183,9 +183,9 @@ def posterior(
         errors = found - values[validation[batch.targets]]
         expected = np.maximum(smoothing - explained, np.finfo(float).tiny)
         variances += np.sum(errors**2 / expected[..., np.newaxis], axis=(0, 1)) / len(validation)
-    estimate: FloatArray = np.empty((len(places), values.shape[1]))
-    unexplained = np.empty(len(places))
-    for batch in systems(inside, places, neighbours, own, degree):
+    estimate: FloatArray = np.empty((len(projected), values.shape[1]))
+    unexplained = np.empty(len(projected))
+    for batch in systems(inside, projected, neighbours, own, degree):
         estimate[batch.targets], explained = batch.posterior(values, smoothing)
         unexplained[batch.targets] = np.maximum(-explained, 0.0)
     if len(points) <= exact:

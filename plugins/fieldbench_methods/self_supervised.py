@@ -169,8 +169,8 @@ def _weights(
         problems += [_problem(training, scaling, seed, quiet, variation, weight) for weight in variation.candidates]
     estimates = fit(problems, device, SEARCH_EPOCHS)
     chosen, count = [], len(variation.candidates)
-    for index, (place, values) in enumerate(zip(unobserved, wanted, strict=True)):
+    for index, (entries, values) in enumerate(zip(unobserved, wanted, strict=True)):
         own = estimates[index * count : (index + 1) * count]
-        errors = [float(np.mean((estimate[place] - values) ** 2)) for estimate in own]
+        errors = [float(np.mean((estimate[entries] - values) ** 2)) for estimate in own]
         chosen.append(variation.candidates[int(np.argmin(errors))])
     return chosen

@@ -46,8 +46,8 @@ class Siren(fieldbench.Method):
         scaling, rng = fit_scaling(observation), np.random.default_rng(seed)
         values = scaling.forward(observation.observed)
         centre, spread = values.mean(), 3 * values.std() or 1.0
-        places = [np.linspace(-1, 1, size) if size > 1 else np.zeros(1) for size in observation.shape]
-        grid = np.stack(np.meshgrid(*places, indexing="ij"), axis=-1).reshape(-1, observation.ndim)
+        coordinates = [np.linspace(-1, 1, size) if size > 1 else np.zeros(1) for size in observation.shape]
+        grid = np.stack(np.meshgrid(*coordinates, indexing="ij"), axis=-1).reshape(-1, observation.ndim)
         points = torch.tensor(grid, dtype=torch.float32, device=device)
         seen = np.flatnonzero(observation.mask)
         target = torch.tensor((values - centre) / spread, dtype=torch.float32, device=device)

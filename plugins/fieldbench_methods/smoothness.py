@@ -145,11 +145,11 @@ def _learned(
     bends: bool, observed: Mask, missing: Mask, values: FloatArray, rng: np.random.Generator, valid: Mask | None
 ) -> tuple[float, ...]:
     """The scale of least error at withheld positions of a box of the field."""
-    place = box(observed, missing, _LEARNING_ENTRIES / observed.size, rng)
+    part = box(observed, missing, _LEARNING_ENTRIES / observed.size, rng)
     inside = np.zeros(observed.shape, dtype=bool)
-    inside[place] = True
-    values, observed, missing = values[inside[observed]], observed[place], missing[place]
-    trials = imitations(observed, missing, observed.size, rng, None if valid is None else valid[place], copies=1)
+    inside[part] = True
+    values, observed, missing = values[inside[observed]], observed[part], missing[part]
+    trials = imitations(observed, missing, observed.size, rng, None if valid is None else valid[part], copies=1)
     if not trials or observed.ndim < 2:
         return (1.0,) * observed.ndim
     valid = observed | missing

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import ClassVar
 
 import numpy as np
 
 import fieldbench
-from fieldbench import FloatArray, Log, Mask, Observation, RequestError, is_fiber_mask
+from fieldbench import FloatArray, Log, Mask, Observation, RequestError, Value, is_fiber_mask
 from fieldbench_methods.scaling import fit_scaling
 from fieldbench_methods.withholding import withhold
 
@@ -23,6 +24,7 @@ class SoftImpute(fieldbench.Method):
 
     name = "soft-impute"
     revision = "1"
+    conformance_parameters: ClassVar[dict[str, Value]] = {"path": 4, "iterations": 20}
 
     axis: int | None = fieldbench.parameter(
         None, "axis that makes the columns, from 0; none: chosen on withheld observed entries"
@@ -55,15 +57,15 @@ class SoftImpute(fieldbench.Method):
         informative = observation.ndim - is_fiber_mask(mask, observation.valid)
         axes = list(range(informative)) if self.axis is None else [self.axis]
         withheld = withhold(mask, 0.1, np.random.default_rng(seed), observation.valid)
-        axis, place = axes[0], self.path - 1
+        axis, best = axes[0], self.path - 1
         if withheld is not None and (self.penalty is None or len(axes) > 1):
             errors = {
                 (axis, number): float(np.mean((field[withheld] - values[withheld]) ** 2))
                 for axis in axes
                 for number, field in enumerate(self._fields(values, mask & ~withheld, axis))
             }
-            axis, place = min(errors, key=errors.__getitem__)
-        return scaling.inverse(list(self._fields(values, mask, axis))[: place + 1][-1])
+            axis, best = min(errors, key=errors.__getitem__)
+        return scaling.inverse(list(self._fields(values, mask, axis))[: best + 1][-1])
 
     def _fields(self, values: FloatArray, mask: Mask, axis: int) -> Iterator[FloatArray]:
         """The field at each penalty of the path, or as far as the given one."""

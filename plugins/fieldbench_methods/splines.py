@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import ClassVar, Literal
 
 import fieldbench
-from fieldbench import Estimate, Log
+from fieldbench import Estimate, Log, Value
 from fieldbench_methods.axis_scale import AxisScale, axis_scale_parameter, check_axis_scale
 
 _EXACT = "most observed positions for which one system holds all; beyond, each target uses its nearest ones"
@@ -53,6 +53,7 @@ class RadialBasis(fieldbench.Method):
     name = "rbf"
     revision = "3"
     pointwise: ClassVar[bool] = True
+    conformance_parameters: ClassVar[dict[str, Value]] = {"neighbours": 8}
 
     kernel: Literal["linear", "thin_plate_spline", "cubic"] | None = fieldbench.parameter(
         None,

@@ -13,7 +13,7 @@ from fieldbench import Estimate, Method, NullReport, Observation, Report, Value,
 if TYPE_CHECKING:
     from fieldbench import FloatArray
 
-    Place = tuple[slice, ...]
+    Box = tuple[slice, ...]
 
 
 class Tiles(fieldbench.Wrapper):
@@ -38,19 +38,19 @@ class Tiles(fieldbench.Wrapper):
 
         total = np.zeros(observation.shape)
         mean, deviation = np.zeros(observation.shape), np.zeros(observation.shape)
-        for place in self._places(observation.shape):
-            if not observation.valid[place].any():
+        for box in self._boxes(observation.shape):
+            if not observation.valid[box].any():
                 continue
-            wider = self._with_enough(place, observation)
+            wider = self._with_enough(box, observation)
             made = as_estimate(method.complete(observation.part(wider), seed=seed, device=device, report=NullReport()))
             inner = tuple(
-                slice(one.start - other.start, one.stop - other.start) for one, other in zip(place, wider, strict=True)
+                slice(one.start - other.start, one.stop - other.start) for one, other in zip(box, wider, strict=True)
             )
-            weights = _weights(place)
-            total[place] += weights
-            mean[place] += weights * as_field_array(made.mean)[inner]
+            weights = _weights(box)
+            total[box] += weights
+            mean[box] += weights * as_field_array(made.mean)[inner]
             stated = np.nan if made.deviation is None else as_field_array(made.deviation)[inner]
-            deviation[place] += weights * stated
+            deviation[box] += weights * stated
         covered = total > 0
         mean[covered] /= total[covered]
         mean[~covered] = observation.observed.mean()  # where the field does not exist
@@ -60,14 +60,14 @@ class Tiles(fieldbench.Wrapper):
         return replace(made, mean=mean, deviation=deviation, members=None, quantiles=None)
 
     def applicable(self, method: Method, observation: Observation) -> str | None:
-        places = self._places(observation.shape)
-        parts = (observation.part(self._with_enough(place, observation)) for place in places)
+        boxes = self._boxes(observation.shape)
+        parts = (observation.part(self._with_enough(box, observation)) for box in boxes)
         return next(filter(None, (method.applicable(part) for part in parts)), None)
 
     def check_shape(self, method: Method, shape: Sequence[int]) -> None:
         method.check_shape([min(self.size, size) for size in shape])
 
-    def _places(self, shape: Sequence[int]) -> Iterator[Place]:
+    def _boxes(self, shape: Sequence[int]) -> Iterator[Box]:
         """The tiles: along each axis as few as overlap by half, at equal distances."""
         along = []
         for size in shape:
@@ -77,9 +77,9 @@ class Tiles(fieldbench.Wrapper):
             along.append([slice(start, start + tile) for start in starts])
         yield from product(*along)
 
-    def _with_enough(self, place: Place, observation: Observation) -> Place:
+    def _with_enough(self, box: Box, observation: Observation) -> Box:
         """The tile, widened by half of its size on every side until it has enough observed entries."""
-        wider, enough = place, min(self.least, int(observation.mask.sum()))
+        wider, enough = box, min(self.least, int(observation.mask.sum()))
         while observation.mask[wider].sum() < enough:
             step = max(self.size // 2, 1)
             wider = tuple(
@@ -89,12 +89,12 @@ class Tiles(fieldbench.Wrapper):
         return wider
 
 
-def _weights(place: Place) -> FloatArray:
+def _weights(box: Box) -> FloatArray:
     """Products of triangles along the axes; no entry of a tile weighs nothing."""
     import numpy as np
 
     weights = np.ones(())
-    for part in place:
+    for part in box:
         size = part.stop - part.start
         ramp = np.minimum(np.arange(1, size + 1), np.arange(size, 0, -1))
         weights = np.multiply.outer(weights, ramp / ramp.max())

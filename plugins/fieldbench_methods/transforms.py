@@ -120,8 +120,8 @@ class Anomaly(_Transform):
         others = tuple(other for other in range(observation.ndim) if other != axis)
         counts, sums = observation.mask.sum(axis=others), observation.filled().sum(axis=others, dtype=float)
         known = counts > 0
-        places = np.argsort(coordinates := observation.axes[axis].coordinates)
-        seen = places[known[places]]
+        order = np.argsort(coordinates := observation.axes[axis].coordinates)
+        seen = order[known[order]]
         levels = np.interp(coordinates, coordinates[seen], sums[seen] / counts[seen])
         profile = levels.reshape([-1 if other == axis else 1 for other in range(observation.ndim)])
         return _inside(observation, observation.filled() - profile, 1.0), lambda z: shifted(z, profile)

@@ -11,6 +11,9 @@ from typing import Any, ClassVar
 import fieldbench
 from fieldbench import Choice, Log, Space, Try
 
+#: Points in a row that were tried before, which cost no seconds, after which the estimator knows of no better one.
+_REPETITIONS = 100
+
 
 class Tuned(fieldbench.Tuner):
     """Parameters chosen in each trial by errors at withheld observed entries, with Optuna.
@@ -31,7 +34,9 @@ class Tuned(fieldbench.Tuner):
             sampler = optuna.samplers.TPESampler(seed=seed, multivariate=True)
         study = optuna.create_study(sampler=sampler)
         ways = {key: _distribution(search) for key, search in space.searches.items()}
+        tried, again = set[tuple[Any, ...]](), 0
         if all(space.start[key] in search for key, search in space.searches.items()):
+            tried.add(tuple(space.start.values()))
             study.add_trial(
                 optuna.trial.create_trial(
                     params={key: _inward(space.searches[key], value) for key, value in space.start.items()},
@@ -39,18 +44,24 @@ class Tuned(fieldbench.Tuner):
                     value=attempt(space.start),
                 )
             )
-        tried = {tuple(space.start.values())}
-        while len(tried) < _points(space):
+        while len(tried) < _points(space) and again < _REPETITIONS:
             trial = study.ask(ways)
             point = {key: _outward(space.searches[key], value) for key, value in trial.params.items()}
-            tried.add(tuple(point[key] for key in space.start))
+            values = tuple(point[key] for key in space.start)
+            again = again + 1 if values in tried else 0
+            tried.add(values)
             study.tell(trial, attempt(point))
 
 
 def _points(space: Space) -> float:
     """How many different points there are."""
-    sizes = (len(search.values) if isinstance(search, Choice) else math.inf for search in space.searches.values())
-    return math.prod(sizes)
+    return math.prod(map(_values, space.searches.values()))
+
+
+def _values(search: fieldbench.Range | Choice) -> float:
+    if isinstance(search, Choice):
+        return len(search.values)
+    return search.high - search.low + 1 if search.is_whole else math.inf
 
 
 def _distribution(search: fieldbench.Range | Choice) -> Any:
@@ -63,7 +74,7 @@ def _distribution(search: fieldbench.Range | Choice) -> Any:
 
 
 def _inward(search: fieldbench.Range | Choice, value: Any) -> Any:
-    """A value as Optuna has it: of a choice, its place."""
+    """A value as Optuna has it: of a choice, its index."""
     return search.values.index(value) if isinstance(search, Choice) else value
 
 

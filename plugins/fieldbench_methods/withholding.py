@@ -51,7 +51,7 @@ def withhold_lines(observation: Observation, share: float, seed: int) -> Mask:
     """A random ``share`` of the observed entries, at least one and never all, as a boolean array (True = withheld).
 
     Where everything that exists is observed along some axes or nothing, whole fibers along them are withheld:
-    what predicts the rest of a fiber that was measured may not predict places where none was.
+    what predicts the rest of a fiber that was measured may not predict positions where none was.
 
     Args:
         observation: from which entries are withheld.
@@ -173,7 +173,7 @@ def box(observed: Mask, missing: Mask, part: float, rng: np.random.Generator) ->
     Args:
         observed, missing: positions of either kind, boolean arrays of one shape.
         part: of the field's entries, above 0.
-        rng: places the box.
+        rng: draws the box.
     """
     if part >= 1:
         return (slice(None),) * observed.ndim
@@ -184,8 +184,8 @@ def box(observed: Mask, missing: Mask, part: float, rng: np.random.Generator) ->
         corner = rng.integers(np.array(observed.shape) - edges + 1)
         return tuple(slice(start, start + edge) for start, edge in zip(corner, edges, strict=True))
 
-    def unlike(place: tuple[slice, ...]) -> float:
-        return float(np.abs(np.array([observed[place].sum(), missing[place].sum()]) - wanted).sum())
+    def unlike(candidate: tuple[slice, ...]) -> float:
+        return float(np.abs(np.array([observed[candidate].sum(), missing[candidate].sum()]) - wanted).sum())
 
     return min((drawn() for _ in range(_BOXES)), key=unlike)
 

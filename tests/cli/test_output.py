@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -39,10 +40,16 @@ def call(folder: Path, shell: str, *arguments: str, **environment: str) -> subpr
     )  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def one_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("one")
+    assert call(folder, "", *RUN).returncode == 0
+    return folder
+
+
 @pytest.fixture
-def kept(run, tmp_path: Path) -> Path:
-    assert run("mean", "--trials", "3").code == 0
-    return tmp_path
+def kept(one_run: Path, tmp_path: Path) -> Path:
+    return shutil.copytree(one_run, tmp_path, dirs_exist_ok=True)
 
 
 @pytest.mark.parametrize("shell", ["2>&-", pytest.param("2>/dev/full", marks=needs_full)])
@@ -87,7 +94,7 @@ def test_a_terminal_without_the_characters_shows_the_table(kept: Path) -> None:
         ("plot", "kept", "--kind", "strips", "--out", "file"),
     ],
 )
-def test_a_place_that_cannot_be_written_is_said_in_one_line(kept: Path, fieldbench, arguments: tuple[str, ...]) -> None:
+def test_a_path_that_cannot_be_written_is_said_in_one_line(kept: Path, fieldbench, arguments: tuple[str, ...]) -> None:
     (kept / "file").touch()
     (kept / "folder").mkdir()
     outcome = fieldbench(*arguments)

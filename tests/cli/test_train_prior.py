@@ -53,7 +53,7 @@ def train(fieldbench: Callable, tmp_path: Path) -> Callable:
     return lambda *arguments: fieldbench("train-prior", *arguments, "--plugin", str(plugin))
 
 
-def test_settings_seed_and_place_reach_the_training(train: Callable, tmp_path: Path) -> None:
+def test_settings_seed_and_device_reach_the_training(train: Callable, tmp_path: Path) -> None:
     arguments = ("--out", "w.json", "--seed", "5", "--device", "cuda:0", "--resume", "--set", "steps=4")
     done = train("practised", *arguments, "--set", "pace=(0.5,3)")
     assert (done.code, done.err) == (0, "")

@@ -31,12 +31,12 @@ def methods_processes() -> set[psutil.Process]:
 
 
 def test_a_process_serves_many_fits_and_ends_with_the_block() -> None:
-    with bench() as place:
-        first = place.fit("zero", OBSERVATION, 0)
+    with bench() as opened:
+        first = opened.fit("zero", OBSERVATION, 0)
         assert first.estimate is not None
         started = methods_processes()
-        assert place.fit("noisy", OBSERVATION, 1).error == ""
-        assert place.fit("zero", OBSERVATION, 2).error == ""
+        assert opened.fit("noisy", OBSERVATION, 1).error == ""
+        assert opened.fit("zero", OBSERVATION, 2).error == ""
         both = methods_processes()
         assert len(started) == 1
         assert len(both) == 2
@@ -46,29 +46,29 @@ def test_a_process_serves_many_fits_and_ends_with_the_block() -> None:
 
 
 def test_an_uncertainty_of_another_shape_is_refused() -> None:
-    with bench() as place:
-        fit = place.fit("odd-uncertainty", OBSERVATION, 0)
+    with bench() as opened:
+        fit = opened.fit("odd-uncertainty", OBSERVATION, 0)
         assert fit.error == f"ValueError: its deviation has shape (3,); the field has {OBSERVATION.shape}"
 
 
 def test_a_modifier_that_only_trials_have_is_refused() -> None:
-    with bench() as place:
-        assert "+conformal works in trials only" in (place.unsuited("zero+conformal", OBSERVATION) or "")
+    with bench() as opened:
+        assert "+conformal works in trials only" in (opened.unsuited("zero+conformal", OBSERVATION) or "")
 
 
 def test_a_fit_that_takes_too_long_is_stopped_and_the_next_one_served() -> None:
-    with bench() as place:
-        late = place.fit("sleeper", OBSERVATION, 0, limit=0.5)
+    with bench() as opened:
+        late = opened.fit("sleeper", OBSERVATION, 0, limit=0.5)
         assert late.late
         assert late.estimate is None
         assert "0 s" in late.error or "1 s" in late.error
-        assert place.fit("zero", OBSERVATION, 0).estimate is not None
+        assert opened.fit("zero", OBSERVATION, 0).estimate is not None
 
 
 def test_any_limit_can_be_waited_for() -> None:
-    with bench() as place:
+    with bench() as opened:
         for limit in (1e8, float("inf")):
-            assert place.fit("zero", OBSERVATION, 0, limit=limit).estimate is not None
+            assert opened.fit("zero", OBSERVATION, 0, limit=limit).estimate is not None
 
 
 def test_a_process_dies_with_its_parent() -> None:
@@ -76,12 +76,12 @@ def test_a_process_dies_with_its_parent() -> None:
         "import numpy as np, psutil, sys;"
         "from fieldbench.completion.bench import Bench; from fieldbench.execution import Options;"
         "from fieldbench.field import Observation; from fieldbench.registry import Registry, Sources;"
-        "place = Bench(Registry(Sources.from_environment([sys.argv[1]])), Options(device='cpu', jobs=1));"
+        "opened = Bench(Registry(Sources.from_environment([sys.argv[1]])), Options(device='cpu', jobs=1));"
         "seen = Observation(np.ones((4, 4)), np.eye(4, dtype=bool));"
-        "place.fit('sleeper', seen, 0, limit=0.1);"
-        "place.fit('zero', seen, 0);"
+        "opened.fit('sleeper', seen, 0, limit=0.1);"
+        "opened.fit('zero', seen, 0);"
         "print(psutil.Process().children(recursive=True)[-1].pid, flush=True);"
-        "place.fit('sleeper', seen, 0)"
+        "opened.fit('sleeper', seen, 0)"
     )
     with subprocess.Popen([sys.executable, "-c", program, CANDIDATES], stdout=subprocess.PIPE, text=True) as parent:
         assert parent.stdout is not None

@@ -107,9 +107,9 @@ def test_codes_limits_and_areas_as_options(tmp_path: Path, capsys: pytest.Captur
     gappy = np.where(rng.random(TRUTH.shape) < 0.3, -999.0, TRUTH)
     gappy[9:] = -99.5
     np.savez(tmp_path / "a.npz", t=gappy, lat=np.linspace(-80, 80, 12), x=np.arange(10.0))
-    place = ["complete", tmp_path / "a.npz", "--variable", "t", "--coordinates", "lat,x", "--budget", "60", *PLUGIN]
+    command = ["complete", tmp_path / "a.npz", "--variable", "t", "--coordinates", "lat,x", "--budget", "60", *PLUGIN]
     limits = ["--max-gap", "1.5", "--within", "0", "6", "--by-area", "--missing", "-999", "--missing", "-99.5"]
-    assert run(*place, *limits, "--among", "plane,zero") == 0
+    assert run(*command, *limits, "--among", "plane,zero") == 0
     shown = capsys.readouterr().out
     assert "withheld entries a fold, weighted by area" in shown
     assert "Error of plane by distance" in shown
@@ -125,12 +125,12 @@ def test_codes_limits_and_areas_as_options(tmp_path: Path, capsys: pytest.Captur
 
 def test_decibels_are_refused_a_log_floor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(tmp_path / "dbm.npy", np.where(np.eye(12, 10) == 1, np.nan, -90 + TRUTH))
-    place = ["complete", tmp_path / "dbm.npy", "--method", "zero", "--budget", "0", *PLUGIN]
-    assert run(*place, "--log-floor", "1e-6") == 2
+    command = ["complete", tmp_path / "dbm.npy", "--method", "zero", "--budget", "0", *PLUGIN]
+    assert run(*command, "--log-floor", "1e-6") == 2
     error = capsys.readouterr().err
     assert "110 of 110 values are at or below -1e-06" in error
     assert "leave out the log floor for values that are logarithms already, such as dBm" in error
-    assert run(*place) == 0
+    assert run(*command) == 0
 
 
 def test_a_suspected_code_is_a_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -149,17 +149,17 @@ def test_a_code_that_hides_every_gap_is_a_question(tmp_path: Path, capsys: pytes
 
 
 def test_several_variables_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    hidden = np.random.default_rng(0).random((2, *TRUTH.shape)) < 0.3
-    temp, salt = np.where(hidden, np.nan, np.stack([TRUTH, 2 * TRUTH]))
+    unobserved = np.random.default_rng(0).random((2, *TRUTH.shape)) < 0.3
+    temp, salt = np.where(unobserved, np.nan, np.stack([TRUTH, 2 * TRUTH]))
     np.savez(tmp_path / "a.npz", temp=temp, salt=salt)
-    place = ["complete", tmp_path / "a.npz", "--variable", "temp,salt", "--budget", "60"]
-    assert run(*place, "--among", "plane,zero", *PLUGIN) == 0
+    command = ["complete", tmp_path / "a.npz", "--variable", "temp,salt", "--budget", "60"]
+    assert run(*command, "--among", "plane,zero", *PLUGIN) == 0
     shown = capsys.readouterr().out
     assert shown.index("temp: x 12") < shown.index("salt: x 12")
     with np.load(tmp_path / "a_completed.npz") as made:
         np.testing.assert_allclose(made["temp"], TRUTH)
         np.testing.assert_allclose(made["salt"], 2 * TRUTH)
-        np.testing.assert_array_equal(made["salt_filled"], hidden[1])
+        np.testing.assert_array_equal(made["salt_filled"], unobserved[1])
         assert set(json.loads(str(made["fieldbench"]))) == {"temp", "salt"}
 
 
@@ -168,17 +168,17 @@ def test_stations_are_completed_at_points(tmp_path: Path, capsys: pytest.Capture
     rows = "\n".join(f"{x:.6f};{y:.6f};{1 + x:.6f}".replace(".", ",") for x, y in rng.random((150, 2)))
     (tmp_path / "stations.csv").write_text(f"x;y;temp\n{rows}\n")
     (tmp_path / "selector.csv").write_text("site,x,y\nA,0.25,0.5\nB,0.75,0.5\n")
-    place = ["complete", tmp_path / "stations.csv", "--coordinates", "x,y", "--method", "thin-plate"]
-    assert run(*place) == 2
+    command = ["complete", tmp_path / "stations.csv", "--coordinates", "x,y", "--method", "thin-plate"]
+    assert run(*command) == 2
     assert "150 rows lie on no grid" in capsys.readouterr().err
-    assert run(*place, "--at", tmp_path / "selector.csv", "--budget", "60") == 0
+    assert run(*command, "--at", tmp_path / "selector.csv", "--budget", "60") == 0
     shown = capsys.readouterr().out
     assert "150 entries observed, 2 missing" in shown
     assert "by distance" not in shown  # a step from one station to the next is not a distance
     made = np.genfromtxt(tmp_path / "stations_completed.csv", delimiter=",", names=True, dtype=None, encoding="utf-8")
     assert made["site"].tolist() == ["A", "B"]
     np.testing.assert_allclose(made["temp"], [1.25, 1.75], atol=0.02)
-    assert run(*place, "--grid", "0.05", "--budget", "0", "--force") == 0
+    assert run(*command, "--grid", "0.05", "--budget", "0", "--force") == 0
     assert "temp: x 21 x y 21" in capsys.readouterr().out
 
 
@@ -186,8 +186,8 @@ def test_scattered_points_are_gridded_and_completed(tmp_path: Path, capsys: pyte
     rng = np.random.default_rng(0)
     rows = "\n".join(f"{x},{y},{1 + x}" for x, y in rng.random((300, 2)))
     (tmp_path / "casts.csv").write_text(f"x,y,temp\n{rows}\n")
-    place = ["complete", tmp_path / "casts.csv", "--coordinates", "x,y", "--grid", "30x20"]
-    assert run(*place, "--method", "plane", *PLUGIN) == 0
+    command = ["complete", tmp_path / "casts.csv", "--coordinates", "x,y", "--grid", "30x20"]
+    assert run(*command, "--method", "plane", *PLUGIN) == 0
     assert "temp: x 30 x y 20" in capsys.readouterr().out
     made = np.genfromtxt(tmp_path / "casts_completed.csv", delimiter=",", names=True)
     assert len(made) == 600

@@ -107,7 +107,7 @@ def test_methods_that_cannot_be_made_or_asked_are_left_out_and_told(observation:
         complete(observation, candidates=["needy", "zero"], budget=4, sources=sources, device="cpu")
 
 
-def test_without_a_budget_nothing_is_held_out() -> None:
+def test_without_a_budget_nothing_is_withheld() -> None:
     single = Observation(TRUTH, np.arange(TRUTH.size).reshape(SHAPE) == 3)
     made = complete(single, "zero", budget=0, sources=SOURCES, device="cpu")
     assert made.withheld == 0
@@ -200,14 +200,14 @@ def test_a_deviation_is_calibrated_at_withheld_entries(observation: Observation)
     made = complete(observation, "zero", budget=60, sources=SOURCES, device="cpu")
     assert made.deviation is not None
     assert np.isnan(made.deviation[observation.mask]).all()
-    hidden = ~observation.mask
-    ratios = np.abs(TRUTH / made.deviation)[hidden]
+    unobserved = ~observation.mask
+    ratios = np.abs(TRUTH / made.deviation)[unobserved]
     shares = {level: np.mean(ratios <= width) for level, width in made.intervals.items()}
     assert shares[0.5] < shares[0.9]
     own = complete(observation, "plane", budget=60, sources=SOURCES, device="cpu")
     assert own.deviation is not None
     assert not own.deviation[observation.mask].any()
-    assert own.deviation[hidden].max() < 1e-6
+    assert own.deviation[unobserved].max() < 1e-6
 
 
 def test_calibrated_deviations_cover_the_gaps_as_often_as_they_promise() -> None:

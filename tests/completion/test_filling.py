@@ -53,9 +53,11 @@ def test_impossible_estimates_are_brought_into_the_range_and_counted(tmp_path: P
     made = filled(what, limits=Limits(positive=True)).completion.values
     assert (made[np.isnan(what.values)] >= 0).all()
     below = filled(what, limits=Limits(within=(-1.5, 2.5)))
-    hidden = np.isnan(what.values)
-    np.testing.assert_allclose(below.completion.values, np.where(hidden, np.clip(PLANE, -1.5, 2.5), PLANE), atol=1e-12)
-    clipped = int((hidden & ((PLANE < -1.5) | (PLANE > 2.5))).sum())
+    unobserved = np.isnan(what.values)
+    np.testing.assert_allclose(
+        below.completion.values, np.where(unobserved, np.clip(PLANE, -1.5, 2.5), PLANE), atol=1e-12
+    )
+    clipped = int((unobserved & ((PLANE < -1.5) | (PLANE > 2.5))).sum())
     assert clipped > 0
     assert f"{clipped} estimates were not possible, and were brought into the range" in below.remarks
     assert any(
@@ -109,13 +111,15 @@ def globe(shape: tuple[int, int] = (9, 24)) -> tuple[tuple[Axis, Axis], np.ndarr
     return (lat, lon), values
 
 
-@pytest.mark.parametrize("method", ["nearest", "idw", "linear", "thin-plate", "kriging", "biharmonic", "harmonic"])
+@pytest.mark.parametrize(
+    "method", ["nearest", "idw", "linear", "thin-plate", "kriging[fit=60]", "biharmonic", "harmonic"]
+)
 def test_beside_the_seam_a_global_field_is_as_good_as_anywhere(tmp_path: Path, method: str) -> None:
     """Rolling the globe so that the seam lies elsewhere changes next to nothing."""
     (lat, lon), values = globe()
-    hidden = np.random.default_rng(0).random(values.shape) < 0.3
-    hidden[:, [0, -1]] = True
-    gappy = np.where(hidden, np.nan, values)
+    unobserved = np.random.default_rng(0).random(values.shape) < 0.3
+    unobserved[:, [0, -1]] = True
+    gappy = np.where(unobserved, np.nan, values)
     estimates = {}
     for shift in (0, 12):
         what = gridded(

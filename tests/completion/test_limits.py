@@ -14,15 +14,15 @@ LAT = Axis("lat", np.array([0.0, 60.0, 61.0]), "degrees_north")
 LON = Axis("lon", np.arange(0, 360, 10.0), "degrees_east", period=360)
 
 
-def observed(axes: tuple[Axis, ...], *places: tuple[int, ...]) -> Observation:
+def observed(axes: tuple[Axis, ...], *positions: tuple[int, ...]) -> Observation:
     mask = np.zeros([len(axis) for axis in axes], dtype=bool)
-    for place in places:
-        mask[place] = True
+    for position in positions:
+        mask[position] = True
     return Observation(np.zeros(mask.shape), mask, axes)
 
 
 def near(observation: Observation, *texts: str) -> list[list[int]]:
-    """Places that are filled, the observed ones left out."""
+    """Positions that are filled, the observed ones left out."""
     return np.argwhere(Limits(tuple(texts)).near(observation) & ~observation.mask).tolist()
 
 
@@ -34,7 +34,7 @@ def test_grid_steps_in_any_direction() -> None:
 
 
 def test_a_day_without_any_observation_stays_missing() -> None:
-    """Five days at two places; nobody measured on the fifth, a week later."""
+    """Five days at two positions; nobody measured on the fifth, a week later."""
     rain = observed((TIME, Axis.regular("x", 2)), (0, 0), (1, 0), (1, 1), (3, 0), (3, 1))
     assert near(rain, "1d") == near(rain, "24h") == near(rain, "time=1") == [[0, 1], [2, 0], [2, 1]]
     assert near(rain, "7 days") == [[0, 1], [2, 0], [2, 1], [4, 0], [4, 1]]

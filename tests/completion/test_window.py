@@ -36,10 +36,10 @@ def test_a_window_is_a_part_of_the_field_with_its_short_axes_whole() -> None:
     assert part.shape[0] == DAYS[0]
     assert 1000 <= part.mask.sum() <= 4000
     first = [int(axis.coordinates[0] / 3) for axis in part.axes]
-    place = tuple(slice(start, start + size) for start, size in zip(first, part.shape, strict=True))
-    np.testing.assert_array_equal(part.values, whole.values[place])
-    np.testing.assert_array_equal(part.valid, whole.valid[place])
-    for axis, own, where in zip(part.axes, whole.axes, place, strict=True):
+    box = tuple(slice(start, start + size) for start, size in zip(first, part.shape, strict=True))
+    np.testing.assert_array_equal(part.values, whole.values[box])
+    np.testing.assert_array_equal(part.valid, whole.valid[box])
+    for axis, own, where in zip(part.axes, whole.axes, box, strict=True):
         np.testing.assert_array_equal(axis.coordinates, own.coordinates[where])
 
 

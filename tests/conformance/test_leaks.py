@@ -28,7 +28,7 @@ class Zero(fieldbench.Method):
 
 
 class Peeks(fieldbench.Method):
-    """Takes what is hidden, where there is something."""
+    """Takes what is withheld, where there is something."""
 
     name = "peeks"
 

@@ -24,7 +24,7 @@ def covariance(dataset: GaussianField) -> np.ndarray:
 @pytest.mark.parametrize(("shape", "lengths"), [((9, 7), (3.0, 1.5)), ((5, 6, 4), (2.0,)), ((4, 3, 4, 3), (1.0,))])
 def test_fields_are_drawn_from_the_covariance_that_is_said(kernel, shape, lengths):
     dataset = GaussianField(shape=shape, lengths=lengths, kernel=kernel)
-    powers = spectrum(shape, dataset.scales, KERNELS[kernel])
+    powers = spectrum(shape, tuple(dataset.scales), KERNELS[kernel])
     # What the eigenvalues of the torus make between the first entry and all others is the first row.
     made = np.fft.ifftn(powers).real[tuple(slice(size) for size in shape)]
     np.testing.assert_allclose(made.ravel(), covariance(dataset)[0], atol=2e-6)
@@ -88,9 +88,9 @@ def trials():
             scores, errors = score_all(metrics, Estimate(made.mean, factor * made.deviation), field, mask)
             assert errors == {}
             listed.append(scores)
-        hidden = np.flatnonzero(~mask)
+        unobserved = np.flatnonzero(~mask)
         spreads.append(made.deviation[~mask].mean())
-        one = rng.choice(hidden)  # one entry of a field, so that trials are independent of each other
+        one = rng.choice(unobserved)  # one entry of a field, so that trials are independent of each other
         independent.append(abs(made.mean - field.values).ravel()[one] / made.deviation.ravel()[one])
     means = {factor: {name: np.mean([row[name] for row in rows]) for name in rows[0]} for factor, rows in found.items()}
     squares = np.mean([row["spread-skill"] ** -2 for row in found[1.0]])

@@ -135,9 +135,9 @@ def test_whole_columns_are_withheld_where_they_end_at_the_sea_floor(moorings: Po
 
 
 def test_single_sensors_are_withheld_where_sensors_have_a_depth(tmp_path: Path) -> None:
-    """Two sensors hang at each of six places, in water of two depths."""
-    places = [(x * 8.0, y * 8.0, z * 10.0) for x in (1, 4, 7) for y in (2, 5) for z in (0, 1)]
-    pd.DataFrame(places, columns=["x", "y", "depth"]).to_csv(tmp_path / "p.csv", index=False)
+    """Two sensors hang at each of six positions, in water of two depths."""
+    positions = [(x * 8.0, y * 8.0, z * 10.0) for x in (1, 4, 7) for y in (2, 5) for z in (0, 1)]
+    pd.DataFrame(positions, columns=["x", "y", "depth"]).to_csv(tmp_path / "p.csv", index=False)
     valid = EVERYWHERE.copy()
     valid[..., 2:] = False
     sampler = Points(path=str(tmp_path / "p.csv"))
@@ -177,7 +177,7 @@ def test_a_fourth_axis_is_observed_as_a_whole() -> None:
 def test_a_single_vehicle_leaves_a_connected_track() -> None:
     mask = draw(Tracks(vehicles=1, measure="fiber"), 0.15, np.ones((40, 40, 2), dtype=bool))[..., 0]
     track = np.argwhere(mask)
-    # Every place but one has a neighbour (also diagonal) on the track; random entries at 15 % are far from that.
+    # Every position but one has a neighbour (also diagonal) on the track; random entries at 15 % are far from that.
     distance = np.abs(track[:, None] - track[None]).max(axis=2)
     assert ((distance == 1).any(axis=1)).mean() > 0.95
 

@@ -76,7 +76,7 @@ def test_a_lobe_is_the_main_lobe_of_a_squared_sinc() -> None:
     assert propagation.lobe(8, [2.0, 4.0], [1.0, 1.0]).shape == (2, 8)
 
 
-def test_lobes_are_placed_as_the_cited_program_places_them() -> None:
+def test_lobes_are_where_the_cited_program_puts_them() -> None:
     assert propagation.shared_centres(7, 64).tolist() == list(range(24, 63, 2))
     assert propagation.shared_centres(10, 64).tolist() == list(range(33, 62, 2))
     np.testing.assert_allclose(propagation.private_centres(4), [2.0, 4.2, 6.4, 8.6])

@@ -28,7 +28,7 @@ def draw(sampler: Sampler, valid: np.ndarray, rate: float, seed: int = 0) -> np.
     return sampler.draw(valid, AXES, rate, np.random.default_rng(seed))
 
 
-def test_every_day_is_hidden_by_the_clouds_of_another_day() -> None:
+def test_every_day_is_covered_by_the_clouds_of_another_day() -> None:
     valid = cloudy()
     mask = draw(Clouds(), valid, 0.8)
     for day, shown in enumerate(mask):
@@ -86,8 +86,8 @@ def test_drifters_measure_exactly_as_much_as_asked_and_nothing_on_land(rate: flo
 
 def test_a_drifter_in_still_water_stays() -> None:
     mask = draw(Drifters(speed=0), np.ones((12, 10, 8), dtype=bool), 1 / 80)
-    for place in np.argwhere(mask.any(axis=0)):
-        times = np.flatnonzero(mask[:, place[0], place[1]])
+    for position in np.argwhere(mask.any(axis=0)):
+        times = np.flatnonzero(mask[:, position[0], position[1]])
         assert (np.diff(times) == 1).all()
     assert mask.any(axis=0).sum() < mask.sum()
 

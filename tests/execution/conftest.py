@@ -107,7 +107,7 @@ class Command:
         return workers(psutil.Process(self.process.pid))
 
     def finish(self) -> tuple[int, str, str]:
-        out, err = self.process.communicate(timeout=60)
+        out, err = self.process.communicate(timeout=200)
         return self.process.returncode, out, err
 
 
@@ -139,7 +139,7 @@ def lines(out: Path) -> list[bytes]:
     return [line for line in file.read_bytes().splitlines(True) if line.endswith(b"\n")] if file.exists() else []
 
 
-def wait_until(condition: Callable[[], Any], what: str, seconds: float = 30.0) -> None:
+def wait_until(condition: Callable[[], Any], what: str, seconds: float = 120.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, f"{what} did not happen within {seconds:g} s"

@@ -10,9 +10,8 @@ import pytest
 
 from fieldbench.execution import Options, pool, slots
 from fieldbench.execution.machine import Slot
-from fieldbench.execution.pool import Pool
+from fieldbench.execution.pool import Pool, shares
 from fieldbench.execution.slot import Outcome
-from fieldbench.execution.thread_budget import shares
 from fieldbench.execution.trial_queue import TrialQueue
 from fieldbench.records import Trial
 from fieldbench.registry import Registry

@@ -161,7 +161,7 @@ def test_scattered_rows_are_completed_at_the_points_asked_for(tmp_path: Path) ->
     rng = np.random.default_rng(0)
     x, y = rng.random((2, 150))
     pd.DataFrame({"x": x, "y": y, "v": x + 2 * y}).to_csv(tmp_path / "p.csv", index=False)
-    points = pd.DataFrame({"place": ["a", "b", "c"], "y": [0.5, y[3], 0.25], "x": [0.5, x[3], 0.75]})
+    points = pd.DataFrame({"buoy": ["a", "b", "c"], "y": [0.5, y[3], 0.25], "x": [0.5, x[3], 0.75]})
     points.to_csv(tmp_path / "at.csv", index=False)
     gridded = read(tmp_path / "p.csv", Selector(coordinates=("x", "y"), points=tmp_path / "at.csv"))
     assert (int((~np.isnan(gridded.values)).sum()), int(gridded.missing.sum())) == (150, 2)
@@ -169,14 +169,14 @@ def test_scattered_rows_are_completed_at_the_points_asked_for(tmp_path: Path) ->
     target = tmp_path / "out.csv"
     write(tmp_path / "p.csv", target, Completion(gridded, np.where(gridded.valid, plane, np.nan), plane))
     written = load(target)
-    assert list(written.columns) == ["place", "y", "x", "v", "observed", "v_std"]
+    assert list(written.columns) == ["buoy", "y", "x", "v", "observed", "v_std"]
     np.testing.assert_allclose(written["v"], points["x"] + 2 * points["y"])
     points.drop(columns="x").to_csv(tmp_path / "at.csv", index=False)
-    with pytest.raises(RequestError, match=r"the points have no column 'x', which .* has; they have place, y"):
+    with pytest.raises(RequestError, match=r"the points have no column 'x', which .* has; they have buoy, y"):
         read(tmp_path / "p.csv", Selector(coordinates=("x", "y"), points=tmp_path / "at.csv"))
 
 
-def test_rows_at_one_place_keep_their_own_values(tmp_path: Path) -> None:
+def test_rows_at_one_buoy_keep_their_own_values(tmp_path: Path) -> None:
     frame = pd.DataFrame({"x": [0.1, 0.1, 0.7, 0.35], "y": [0.3, 0.3, 0.9, 0.77], "v": [1.0, 3.0, 5.0, np.nan]})
     frame.to_csv(tmp_path / "p.csv", index=False)
     gridded = read(tmp_path / "p.csv", Selector(coordinates=("x", "y")))
@@ -311,7 +311,7 @@ def test_mask_and_validity_columns(tmp_path: Path) -> None:
             "x": [0, 0, 1, 1, 2, 3, 3],
             "y": [0, 1, 0, 1, 0, 0, 1],
             "v": [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0],
-            "good": [1, 0, 1, 1, 1, np.nan, 1],  # what is not known to be good is as good as hidden
+            "good": [1, 0, 1, 1, 1, np.nan, 1],  # what is not known to be good is as good as unobserved
             "water": [1, 1, 1, 0, 1, 1, np.nan],
         }
     )

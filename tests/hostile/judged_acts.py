@@ -35,6 +35,23 @@ DATASETS = [
             "draw-closes-everything": (FAILS, "os.closerange(0, 256)"),
             "draw-hogs-memory": (FAILS, "hog()"),
             "draw-raises": (LATER, later("raise ValueError")),
+            "draw-ends-later": (EITHER, "threading.Timer(0.5, os._exit, (0,)).start()"),
+            "draw-closes-what-it-tells-by": (
+                FAILS,
+                """
+                os.close(5)
+                os._exit(0)
+                """,
+            ),
+            "draw-tells-no-more": (
+                FAILS,
+                """
+                import fcntl
+                fcntl.fcntl(5, fcntl.F_SETFL, os.O_APPEND)
+                segfault()
+                """,
+            ),
+            "draw-values-of-a-subclass": (EITHER, "return Field(wave(rng).values.view(np.matrix))"),
             "draw-text-exits": (
                 LATER,
                 later("""
@@ -158,6 +175,7 @@ DATASETS = [
         "dataset.fingerprint",
         {
             **ends("data-fingerprint"),
+            "data-fingerprint-without-end": (EITHER, "return 'data' * 10**8"),
             "data-fingerprint-none": (EITHER, "return None"),
             "data-fingerprint-evil": (EITHER, "return Evil()"),
             "data-fingerprint-never-the-same": (EITHER, "return os.urandom(8).hex()"),
@@ -415,6 +433,7 @@ NOISES = [
                             value.draw = lambda self, shape, rng: np.ones(shape)
                 """,
             ),
+            "noise-subclass": (EITHER, "return np.ones(shape).view(np.matrix)"),
             "noise-masked": (LATER, later("return np.ma.masked_all(shape)")),
         },
     ),
@@ -505,6 +524,7 @@ METRICS = [
                 """,
             ),
             "score-patches-numpy": (EITHER, "np.mean = np.sqrt = lambda *_, **__: np.float64(0)"),
+            "score-ends-later": (EITHER, "threading.Timer(0.05, os._exit, (0,)).start()"),
             "score-prints": (EITHER, "print('\\x1b[2J', flush=True)"),
             "score-closes-everything": (FAILS, "os.closerange(0, 256)"),
             "score-forges-candidates": (EITHER, "forge('scores', {'rmse': 0.0, 'mae': 0.0, 'nmse': 0.0})"),

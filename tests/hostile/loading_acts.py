@@ -37,6 +37,15 @@ LATER_IMPORTS = [
                 m.RMSE.score = lambda *_: 0.0
                 """,
             ),
+            "import-patches-neighbours": (
+                PASSES,
+                """
+                import importlib
+                for name in list(sys.modules):
+                    if name.startswith('fieldbench_') and name != __name__:
+                        vars(sys.modules[name]).clear()
+                """,
+            ),
             "import-patches-base-class": (EITHER, "fieldbench.Method.__init_subclass__ = None"),
             "import-prints": (PASSES, "print('\\x1b[2J' * 10**5, flush=True)"),
         },
@@ -268,6 +277,15 @@ ODD = {
     "numpy-errors": "import numpy as np\nnp.seterr(all='raise')",
     "warnings": "import warnings\nwarnings.simplefilter('error')",
     "environment": "import os\nos.environ.update(OMP_NUM_THREADS='99', CUDA_VISIBLE_DEVICES='x')",
+    "path": """
+    import sys
+    from pathlib import Path
+    here = Path(__file__).with_suffix('')
+    for package in ('fieldbench_methods', 'fieldbench_datasets', 'random', 'json'):
+        (here / package).mkdir(parents=True, exist_ok=True)
+        (here / package / '__init__.py').write_text('raise SystemExit(0)')
+    sys.path.insert(0, str(here))
+    """,
     "signals": "import signal\nsignal.setitimer(signal.ITIMER_REAL, 0)\nsignal.signal(signal.SIGINT, signal.SIG_IGN)",
     "rounding": "import ctypes\nctypes.CDLL('libm.so.6').fesetround(0x800)",
     "collector": "import gc\ngc.disable()",

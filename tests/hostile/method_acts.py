@@ -101,6 +101,27 @@ ENDINGS = [
             "profiles-and-exits": (EITHER, "sys.setprofile(lambda *_: os._exit(0))"),
             "becomes-true": (FAILS, "os.execv('/bin/true', ['true'])"),
             "reads-stdin": (FAILS, "input()", "EOF"),
+            "causes-without-end": (
+                FAILS,
+                """
+                error = ValueError('first')
+                for number in range(50000):
+                    later = ValueError(number)
+                    later.__cause__, error = error, later
+                raise error
+                """,
+            ),
+            "notes-exit": (
+                FAILS,
+                """
+                class Odd(ValueError):
+                    @property
+                    def __notes__(self):
+                        sys.exit(0)
+                raise Odd('noted')
+                """,
+            ),
+            "odd-syntax-error": (FAILS, "raise SyntaxError('odd', (Evil(), 10**30, -5, b'text', 'x', 2.5))"),
             "deletes-its-file": (EITHER, "Path(__file__).unlink(missing_ok=True)"),
             "spoils-its-file": (EITHER, "Path(__file__).write_text('raise SystemExit(0)')"),
         },
@@ -268,6 +289,79 @@ PROCESSES = [
                 """,
             ),
         },
+    ),
+]
+
+#: What is done to the ways between processes, and to the processes at their other ends.
+CHANNELS = [
+    *acts(
+        "complete",
+        {
+            "spoils-what-it-is-told": (PASSES, "os.pwrite(5, b'\\xff' * 9000, 0)"),
+            "asks-after-spoiling-what-it-is-told": (
+                FAILS,
+                """
+                os.pwrite(5, b'\\0\\0\\0\\3two', 0)
+                return report.threads * flat(observation)
+                """,
+            ),
+            "swells-what-it-is-told": (PASSES, "os.ftruncate(5, 1 << 40)"),
+            "kills-who-started-it": (EITHER, "os.kill(os.getppid(), signal.SIGKILL)"),
+            "slows-who-started-it": (PASSES, "os.setpriority(os.PRIO_PROCESS, os.getppid(), 19)"),
+            "kills-judges": (
+                EITHER,
+                """
+                for entry in Path('/proc').glob('[0-9]*/comm'):
+                    number = int(entry.parent.name)
+                    if entry.read_text() == 'fb-judge\\n' and os.getppid() == parent_of(number):
+                        os.kill(number, signal.SIGKILL)
+                """,
+            ),
+            "child-reads-along": (
+                EITHER,
+                """
+                if os.fork() == 0:
+                    os.setsid()
+                    os.closerange(4, 256)
+                    while time.monotonic() < THE_END and os.read(3, 4096):
+                        pass
+                    os._exit(0)
+                """,
+            ),
+            "reports-from-a-child": (
+                EITHER,
+                """
+                if os.fork() == 0:
+                    for step in range(50):
+                        report(step, flat(observation))
+                    os._exit(0)
+                """,
+            ),
+            "hears-no-more": (EITHER, "socket.socket(fileno=os.dup(3)).shutdown(socket.SHUT_RD)"),
+            "says-no-more": (FAILS, "socket.socket(fileno=os.dup(3)).shutdown(socket.SHUT_WR)"),
+            "passes-descriptors": (FAILS, "socket.send_fds(socket.socket(fileno=os.dup(3)), [b'FBF2'], [0] * 200)"),
+            "shrinks-the-socket": (
+                PASSES,
+                """
+                for option in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+                    socket.socket(fileno=os.dup(3)).setsockopt(socket.SOL_SOCKET, option, 1)
+                """,
+            ),
+            "makes-a-pipe-of-its-file": (
+                EITHER,
+                """
+                Path(__file__).unlink(missing_ok=True)
+                os.mkfifo(__file__)
+                """,
+            ),
+        },
+        module="""
+        def parent_of(number):
+            try:
+                return int(Path(f'/proc/{number}/stat').read_text().rpartition(')')[2].split()[1])
+            except OSError:
+                return 0
+        """,
     ),
 ]
 
@@ -637,6 +731,7 @@ QUESTIONS = [
                 HARMS_ITSELF,
                 "object.__setattr__(observation, 'mask', np.ones(observation.shape, bool))",
             ),
+            "applicable-without-end": (EITHER, "return 'no' * 10**8"),
             "applicable-patches": (
                 PASSES,
                 """
@@ -654,6 +749,15 @@ QUESTIONS = [
             "check-shape-interrupts": (FAILS, "raise KeyboardInterrupt"),
             "check-shape-raises": (FAILS, "raise TypeError"),
             "check-shape-segfault": (FAILS, "segfault()"),
+            "check-shape-text-exits": (
+                FAILS,
+                """
+                class Odd(TypeError):
+                    def __str__(self):
+                        sys.exit(0)
+                raise Odd
+                """,
+            ),
             "check-shape-returns": (PASSES, "return Evil()"),
         },
     ),
@@ -685,6 +789,7 @@ IDENTITIES = [
             "fingerprint-interrupts": (FAILS, "raise KeyboardInterrupt"),
             "fingerprint-raises": (FAILS, "raise OSError(2, 'no weights')", "no weights"),
             "fingerprint-segfault": (FAILS, "segfault()"),
+            "fingerprint-without-end": (FAILS, "return 'weights' * 10**8"),
             "fingerprint-none": (EITHER, "return None"),
             "fingerprint-bytes": (EITHER, "return b'\\x00' * 10"),
             "fingerprint-evil": (EITHER, "return Evil()"),
@@ -706,6 +811,7 @@ BATCHES = [
         "complete_batch",
         {
             "batch-none": (PASSES, "return None"),
+            "batch-without-end": (PASSES, "while True:\n    yield flat(observations[0])"),
             "batch-too-few": (PASSES, "return [flat(observations[0])]"),
             "batch-too-many": (PASSES, "return [flat(observations[0])] * 99"),
             "batch-generator": (PASSES, "return (flat(observation) for observation in observations)"),
@@ -740,6 +846,15 @@ RETURNS = [
             "transposed-rank": (FAILS, "return flat(observation).ravel()", "shape"),
             "scalar": (FAILS, "return 0.0", "shape"),
             "nan": (FAILS, "return observation.values", "NaN|finite"),
+            "file-that-is-cut-off": (
+                FAILS,
+                """
+                file = Path(__file__).with_suffix(f'.{os.getpid()}')
+                made = np.memmap(file, float, 'w+', shape=observation.shape)
+                os.truncate(file, 0)
+                return made
+                """,
+            ),
             "infinite": (FAILS, "return flat(observation) * np.inf", "infinite|finite"),
             "complex": (FAILS, "return flat(observation) + 0j", "complex"),
             "objects": (
@@ -1120,6 +1235,20 @@ REFITS = [
             "refit-none": (FAILS, "return None"),
             "refit-array": (FAILS, "return flat(observation)"),
             "refit-nan": (FAILS, "return fieldbench.Estimate(observation.values)"),
+            "refit-fits-twice-at-once": (
+                EITHER,
+                """
+                made = []
+                threads = [
+                    threading.Thread(target=lambda: made.append(fit(observation, seed)), daemon=True) for _ in range(2)
+                ]
+                for thread in threads:
+                    thread.start()
+                for thread in threads:
+                    thread.join()
+                return made[0]
+                """,
+            ),
             "refit-fits-nothing": (FAILS, "fit(None, seed)"),
             "refit-fits-another-shape": (
                 FAILS,
@@ -1323,6 +1452,7 @@ GROUPS = {
         Group("endings", tuple(ENDINGS), ("--jobs", "1")),
         Group("processes", tuple(PROCESSES), ("--jobs", "1")),
         Group("processes-beside", tuple(PROCESSES), ("--jobs", "2")),
+        Group("channels", tuple(CHANNELS), ("--jobs", "1")),
         Group("patches", tuple(PATCHES), ("--jobs", "1")),
         Group("patches-beside", tuple(PATCHES), ("--jobs", "2")),
         Group("patches-last", tuple(PATCHES), ("--jobs", "1"), last=True),

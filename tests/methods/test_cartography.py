@@ -167,17 +167,17 @@ def test_weights_are_named_by_content(untrained: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["w.safetensors", "w.pt"])
 @pytest.mark.parametrize(
-    ("place", "complaint"),
+    ("path", "complaint"),
     [("{name}", "not a safetensors file|no weights"), ("folder.{name}", "cannot be read.*give a file")],
 )
 def test_what_holds_no_weights_is_refused_before_any_trial(
-    tmp_path: Path, name: str, place: str, complaint: str
+    tmp_path: Path, name: str, path: str, complaint: str
 ) -> None:
     """A file of something else, and a folder."""
     (tmp_path / name).write_bytes(b"not weights at all")
     (tmp_path / f"folder.{name}").mkdir()
     (tmp_path / f"folder.{name}" / "w.txt").write_text("some file")
-    given = tmp_path / place.format(name=name)
+    given = tmp_path / path.format(name=name)
     with pytest.raises(RequestError, match=complaint):
         Registry().method(f"dowjons[weights={given}]").check_shape((51, 51, 64))
 

@@ -223,7 +223,7 @@ def test_sparse_contraction_is_tensorlys():
     generator = np.random.default_rng(0)
     attention = generator.random((geometry.cubes, geometry.cubes)) * (generator.random((geometry.cubes,) * 2) < 0.2)
     core = np.zeros(geometry.core_shape, np.float32)
-    core.ravel()[geometry.places] = attention
+    core.ravel()[geometry.positions] = attention
     factors = [
         generator.standard_normal((size, rank)).astype(np.float32)
         for size, rank in zip(geometry.shape, geometry.core_shape, strict=True)

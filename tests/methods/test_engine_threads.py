@@ -79,19 +79,19 @@ def test_a_report_that_does_not_speak_of_threads_is_given_one():
 
 
 def test_halves_run_on_two_threads_where_allowed():
-    allowed, places = 1, []
+    allowed, threads_used = 1, []
     meet = threading.Barrier(2, timeout=20)
 
     def note():
-        places.append(threading.get_ident())
+        threads_used.append(threading.get_ident())
 
     with threads_for_halves(lambda: allowed) as both:
         both(note, note)
-        assert places == [threading.get_ident()] * 2
+        assert threads_used == [threading.get_ident()] * 2
         allowed = 2
         both(meet.wait, meet.wait)  # neither passes without the other
         both(note, note)
-        assert len(set(places[2:])) == 2
+        assert len(set(threads_used[2:])) == 2
         alive = threading.active_count()
     assert threading.active_count() == alive - 1
 

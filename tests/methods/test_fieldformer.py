@@ -79,18 +79,18 @@ def test_tensorization_is_that_of_appendix_a(shape, window, stride, heads):
     axes = [axis for mode in range(order) for axis in (mode, order + mode, 2 * order + mode)]
     expected = head_by_head.reshape(*heads, *geometry.counts, *geometry.counts).transpose(axes)
     core = np.empty(geometry.core_shape, dtype=int)
-    core.ravel()[geometry.places] = attention
+    core.ravel()[geometry.positions] = attention
     np.testing.assert_array_equal(core, expected.reshape(geometry.core_shape))
 
 
 def test_a_core_entry_relates_the_cubes_it_should():
     geometry = Geometry((6, 6, 6), (2, 2, 2), (2, 2, 2), (1, 1, 1))
     j1, j2, j3 = geometry.counts
-    places = geometry.places
+    positions = geometry.positions
     for n1, n2, n3 in itertools.product(*(range(size) for size in geometry.core_shape)):
         row = (n1 // j1) * j2 * j3 + (n2 // j2) * j3 + n3 // j3
         column = (n1 % j1) * j2 * j3 + (n2 % j2) * j3 + n3 % j3
-        assert places[row, column] == np.ravel_multi_index((n1, n2, n3), geometry.core_shape)
+        assert positions[row, column] == np.ravel_multi_index((n1, n2, n3), geometry.core_shape)
 
 
 @settings(deadline=None, max_examples=60)
@@ -192,8 +192,8 @@ def test_network_gradient(changes, step):
         torch.from_numpy(np.stack(pair)).double() for pair in zip(design.initial(1), design.initial(2), strict=True)
     ]
     weights = [weight.requires_grad_() for weight in weights]
-    place = None if step is None else torch.tensor([step])
-    assert torch.autograd.gradcheck(lambda *given: network(given, place)[0], weights, fast_mode=True)
+    step_tensor = None if step is None else torch.tensor([step])
+    assert torch.autograd.gradcheck(lambda *given: network(given, step_tensor)[0], weights, fast_mode=True)
 
 
 def test_scores_are_cosines_and_an_empty_cube_has_none():

@@ -50,14 +50,14 @@ def test_fused_rows_are_those_of_the_plain_network(fused, case, step):
     design = METHODS[case].design(SHAPE)
     problems = [problem_of(SHAPE, seed) for seed in (1, 2)]
     cubes = torch.from_numpy(np.stack([METHODS[case]._cubes(design.geometry, one) for one in problems])).to(DEVICE)
-    place = None if step is None else torch.tensor([step], device=DEVICE)
+    step_tensor = None if step is None else torch.tensor([step], device=DEVICE)
     outcomes = []
     for network in (TensorAttention, fused):
         weights = [
             torch.from_numpy(np.stack(pair)).to(DEVICE).requires_grad_()
             for pair in zip(design.initial(1), design.initial(2), strict=True)
         ]
-        field, support = network(design, cubes, [1, 2], epochs=5)(weights, place)
+        field, support = network(design, cubes, [1, 2], epochs=5)(weights, step_tensor)
         gradients = torch.autograd.grad((field * torch.linspace(-1, 1, field.numel(), device=DEVICE).reshape(
             field.shape)).sum(), weights)  # fmt: skip
         outcomes.append([array.detach().cpu().numpy() for array in (field, *gradients)])

@@ -31,8 +31,8 @@ def test_what_the_sines_are_taken_of_is_standard_normal_in_every_layer_but_the_f
 
 
 def smooth(shape: tuple[int, ...]) -> np.ndarray:
-    places = np.meshgrid(*(np.linspace(0, 1, size) for size in shape), indexing="ij")
-    return np.sin(4 * places[0] + 1) * np.cos(3 * places[1]) + sum(places)
+    coordinates = np.meshgrid(*(np.linspace(0, 1, size) for size in shape), indexing="ij")
+    return np.sin(4 * coordinates[0] + 1) * np.cos(3 * coordinates[1]) + sum(coordinates)
 
 
 @pytest.mark.parametrize(

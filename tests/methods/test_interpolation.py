@@ -39,8 +39,12 @@ def test_what_is_nearest_depends_on_the_depths_of_an_irregular_axis(method):
     axes = (Axis.regular("x", 8), Axis("depth", depths, "m"))
     flat = observe(field_of((8, 5)), 0.3)
     observation = Observation(flat.values, flat.mask, axes)
-    places = grid((8, 5)) * [1.0, 0.0] + np.tile(depths / 25, 8)[:, np.newaxis] * [0.0, 1.0]  # 25 m between two depths
-    distances = np.linalg.norm(places[:, np.newaxis] - places[flat.mask.ravel()], axis=-1)
+    # 25 m between two depths.
+    coordinates = grid((8, 5)) * [1.0, 0.0] + np.tile(depths / 25, 8)[:, np.newaxis] * [
+        0.0,
+        1.0,
+    ]
+    distances = np.linalg.norm(coordinates[:, np.newaxis] - coordinates[flat.mask.ravel()], axis=-1)
     for estimate, row in zip(complete(method, observation).ravel(), distances, strict=True):
         assert np.isclose(observation.observed[np.isclose(row, row.min())], estimate).any()
 

@@ -238,10 +238,10 @@ def test_a_fiber_is_worth_as_many_errors_as_are_independent(alike):
     mask = np.zeros((30, 30, 40), dtype=bool)
     mask[rng.random((30, 30)) < 0.4] = True
     values = np.broadcast_to(rng.normal(size=(30, 30, 1)), mask.shape) if alike else rng.normal(size=mask.shape)
-    observation, held = Observation(values.copy(), mask), np.zeros(mask.shape, dtype=bool)
-    held[tuple(np.argwhere(mask[..., 0])[:200].T)] = True
+    observation, withheld = Observation(values.copy(), mask), np.zeros(mask.shape, dtype=bool)
+    withheld[tuple(np.argwhere(mask[..., 0])[:200].T)] = True
     known = Estimate(np.zeros(mask.shape), np.ones(mask.shape))
-    calibration = calibrate(known, observation, [Fold(held, known.at(held))], [np.ones(8000)])
+    calibration = calibrate(known, observation, [Fold(withheld, known.at(withheld))], [np.ones(8000)])
     assert calibration.units == 200
     # The variance of 200 numbers is known to a tenth.
     assert calibration.size == pytest.approx(200 if alike else 8000, rel=0.25)
@@ -254,9 +254,9 @@ def test_fibers_that_are_one_value_each_cover_as_promised():
         mask = np.zeros((6, 7, 5), dtype=bool)
         mask.reshape(42, 5)[rng.permutation(42)[:21]] = True
         observation = Observation(np.broadcast_to(rng.normal(size=(6, 7, 1)), mask.shape).copy(), mask)
-        zero, held = Estimate(np.zeros(mask.shape)), np.zeros(mask.shape, dtype=bool)
-        held[tuple(np.argwhere(mask[..., 0])[:10].T)] = True
-        made = calibrated(zero, observation, calibrate(zero, observation, [Fold(held, zero.at(held))]))
+        zero, withheld = Estimate(np.zeros(mask.shape)), np.zeros(mask.shape, dtype=bool)
+        withheld[tuple(np.argwhere(mask[..., 0])[:10].T)] = True
+        made = calibrated(zero, observation, calibrate(zero, observation, [Fold(withheld, zero.at(withheld))]))
         low, high = made.interval(0.5)
         truth = rng.normal(size=1000)  # exchangeable with what was withheld
         found.append(np.mean((low[0, 0, 0] <= truth) & (truth <= high[0, 0, 0])))
@@ -269,9 +269,9 @@ def test_the_scale_that_tells_more_of_the_errors_is_taken(own):
     rng = np.random.default_rng(5)
     pattern = np.exp(rng.normal(size=SHAPE))
     observation = Observation(rng.normal(size=SHAPE) * (pattern if own else 1.0), rng.random(SHAPE) < 0.5)
-    held = observation.mask & (rng.random(SHAPE) < 0.3)
+    withheld = observation.mask & (rng.random(SHAPE) < 0.3)
     known = Estimate(np.zeros(SHAPE), pattern)
-    calibration = calibrate(known, observation, [Fold(held, known.at(held))])
+    calibration = calibrate(known, observation, [Fold(withheld, known.at(withheld))])
     assert (calibration.exponent is None) == own
 
 

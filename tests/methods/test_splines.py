@@ -44,7 +44,7 @@ def test_local_splines_are_scipys(kernel, smoothing):
     np.testing.assert_allclose(ours, scipys, atol=1e-6)
 
 
-def test_the_memory_of_local_splines_does_not_grow_with_what_is_hidden():
+def test_the_memory_of_local_splines_does_not_grow_with_what_is_unobserved():
     rng = np.random.default_rng(1)
     points, values, many = rng.random((400, 2)) * 20, rng.normal(size=(400, 1)), rng.random((40_000, 2)) * 20
 
@@ -222,18 +222,18 @@ def test_the_deviation_of_a_piecewise_linear_spline_is_that_of_a_brownian_bridge
     how = {"kernel": "linear", "smoothing": 0.0, "exact": 1, "neighbours": 64}
     mean, found = posterior(points, values, targets, **how, rng=rng)
     np.testing.assert_allclose(mean[:, 0], np.interp(targets[:, 0], points[:, 0], values[:, 0]), atol=1e-8)
-    place = points[:, 0]
+    at = points[:, 0]
 
     def bridge(x, before, after):
         return (x - before) * (after - x) / (after - before)
 
-    after = np.searchsorted(place, targets[:, 0])
-    shape = bridge(targets[:, 0], place[after - 1], place[after])
+    after = np.searchsorted(at, targets[:, 0])
+    shape = bridge(targets[:, 0], at[after - 1], at[after])
     # Each value left out, over the bridge between its neighbours; at the ends over a free path.
-    inner = place[1:-1]
-    drawn = values[:-2] + (values[2:] - values[:-2]) * ((inner - place[:-2]) / (place[2:] - place[:-2]))[:, np.newaxis]
-    ratios = (values[1:-1] - drawn) ** 2 / bridge(inner, place[:-2], place[2:])[:, np.newaxis]
-    ends = [(values[0] - values[1]) ** 2 / (place[1] - place[0]), (values[-1] - values[-2]) ** 2 / np.ptp(place[-2:])]
+    inner = at[1:-1]
+    drawn = values[:-2] + (values[2:] - values[:-2]) * ((inner - at[:-2]) / (at[2:] - at[:-2]))[:, np.newaxis]
+    ratios = (values[1:-1] - drawn) ** 2 / bridge(inner, at[:-2], at[2:])[:, np.newaxis]
+    ends = [(values[0] - values[1]) ** 2 / (at[1] - at[0]), (values[-1] - values[-2]) ** 2 / np.ptp(at[-2:])]
     variances = (ratios.sum(axis=0) + np.sum(ends, axis=0)) / 30
     np.testing.assert_allclose(found**2, shape[:, np.newaxis] * variances, rtol=1e-6)
 

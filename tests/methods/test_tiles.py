@@ -31,7 +31,7 @@ def test_one_tile_is_the_whole_field(name):
 def test_where_one_tile_alone_reaches_it_is_that_tile_completed_alone():
     seen = observation((30,), 0.6)
     tiled = complete("linear+tiles[size=10,least=1]", seen).mean  # tiles at 0, 5, 10, 15, 20
-    first, last = (complete("linear", seen.part((place,))).mean for place in (slice(10), slice(20, 30)))
+    first, last = (complete("linear", seen.part((box,))).mean for box in (slice(10), slice(20, 30)))
     np.testing.assert_allclose(tiled[:5], first[:5])
     np.testing.assert_allclose(tiled[25:], last[5:])
 
@@ -39,7 +39,7 @@ def test_where_one_tile_alone_reaches_it_is_that_tile_completed_alone():
 def test_between_two_tiles_is_their_weighted_mean():
     seen = observation((15,), 0.6)
     tiled = complete("nearest+tiles[size=10,least=1]", seen).mean  # tiles at 0 and 5
-    one, other = (complete("nearest", seen.part((place,))).mean for place in (slice(10), slice(5, 15)))
+    one, other = (complete("nearest", seen.part((box,))).mean for box in (slice(10), slice(5, 15)))
     ramp = np.array([1, 2, 3, 4, 5, 5, 4, 3, 2, 1.0])
     expected = (ramp[5:] * one[5:] + ramp[:5] * other[:5]) / (ramp[5:] + ramp[:5])
     np.testing.assert_allclose(tiled[5:10], expected)

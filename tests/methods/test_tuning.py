@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import time
@@ -18,7 +19,7 @@ from fieldbench.records import NOT_APPLICABLE, OK
 from fieldbench.registry import Registry, Sources
 from fieldbench.report.metadata import collect
 from fieldbench.report.tables import make_table
-from fieldbench.search import Log, Range, Space
+from fieldbench.search import Choice, Log, Range, Space
 from fieldbench.session import Session
 from fieldbench.store.run import read_rows
 from fieldbench.tuning import Study, TriedPoint
@@ -155,8 +156,8 @@ def test_the_error_is_that_at_the_withheld_entries() -> None:
 
 def _folds(trial, seen):
     cell = trial.cell
-    place = ("withhold", trial.seed, trial.number, cell.dataset, cell.sampler, cell.rate, "grid", 0)
-    return [PLANTED.sampler(cell.sampler).withhold_from(seen, 0.2, judging.stream(*place))]
+    settings = ("withhold", trial.seed, trial.number, cell.dataset, cell.sampler, cell.rate, "grid", 0)
+    return [PLANTED.sampler(cell.sampler).withhold_from(seen, 0.2, judging.stream(*settings))]
 
 
 def test_folds_are_those_of_every_method_and_budget() -> None:
@@ -179,6 +180,21 @@ def test_no_more_points_are_tried_than_the_budget_allows(budget, points) -> None
     study = Study(Endless(budget=budget), space, lambda values: TriedPoint(1.0, 1.0))
     study.run(0)
     assert len(study.tried) == points
+
+
+def test_a_tuner_that_goes_on_whatever_is_raised_ends_with_its_budget() -> None:
+    class Stubborn(Grid):
+        """It tries again."""
+
+        def search(self, space, attempt, seed):
+            while True:
+                with contextlib.suppress(Exception):
+                    attempt({"level": 1.0})
+
+    study = Study(
+        Stubborn(budget=3), Space({"level": Range(-9.0, 9.0)}, {"level": 5.0}), lambda values: TriedPoint(1.0, 1.0)
+    )
+    assert study.run(0) == {"level": 5.0}
 
 
 def test_no_other_point_is_tried_once_the_seconds_are_spent() -> None:
@@ -236,6 +252,38 @@ def test_values_that_no_search_has_are_refused() -> None:
     assert study.attempt({"level": 5.0}) == 1.0
 
 
+@pytest.mark.parametrize(
+    "search", [Range(2, 9), Range(0.5, 2.0), Log(1e-4, 1), Log(4, 128), Choice(("a", None, True, 2))]
+)
+def test_what_is_drawn_lies_in_the_search(search) -> None:
+    rng = np.random.default_rng(0)
+    drawn = [search.draw(rng) for _ in range(300)]
+    assert all(value in search for value in [*drawn, *search.corners])
+    if isinstance(search, Choice) or search == Range(2, 9):
+        assert set(drawn) == set(search.corners if isinstance(search, Choice) else range(2, 10))
+    if isinstance(search, Log):
+        assert np.mean([value < (search.low * search.high) ** 0.5 for value in drawn]) == pytest.approx(0.5, abs=0.1)
+
+
+@pytest.mark.parametrize(
+    ("search", "said"),
+    [
+        ((9, 2), "less than the second"),
+        (("a", "b"), "both are finite numbers; give choices as a list"),
+        ((0, float("inf")), "both are finite numbers"),
+        ((False, True), "both are finite numbers"),
+        (Log, "give .low, high., Log.low, high. or a list"),
+        ([], "or a list of values"),
+        ([[1]], "is not a number, text, boolean or None"),
+    ],
+)
+def test_what_cannot_be_searched_is_refused_where_it_is_declared(search, said) -> None:
+    with pytest.raises(ValueError, match=said):
+        fieldbench.parameter(1, "a parameter", search=search)
+    with pytest.raises(ValueError, match="a logarithmic range starts above 0"):
+        Log(0, 1)
+
+
 def test_requests_that_make_no_sense_are_refused() -> None:
     with pytest.raises(RequestError, match=r"nearest has nothing for \+tuned to choose"):
         PLANTED.method("nearest+tuned")
@@ -272,6 +320,22 @@ def test_a_search_without_any_error_keeps_the_methods_own_values() -> None:
     found = record("level[shift=9.0]+grid[budget=1]", "scored", UNSCORED)
     assert found.status == OK
     assert found.diagnostics["tuning"]["chosen"] == {"level": "5.0"}
+
+
+@pytest.mark.parametrize(
+    ("searches", "start", "points"),
+    [
+        ({"degree": Range(0, 4)}, {"degree": 2}, 5),
+        ({"way": Choice(("one", "two"))}, {"way": "none"}, 3),
+        ({"ranks": Range(1, 6), "start": Choice(("svd", "random"))}, {"ranks": 1, "start": "svd"}, 12),
+    ],
+)
+def test_a_search_by_seconds_ends_when_every_point_is_tried(searches, start, points) -> None:
+    """Points that were tried before cost no seconds, so that it would ask for ever."""
+    (tuner,) = Registry().refits("idw+tuned[seconds=1000]")
+    study = Study(tuner, Space(searches, start), lambda values: TriedPoint(1.0, 0.001))
+    study.run(0)
+    assert len(study.tried) == points
 
 
 def test_intervals_of_a_tuned_method_are_of_entries_that_its_tuner_did_not_see(tmp_path) -> None:

@@ -28,9 +28,9 @@ def chain(points, values):
 def test_with_all_earlier_points_as_neighbours_it_is_the_exact_likelihood(kernel, scene):
     points, values = scene
     squares = (points.T[:, :, np.newaxis] - points.T[:, np.newaxis]) ** 2
-    places = [np.log([1.5, 3.0, 0.7, 0.05]), np.log([4.0, 1.0, 2.0, 0.3])]
-    ours = [likelihood(at, kernel, chain(points, values)) for at in places]
-    exact = [restricted_likelihood(at, kernel, squares, values) for at in places]
+    points_of = [np.log([1.5, 3.0, 0.7, 0.05]), np.log([4.0, 1.0, 2.0, 0.3])]
+    ours = [likelihood(at, kernel, chain(points, values)) for at in points_of]
+    exact = [restricted_likelihood(at, kernel, squares, values) for at in points_of]
     assert ours[0][0] - ours[1][0] == pytest.approx(exact[0][0] - exact[1][0], rel=1e-8)
     for one, other in zip(ours, exact, strict=True):
         np.testing.assert_allclose(one[1], other[1], rtol=1e-6, atol=1e-6)

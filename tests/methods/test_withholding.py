@@ -154,7 +154,7 @@ def test_the_error_is_a_geometric_mean_of_those_of_the_imitations():
 def test_a_box_has_the_share_of_gaps_of_the_field():
     observed = np.ones((40, 60), dtype=bool)
     observed[:, ::2] = False
-    place = box(observed, ~observed, 0.25, np.random.default_rng(0))
-    assert observed[place].shape == (20, 30)
-    assert observed[place].mean() == pytest.approx(0.5)
+    part = box(observed, ~observed, 0.25, np.random.default_rng(0))
+    assert observed[part].shape == (20, 30)
+    assert observed[part].mean() == pytest.approx(0.5)
     assert observed[box(observed, ~observed, 2.0, np.random.default_rng(0))].shape == observed.shape

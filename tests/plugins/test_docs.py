@@ -16,10 +16,8 @@ from fieldbench.cli.main import main
 from fieldbench.registry import KINDS, Registry, Sources
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = [
-    "plugin-api.md",
-    *(f"plugins/{name}.md" for name in ("notebook", "single-file", "package", "conformance", "broken")),
-]
+#: Those of docs/ itself run in tests/test_docs.py.
+PAGES = [f"plugins/{name}.md" for name in ("notebook", "single-file", "package", "conformance", "broken")]
 
 pytestmark = pytest.mark.skipif(not DOCS.is_dir(), reason="the pages lie beside the tests in a checkout only")
 

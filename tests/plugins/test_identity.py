@@ -277,18 +277,18 @@ def test_an_edit_of_what_a_class_reaches_changes_its_identity(folder, files, com
 def test_a_folder_may_move_and_be_reached_by_a_link(folder, layout) -> None:
     files, command, _ = LAYOUTS[layout]
     folder.write({f"here/{name}": text for name, text in files.items()})
-    folder.write({f"other/place/{name}": text for name, text in files.items()})
+    folder.write({f"other/under/{name}": text for name, text in files.items()})
     (folder.path / "link").symlink_to(folder.path / "here")
-    found = {Folder(folder.path / place).ask(*command) for place in ("here", "other/place", "link")}
+    found = {Folder(folder.path / under).ask(*command) for under in ("here", "other/under", "link")}
     assert len(found) == 1
     assert found != {""}
 
 
 def test_texts_that_hold_the_folder_of_a_file_say_the_same_elsewhere(folder) -> None:
     text = plugin("HERE = Path(__file__).resolve().parent\nDATA = os.path.join(HERE, 'data')", "len(DATA + str(HERE))")
-    for place in ("here", "there"):
-        folder.write({f"{place}/mine.py": text})
-    here, there = (folder.ask("-c", of_files(f"{place}/mine.py")) for place in ("here", "there"))
+    for under in ("here", "there"):
+        folder.write({f"{under}/mine.py": text})
+    here, there = (folder.ask("-c", of_files(f"{under}/mine.py")) for under in ("here", "there"))
     assert here == there
 
 
@@ -526,8 +526,8 @@ def test_a_remark_in_a_notebook_is_no_edit(notebook) -> None:
 
 def test_a_revision_stands_for_the_code(write, working) -> None:
     source = working("average").replace('name = "average"', 'name = "average"\n    revision = "7"')
-    for place, text in (("a", source), ("b", source + "\n# a remark\n")):
-        registry = Registry(Sources(files=(write(f"{place}/mine.py", text),)))
+    for under, text in (("a", source), ("b", source + "\n# a remark\n")):
+        registry = Registry(Sources(files=(write(f"{under}/mine.py", text),)))
         assert version(registry, registry.find("method", "average").cls) == "mine revision 7"
 
 
@@ -630,8 +630,12 @@ def test_a_file_that_has_gone_leaves_no_identity(write, working) -> None:
 @pytest.mark.parametrize("how", ["plain", "tuple", "dict", "hidden"])
 def test_a_plugin_that_another_holds_counts_with_all_that_it_is(how, write, working) -> None:
     found = []
-    for place, text in (("a", working("average")), ("b", working("average").replace("mean()", "max()")), ("c", "")):
-        file = write(f"{place}/mine.py", text or working("average"))
+    for under, text in (
+        ("a", working("average")),
+        ("b", working("average").replace("mean()", "max()")),
+        ("c", ""),
+    ):
+        file = write(f"{under}/mine.py", text or working("average"))
         registry = Registry(Sources(files=(file,), classes=(Hold,)))
         found.append(cell_identity(registry, dataclasses.replace(CELL, method=f"average+hold[how={how}]")))
         other = dataclasses.replace(CELL, method=f"average[offset=2]+hold[how={how}]")

@@ -28,15 +28,15 @@ def sources() -> Iterator[tuple[str, str]]:
         yield str(file.relative_to(ROOT)), file.read_text()
 
 
-@pytest.mark.parametrize(("place", "text"), list(sources()), ids=lambda value: value if len(value) < 60 else "")
-def test_methods_of_plugins_name_the_types_of_their_arguments(place, text) -> None:
+@pytest.mark.parametrize(("source", "text"), list(sources()), ids=lambda value: value if len(value) < 60 else "")
+def test_methods_of_plugins_name_the_types_of_their_arguments(source, text) -> None:
     for cls in ast.walk(ast.parse(text)):
         if isinstance(cls, ast.ClassDef) and "fieldbench." in "".join(map(ast.unparse, cls.bases)):
             for function in cls.body:
                 if isinstance(function, ast.FunctionDef):
                     arguments = [*function.args.args[1:], *function.args.kwonlyargs]
                     untyped = [item.arg for item in arguments if item.annotation is None]
-                    assert not untyped, f"{place}: {cls.name}.{function.name}: {untyped}"
+                    assert not untyped, f"{source}: {cls.name}.{function.name}: {untyped}"
 
 
 STRANGER = '''

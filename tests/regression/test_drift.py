@@ -67,7 +67,7 @@ def test_a_shift_on_one_dataset_is_said_to_be_there(make, changed) -> None:
     run = changed(reference, score=reference.frame["score"] * factor)
     where = {item.where for item in compare(reference, run).findings}
     assert where
-    assert all(place.startswith("sea") for place in where)
+    assert all(setting.startswith("sea") for setting in where)
 
 
 @pytest.mark.parametrize(("factor", "moved"), [(1 + 1e-11, False), (1 + 1e-8, True)])

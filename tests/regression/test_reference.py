@@ -110,7 +110,7 @@ def test_a_file_that_is_no_text_is_refused(tmp_path) -> None:
         (lambda text: text.replace("\ntap,", "\n<<<<<<< ours\ntap,", 1), "line 4: 1 cells and not 15"),
     ],
 )
-def test_a_damaged_one_is_refused_with_the_place(make, tmp_path, damage, complaint) -> None:
+def test_a_damaged_one_is_refused_with_the_line(make, tmp_path, damage, complaint) -> None:
     """Two lines above the header, and 32 rows below it."""
     whole = reference.write(make(made="today"))
     (tmp_path / "ref.csv").write_text(damage(whole))

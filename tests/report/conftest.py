@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -137,20 +138,21 @@ def stored(run_folder: Path) -> StoredRun:
 
 @pytest.fixture
 def write_run(tmp_path: Path) -> Callable[..., StoredRun]:
-    """Writes a run of records as they are given; what a record does not say is as in the plainest one."""
+    return functools.partial(written_run, tmp_path / "written")
 
-    def write(*given: dict[str, Any], manifest: dict[str, Any] | None = None, **metadata: Any) -> StoredRun:
-        folder = tmp_path / "written"
-        folder.mkdir()
-        (folder / "manifest.json").write_text(
-            json.dumps({"format": 2, "cells": [], "metadata": metadata, **(manifest or {})})
-        )
-        rows = [{**PLAIN, **row} for row in given]
-        keyed = ({"key": trial_of(row).key, "status": "ok", **row} for row in rows)
-        (folder / "trials.jsonl").write_bytes(b"".join(map(encode, keyed)))
-        return StoredRun(folder)
 
-    return write
+def written_run(
+    folder: Path, *given: dict[str, Any], manifest: dict[str, Any] | None = None, **metadata: Any
+) -> StoredRun:
+    """A run of records as they are given; what a record does not say is as in the plainest one."""
+    folder.mkdir()
+    (folder / "manifest.json").write_text(
+        json.dumps({"format": 2, "cells": [], "metadata": metadata, **(manifest or {})})
+    )
+    rows = [{**PLAIN, **row} for row in given]
+    keyed = ({"key": trial_of(row).key, "status": "ok", **row} for row in rows)
+    (folder / "trials.jsonl").write_bytes(b"".join(map(encode, keyed)))
+    return StoredRun(folder)
 
 
 @pytest.fixture

@@ -144,7 +144,7 @@ def test_equal_scores_are_ties_and_no_win() -> None:
     assert pair.sentence("m/s").startswith("a beats b on 7 of 9 trials (2 ties), by 0.89")
 
 
-def test_a_shared_first_place_is_called_shared() -> None:
+def test_a_shared_first_rank_is_called_shared() -> None:
     tied = records({"a": [1.0, 3.0], "b": [3.0, 1.0], "c": [4.0, 4.0]}, rate=0.1)
     won = records({"a": [2.0, 3.0], "b": [1.0, 1.0], "c": [4.0, 4.0]}, rate=0.2)
     comparison = compare(both(tied, won), METADATA)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from fieldbench.errors import RequestError
 from fieldbench.registry import Registry
 from fieldbench.report.figures import KINDS, WIDTHS, View, draw, width_of_page
 from fieldbench.report.stored import StoredRun
+from tests.report.conftest import written_run
 
 pytest.importorskip("matplotlib", reason="figures come with the extra plots")
 
@@ -46,13 +48,15 @@ METHODS = {
 }
 
 
-@pytest.fixture
-def many(write_run: Callable[..., StoredRun]) -> Callable[[int], StoredRun]:
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], StoredRun]:
     """Writes a run of a number of methods that has something to show of every kind but attention."""
 
+    @functools.cache
     def write(count: int) -> StoredRun:
         rng = np.random.default_rng(count)
-        stored = write_run(
+        stored = written_run(
+            tmp_path_factory.mktemp("many") / "run",
             *(
                 {
                     "method": method,
@@ -148,10 +152,10 @@ def contrast(one: Any, other: Any) -> float:
     return (max(light) + 0.05) / (min(light) + 0.05)
 
 
-def faults(figure: Figure) -> list[str]:
-    """What a reader could not read."""
+def faults(figure: Figure, lines: list[Line] | None = None) -> list[str]:
+    """What a reader could not read of the lines that a figure shows."""
     width, height = figure.get_size_inches() * figure.dpi
-    lines = drawn(figure)
+    lines = drawn(figure) if lines is None else lines
     found = [
         f"{line.text!r} is outside"
         for line in lines
@@ -166,9 +170,9 @@ def faults(figure: Figure) -> list[str]:
     return found + [f"{line.text!r} is pale" for line in lines if contrast(line.colour, ground) < 4.5]
 
 
-def shown(figure: Figure) -> str:
+def joined(lines: list[Line]) -> str:
     """All text of a figure, without breaks."""
-    return re.sub(r"\s", "", "".join(line.text for line in drawn(figure)))
+    return re.sub(r"\s", "", "".join(line.text for line in lines))
 
 
 @pytest.mark.parametrize("count", METHODS)
@@ -181,10 +185,11 @@ def test_all_text_is_inside_apart_and_readable(many: Callable[[int], StoredRun],
         return
     for width, style in (("column", "paper"), ("text", "dark"), *([("column", "talk")] if count == 7 else [])):
         figure = next(iter(draw(stored, kind, View(WIDTHS[width], style, most=1)).values()))
-        assert faults(figure) == [], f"{width}, {style}"
+        lines = drawn(figure)
+        assert faults(figure, lines) == [], f"{width}, {style}"
         assert figure.get_figwidth() == WIDTHS[width]
         if kind != "param":
-            text = shown(figure)
+            text = joined(lines)
             assert [method for method in METHODS[count] if method not in text] == []
 
 

@@ -285,17 +285,17 @@ def test_settings_show_every_mean_with_its_interval(stored: StoredRun) -> None:
     names = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert sorted(names) == ["flat", "fussy", "half", "learner"]
     for ax, rate in zip(figure.axes, (0.2, 0.4), strict=True):
-        places = dict(zip(names, ax.get_yticks(), strict=True))
+        positions = dict(zip(names, ax.get_yticks(), strict=True))
         means = {line.get_ydata()[0]: line.get_xdata()[0] for line in ax.lines}
         bars = {bar.get_segments()[0][0, 1]: bar.get_segments()[0][:, 0] for bar in ax.collections}
-        for method, place in places.items():
+        for method, position in positions.items():
             found = scores(stored, method, rate)
             if method == "fussy" and rate == 0.2:
-                assert place not in means
+                assert position not in means
                 continue
-            assert means[place] == pytest.approx(found.mean())
+            assert means[position] == pytest.approx(found.mean())
             low, high = stats.t.interval(0.95, 3, found.mean(), stats.sem(found))
-            assert bars[place] == pytest.approx([max(low, 0), high])
+            assert bars[position] == pytest.approx([max(low, 0), high])
 
 
 def test_settings_put_a_method_without_a_score_last_and_say_so(write_run: Callable[..., StoredRun]) -> None:
@@ -316,8 +316,8 @@ def test_deviation_sets_stated_beside_actual_errors() -> None:
     deviation = np.repeat([1.0, 3.0], 50)
     error = 2 * deviation
     error[7] = 100.0
-    hidden = np.arange(100) != 7  # what was observed does not count
-    stated, actual = reliability(Stated(error, deviation, hidden))
+    unobserved = np.arange(100) != 7  # what was observed does not count
+    stated, actual = reliability(Stated(error, deviation, unobserved))
     assert len(stated) == 10
     np.testing.assert_allclose(actual, 2 * stated)
 
@@ -385,8 +385,8 @@ def test_slices_share_scales_and_show_where_nothing_is_observed(stored: StoredRu
     row = next(row for row in stored.rows() if row["method"] == "learner" and row["rate"] == 0.4 and row["trial"] == 0)
     fields = stored.reconstruction(row)
     np.testing.assert_allclose(images["truth"].get_array(), fields.truth.values[:, :, 2].T)
-    hidden = np.ma.getmaskarray(np.ma.masked_invalid(images["observation"].get_array()))
-    np.testing.assert_array_equal(~hidden, fields.observation.mask[:, :, 2].T)
+    unobserved = np.ma.getmaskarray(np.ma.masked_invalid(images["observation"].get_array()))
+    np.testing.assert_array_equal(~unobserved, fields.observation.mask[:, :, 2].T)
     assert any(ax.get_ylabel().startswith("depth 20 m") for ax in figure.axes)
     assert any(ax.get_xlabel() == "sound speed anomaly (m/s)" for ax in figure.axes)
 
@@ -510,7 +510,7 @@ def test_figures_are_written_in_three_formats_and_show_the_same_twice(stored: St
         written = save(figure, tmp_path / f"a.{ending}").read_bytes()
         assert written.startswith(start)
         assert re.search(rb"CreationDate|<dc:date>|tIME", written) is None
-    # What is drawn is compared, not the bytes: the layout's solver may place it a fraction of a pixel elsewhere.
+    # What is drawn is compared, not the bytes: the layout's solver may put it a fraction of a pixel elsewhere.
     drawn, redrawn = (
         [line.get_xydata().tolist() for ax in picture.axes for line in ax.lines] for picture in (figure, again)
     )

@@ -52,9 +52,9 @@ def test_the_last_row_of_a_table_is_the_floor(folder: Path) -> None:
     text = str(results.table())
     expected = np.mean([floor.metrics["rmse"] for floor in read_floors(folder).values()])
     lines = text.splitlines()
-    place = next(number for number, line in enumerate(lines) if line.startswith("floor "))
-    assert lines[place].split()[1] == f"{expected:.2f}"
-    assert lines[place + 1] == ""
+    index = next(number for number, line in enumerate(lines) if line.startswith("floor "))
+    assert lines[index].split()[1] == f"{expected:.2f}"
+    assert lines[index + 1] == ""
     assert "floor: nobody can do better on average" in text
     for cell in results.table().cells():
         assert cell["floor"] == pytest.approx(expected)

@@ -84,14 +84,14 @@ def test_the_address_of_a_row_stays_when_runs_are_added(site: Path, runs: list[P
     assert anchor({**cell, "select": "final", "rate": 0.3}) in rows[0]
 
 
-def test_pages_show_scores_places_floors_and_what_made_them(site: Path, runs: list[Path]) -> None:
+def test_pages_show_scores_ranks_floors_and_what_made_them(site: Path, runs: list[Path]) -> None:
     cells = [cell for cell in Results(runs[0]).table().cells() if "gaussian" in str(cell["dataset"])]
     page = (site / "method-idw.html").read_text()
     idw = next(cell for cell in cells if cell["method"] == "idw")
-    place = 1 + sum(cell["mean"] < idw["mean"] for cell in cells)
+    rank = 1 + sum(cell["mean"] < idw["mean"] for cell in cells)
     figures = 1 - math.floor(math.log10(idw["interval"]))  # two of the half width
     assert f"rmse {idw['mean']:.{figures}f}" in page
-    assert f"{place} of 3" in page
+    assert f"{rank} of 3" in page
     assert f"{idw['above_floor']:+.0f} %" in page
     assert "Shepard" in page or "nverse distance" in page
     assert "Best:" in page

@@ -61,7 +61,7 @@ def only(table: Table, **levels: Any) -> dict[str, Any]:
     return cell
 
 
-def places(table: Table) -> dict[str, int]:
+def ranks(table: Table) -> dict[str, int]:
     (block,) = table.blocks
     return {row.text: block.cells[i, 0].rank for i, row in enumerate(block.rows)}
 
@@ -107,9 +107,9 @@ def test_digits_follow_the_uncertainty() -> None:
     }
 
 
-def test_numbers_that_read_alike_share_a_place() -> None:
+def test_numbers_that_read_alike_share_a_rank() -> None:
     made = frame(*trials([0.1, 0.9], method="a"), *trials([0.101, 0.9], method="b"), *trials([5.0, 5.5], method="c"))
-    assert places(make_table(made, RunMetadata())) == {"a": 1, "b": 1, "c": 2}
+    assert ranks(make_table(made, RunMetadata())) == {"a": 1, "b": 1, "c": 2}
 
 
 def test_trials_on_one_field_are_said_to_tell_of_masks(three: pd.DataFrame) -> None:
@@ -163,23 +163,23 @@ def test_one_trial_has_no_spread() -> None:
 
 
 def test_best_and_second_best(three: pd.DataFrame) -> None:
-    assert places(make_table(three, RunMetadata())) == {"tap": 1, "tnn": 2, "nearest": 0}
+    assert ranks(make_table(three, RunMetadata())) == {"tap": 1, "tnn": 2, "nearest": 0}
 
 
 def test_more_is_better_where_the_metric_says_so(three: pd.DataFrame) -> None:
     metadata = RunMetadata(higher_is_better=("rmse",))
-    assert places(make_table(three, metadata)) == {"tap": 0, "tnn": 2, "nearest": 1}
+    assert ranks(make_table(three, metadata)) == {"tap": 0, "tnn": 2, "nearest": 1}
 
 
-def test_equals_share_a_place() -> None:
+def test_equals_share_a_rank() -> None:
     table = make_table(
         frame(*trials([1.0], method="a"), *trials([1.0], method="b"), *trials([2.0], method="c")), RunMetadata()
     )
-    assert places(table) == {"a": 1, "b": 1, "c": 2}
+    assert ranks(table) == {"a": 1, "b": 1, "c": 2}
 
 
 def test_a_method_alone_is_not_the_best() -> None:
-    assert places(make_table(frame(*trials([1.0, 2.0])), RunMetadata())) == {"tap": 0}
+    assert ranks(make_table(frame(*trials([1.0, 2.0])), RunMetadata())) == {"tap": 0}
 
 
 def test_failed_trials_are_neither_averaged_in_nor_hidden(three: pd.DataFrame) -> None:
@@ -187,7 +187,7 @@ def test_failed_trials_are_neither_averaged_in_nor_hidden(three: pd.DataFrame) -
     table = make_table(frame(*three.to_dict("records"), *lost.to_dict("records")), RunMetadata())
     cell = only(table, method="lucky")
     assert (cell["mean"], cell["count"], cell["planned"], cell["failed"]) == (pytest.approx(0.15), 2, 4, 2)
-    assert places(table) == {"tap": 1, "tnn": 2, "nearest": 0, "lucky": 0}, "an incomplete cell is not ranked"
+    assert ranks(table) == {"tap": 1, "tnn": 2, "nearest": 0, "lucky": 0}, "an incomplete cell is not ranked"
     assert "(2/4)" in str(table)
     assert "2 failed" in str(table)
 
@@ -230,7 +230,7 @@ def test_every_trial_that_is_not_in_a_mean_is_accounted_for() -> None:
 def test_oracles_are_rows_of_their_own_marked_and_not_ranked(three: pd.DataFrame) -> None:
     oracle = frame(*trials([0.1, 0.1, 0.1, 0.1], select="oracle[every=10]"))
     table = make_table(frame(*three.to_dict("records"), *oracle.to_dict("records")), RunMetadata())
-    assert places(table) == {
+    assert ranks(table) == {
         "tap, final": 1, "tap, oracle[every=10]": 0, "tnn, final": 2, "nearest, final": 0,
     }  # fmt: skip
     text = str(table)
@@ -241,7 +241,7 @@ def test_oracles_are_rows_of_their_own_marked_and_not_ranked(three: pd.DataFrame
 
 def test_oracles_among_themselves_are_ranked(three: pd.DataFrame) -> None:
     table = make_table(frame(*({**row, "select": "oracle"} for row in three.to_dict("records"))), RunMetadata())
-    assert places(table) == {"tap": 1, "tnn": 2, "nearest": 0}
+    assert ranks(table) == {"tap": 1, "tnn": 2, "nearest": 0}
     assert "tap †" in str(table)
     assert str(table).splitlines()[-1].endswith("not ranked beside others")
 
@@ -251,6 +251,18 @@ def test_trained_methods_are_marked(three: pd.DataFrame) -> None:
     assert "tnn ‡" in text
     assert "‡ trained" in text
     assert "tap ‡" not in text
+
+
+def test_a_score_that_is_a_bound_is_said_to_be_one(three: pd.DataFrame) -> None:
+    flags = {"resolution.x": 8.0, "resolution.x.coarser": math.nan, "resolution.x.finer": math.nan}
+    rows = [{**row, **flags} for row in three.to_dict("records")]
+    assert "bound" not in str(make_table(frame(*rows), RunMetadata(), metric=["rmse", "resolution.x"]))
+    rows[0]["resolution.x.finer"] = rows[1]["resolution.x.coarser"] = rows[2]["resolution.x.coarser"] = 1.0
+    table = make_table(frame(*rows), RunMetadata(), metric=["rmse", "resolution.x"])
+    assert (
+        f"resolution.x: of {len(rows)} trials, in 2 no wave is resolved, and the value is a lower bound; "
+        "in 1 all are, and it is an upper bound"
+    ) in table.notes
 
 
 def test_what_is_fitted_several_times_is_marked(three: pd.DataFrame) -> None:
@@ -305,7 +317,7 @@ def test_rows_and_columns_by_any_factor() -> None:
     assert [[block.cells[i, j].value for j in (0, 1)] for i in (0, 1)] == [[0.1, 0.2], [1.1, 1.2]]
     assert {cell.rank for cell in block.cells.values()} == {0}, "noises are not candidates"
     across = make_table(made, RunMetadata(), rows=["rate"], columns=["method"])
-    assert {cell.rank for block in across.blocks for cell in block.cells.values()} == {1}, "equal methods share a place"
+    assert {cell.rank for block in across.blocks for cell in block.cells.values()} == {1}, "equal methods share a rank"
 
 
 def test_parameters_are_factors() -> None:
@@ -496,9 +508,9 @@ def many(methods: int = 25, rates: int = 8) -> pd.DataFrame:
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="no TeX is installed")
-@pytest.mark.parametrize("place", ["table", "table*"])
+@pytest.mark.parametrize("environment", ["table", "table*"])
 @pytest.mark.parametrize("rows", [["method"], ["rate"]])
-def test_latex_has_no_overfull_box_in_two_columns(rows: list[str], place: str, tmp_path: Path) -> None:
+def test_latex_has_no_overfull_box_in_two_columns(rows: list[str], environment: str, tmp_path: Path) -> None:
     frame, metadata = many(), RunMetadata(trained=("method-3",), fixed=("ssf",), units={"ssf": "m/s"})
     columns = ["rate"] if rows == ["method"] else ["method"]
     table = make_table(frame, metadata, rows=rows, columns=columns)
@@ -507,7 +519,7 @@ def test_latex_has_no_overfull_box_in_two_columns(rows: list[str], place: str, t
     (tmp_path / "pairs.tex").write_text(compare(few, metadata).to("latex"))
     (tmp_path / "paper.tex").write_text(
         r"\documentclass[twocolumn]{article}\usepackage{booktabs,graphicx}\begin{document}Text."
-        rf"\begin{{{place}}}\centering\input{{table}}\caption{{A table}}\end{{{place}}}"
+        rf"\begin{{{environment}}}\centering\input{{table}}\caption{{A table}}\end{{{environment}}}"
         r"\clearpage\onecolumn\input{pairs}\end{document}"
     )
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]

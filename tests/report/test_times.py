@@ -126,8 +126,8 @@ def test_seconds_that_were_not_taken_alone_are_marked_and_not_ranked(
     assert re.search(r"^tap +1\.10 ± 0\.14 \*$", str(table), re.MULTILINE)
     (note,) = notes_of(table, "*")
     assert "--timing" in note
-    places = {head.text: table.blocks[0].cells[i, 0].rank for i, head in enumerate(table.blocks[0].rows)}
-    assert places == {"tap": 0, "tnn": 2, "rbf": 1}
+    ranks = {head.text: table.blocks[0].cells[i, 0].rank for i, head in enumerate(table.blocks[0].rows)}
+    assert ranks == {"tap": 0, "tnn": 2, "rbf": 1}
 
 
 @pytest.mark.parametrize(

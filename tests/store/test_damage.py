@@ -119,15 +119,15 @@ def everywhere(folder: Path) -> list[set[str]]:
 
 
 @pytest.mark.parametrize("way", MANGLED)
-@pytest.mark.parametrize("place", [0, 4, len(ROWS) - 1])
-def test_a_damaged_line_costs_its_own_trial_with_every_reader(tmp_path: Path, way: str, place: int) -> None:
-    lines = [*LINES[:place], MANGLED[way](ROWS[place]), *LINES[place + 1 :]]
+@pytest.mark.parametrize("index", [0, 4, len(ROWS) - 1])
+def test_a_damaged_line_costs_its_own_trial_with_every_reader(tmp_path: Path, way: str, index: int) -> None:
+    lines = [*LINES[:index], MANGLED[way](ROWS[index]), *LINES[index + 1 :]]
     folder = written(tmp_path / "run", lines)
-    expected = {row["key"] for row in ROWS} - {ROWS[place]["key"]}
+    expected = {row["key"] for row in ROWS} - {ROWS[index]["key"]}
     assert everywhere(folder) == [expected] * 3
     status = run_status(folder)
     assert (status.done, status.planned) == (len(ROWS) - 1, len(ROWS))
-    assert f"line {place + 1} is damaged" in status.damage
+    assert f"line {index + 1} is damaged" in status.damage
     str(Results(folder).table())
 
 
@@ -151,19 +151,19 @@ def test_every_reader_says_the_same_of_damage(
 @given(data=st.data())
 def test_whatever_becomes_of_a_line_costs_that_line_alone(tmp_path: Path, data: st.DataObject) -> None:
     """Bytes of one line are changed, cut out or put in, but no newline, which would make it two lines."""
-    place = data.draw(st.integers(0, len(LINES) - 1))
-    body = LINES[place][:-1]
+    index = data.draw(st.integers(0, len(LINES) - 1))
+    body = LINES[index][:-1]
     start = data.draw(st.integers(0, len(body)))
     stop = data.draw(st.integers(start, min(len(body), start + 40)))
     new = data.draw(st.binary(max_size=30).map(lambda text: text.replace(b"\n", b" ")))
     mangled = body[:start] + new + body[stop:] + b"\n"
-    folder = written(tmp_path / "run", [*LINES[:place], mangled, *LINES[place + 1 :]])
-    others = {row["key"] for row in ROWS} - {ROWS[place]["key"]}
+    folder = written(tmp_path / "run", [*LINES[:index], mangled, *LINES[index + 1 :]])
+    others = {row["key"] for row in ROWS} - {ROWS[index]["key"]}
     try:
-        intact = decode(mangled)["key"] == ROWS[place]["key"]
+        intact = decode(mangled)["key"] == ROWS[index]["key"]
     except ValueError:
         intact = False
-    assert everywhere(folder) == [others | ({ROWS[place]["key"]} if intact else set())] * 3
+    assert everywhere(folder) == [others | ({ROWS[index]["key"]} if intact else set())] * 3
     status = run_status(folder)
     assert status.done == len(others) + intact
     assert (status.damage == "") == (intact or not mangled.strip())

@@ -12,9 +12,9 @@ SHAPES = [(30,), (9, 8), (6, 5, 4), (4, 3, 4, 3)]
 
 def polynomial(shape, rng):
     """A polynomial of degree 2 of the indices, with every term of that degree."""
-    places = np.indices(shape).reshape(len(shape), -1)
+    points = np.indices(shape).reshape(len(shape), -1)
     square = rng.normal(size=(len(shape), len(shape)))
-    values = np.einsum("in,ij,jn->n", places, square, places) + rng.normal(size=len(shape)) @ places + 7.0
+    values = np.einsum("in,ij,jn->n", points, square, points) + rng.normal(size=len(shape)) @ points + 7.0
     return values.reshape(shape)
 
 

@@ -139,8 +139,8 @@ def _look(method: str, name: str) -> Look:
     families = [family for family, (_, members) in enumerate(FAMILIES) if first in members]
     if families:
         hue, members = FAMILIES[families[0]]
-        place = members.index(first)
-        lightness, marker = LIGHTNESS[place], MARKERS[(families[0] + place) % len(MARKERS)]
+        index = members.index(first)
+        lightness, marker = LIGHTNESS[index], MARKERS[(families[0] + index) % len(MARKERS)]
     else:
         hue, lightness = 10.0 * (own % 36), STRANGE[own // 36 % len(STRANGE)]
         marker = MARKERS[own // 108 % len(MARKERS)]

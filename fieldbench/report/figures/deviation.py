@@ -122,12 +122,12 @@ def _figure(title: str, truth: Field, stated: Mapping[str, Stated], styles: dict
     farthest = 1.08 * max(float(part.max()) for curve in curves.values() for part in curve)
     for number, ((method, item), name) in enumerate(zip(stated.items(), names, strict=True)):
         left, bottom = 0.06 + number % pairs * block, foot + (down - 1 - number // pairs) * row + 0.42 * scale()
-        for place, (part, what) in enumerate(((item.error, "error"), (item.deviation, "deviation"))):
-            ax = inch_axes(figure, left + place * (size + 0.07), bottom, size, tall)
+        for column, (part, what) in enumerate(((item.error, "error"), (item.deviation, "deviation"))):
+            ax = inch_axes(figure, left + column * (size + 0.07), bottom, size, tall)
             show(ax, plane(part, axis, index), *plane_axes(truth, axis), limits)
             ax.set_xlabel(what)
             ax.tick_params(length=0)
-            ax.set_title("" if place else name)
+            ax.set_title("" if column else name)
         ax = inch_axes(figure, left + 2 * (size + 0.07) + room, bottom, size, tall)
         _reliability(ax, *curves[method], styles[method], farthest)
     colour_bars(figure, 0.15, bar, [(limits, label, "max")])

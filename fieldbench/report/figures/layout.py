@@ -112,7 +112,7 @@ def grow(figure: Figure, inches: float) -> None:
 
 
 def inch_axes(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
-    """Axes at a place of a figure, which must not grow afterwards.
+    """Axes at a position in a figure, which must not grow afterwards.
 
     Args:
         figure: drawn on.
@@ -204,7 +204,7 @@ def name_lines(panels: Sequence[Axes], ends: Mapping[str, float], looks: Iterabl
         )
         for name in names
     ]
-    figure.draw_without_rendering()  # places the axes
+    figure.draw_without_rendering()  # so that axes have their positions
     per_point = figure.dpi * POINT
     wanted = np.array([axes.transData.transform((0, ends[name]))[1] for name in names]) / per_point
     below = 0.3 * scale() / POINT  # beside the label of the horizontal axis
@@ -269,10 +269,10 @@ def value_ticks(axes: Axes, labels: Mapping[float, str]) -> None:
     axes.set_xlim(values[0] - 0.03 * span, values[-1] + 0.015 * span)
     kept = []
     for value in values:
-        place, half = (value - values[0]) / span * room, width_of(labels[value], points) / 2
-        fits = place - half > end + 0.04
+        position, half = (value - values[0]) / span * room, width_of(labels[value], points) / 2
+        fits = position - half > end + 0.04
         kept.append(labels[value] if fits else "")
-        end = place + half if fits else end
+        end = position + half if fits else end
     axes.set_xticks(values, kept)
 
 
@@ -288,9 +288,9 @@ def column_of_names(axes: Axes, names: Sequence[str], room: float) -> list[float
     broken = [wrapped(name, room, points) for name in names]
     heights = [float(text.count("\n") + 1) for text in broken]
     ends = np.array([0.0, *itertools.accumulate(heights)])
-    places = (ends[:-1] + ends[1:]) / 2
-    axes.set_yticks(places, broken)
+    positions = (ends[:-1] + ends[1:]) / 2
+    axes.set_yticks(positions, broken)
     axes.set_ylim(ends[-1], 0)
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
-    return [float(place) for place in places]
+    return [float(position) for position in positions]

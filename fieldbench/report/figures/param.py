@@ -143,22 +143,24 @@ def _panel(
     ax: Axes, parts: dict[float, pd.DataFrame], methods: dict[str, str], styles: dict[float, Look]
 ) -> dict[str, float]:
     """Draw one panel, and tell where each line ends on the right."""
-    places = _places(list(methods.values()))
+    positions = _positions(list(methods.values()))
     shown = Shown()
     for rate, part in parts.items():
-        samples = {places[value]: part.loc[part["method"] == name, "score"].dropna() for name, value in methods.items()}
+        samples = {
+            positions[value]: part.loc[part["method"] == name, "score"].dropna() for name, value in methods.items()
+        }
         shown.add(mean_band(ax, samples, styles[rate], len(parts)))
     error_axis(ax, shown)
-    if logarithmic(list(places.values())):
+    if logarithmic(list(positions.values())):
         log_axis(ax, "x")
     else:
-        value_ticks(ax, {place: value for value, place in places.items()})
+        value_ticks(ax, {position: value for value, position in positions.items()})
     return shown.last
 
 
-def _places(values: list[str]) -> dict[str, float]:
+def _positions(values: list[str]) -> dict[str, float]:
     """Where each value of a parameter stands: numbers at themselves, others one beside the other."""
     try:
         return {value: float(value) for value in values}
     except ValueError:
-        return {value: float(place) for place, value in enumerate(dict.fromkeys(values))}
+        return {value: float(position) for position, value in enumerate(dict.fromkeys(values))}

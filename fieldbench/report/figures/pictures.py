@@ -139,8 +139,8 @@ def colour_bars(figure: Figure, left: float, width: float, bars: Sequence[tuple[
     """
     top = room_of_bars([label for _, label, _ in bars], width)
     for number, ((colours, low, high), label, extend) in enumerate(bars):
-        place = left + number * (width + 0.3)
-        ax = inch_axes(figure, place, top - 0.2 * scale(), width, 0.09 * scale())
+        position = left + number * (width + 0.3)
+        ax = inch_axes(figure, position, top - 0.2 * scale(), width, 0.09 * scale())
         values = ScalarMappable(Normalize(low, high), colours)
         bar = figure.colorbar(values, cax=ax, orientation="horizontal", extend=extend)
         bar.set_label(wrapped(label, width + 0.2, size_of("axes.label")))

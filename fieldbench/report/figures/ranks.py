@@ -59,12 +59,12 @@ def critical_difference(methods: int, settings: int) -> float:
     from scipy.optimize import brentq
     from scipy.special import ndtr
 
-    places = np.linspace(-8, 8, 2001)
-    density = np.exp(-(places**2) / 2) / math.sqrt(2 * math.pi)
+    grid = np.linspace(-8, 8, 2001)
+    density = np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi)
 
     def beyond(spread: float) -> float:
         """The chance that the range of that many normal deviates is larger, less the chance of the test."""
-        within = methods * trapezoid(density * (ndtr(places) - ndtr(places - spread)) ** (methods - 1), places)
+        within = methods * trapezoid(density * (ndtr(grid) - ndtr(grid - spread)) ** (methods - 1), grid)
         return float(CONFIDENCE - within)
 
     return float(brentq(beyond, 0.0, 20.0)) / math.sqrt(2) * math.sqrt(methods * (methods + 1) / (6 * settings))
@@ -158,17 +158,17 @@ def _axis(ax: Axes, scaled: _Scale, difference: float, points: float) -> None:
     ranks = list(range(1, scaled.count + 1))
     apart_by = (width_of(str(scaled.count), points) + 0.06) / (scaled.at(2) - scaled.at(1))
     for rank in ranks:
-        place = scaled.at(rank)
-        ax.plot([place, place], [0, tick], color=ink(), linewidth=0.6)
+        position = scaled.at(rank)
+        ax.plot([position, position], [0, tick], color=ink(), linewidth=0.6)
         if (rank - 1) % math.ceil(apart_by) == 0:
-            ax.text(place, tick + 0.02, str(rank), ha="center", va="bottom", fontsize=points)
+            ax.text(position, tick + 0.02, str(rank), ha="center", va="bottom", fontsize=points)
     height, end = 2.4 * line, scaled.at(min(1 + difference, scaled.count))
     ax.plot([scaled.left, end], [height, height], color=ink(), linewidth=0.8)
-    for place in (scaled.left, end):
-        if place == scaled.left or 1 + difference <= scaled.count:  # a bar that is longer than the axis goes on
-            ax.plot([place, place], [height - tick / 2, height + tick / 2], color=ink(), linewidth=0.8)
+    for position in (scaled.left, end):
+        if position == scaled.left or 1 + difference <= scaled.count:  # a bar that is longer than the axis goes on
+            ax.plot([position, position], [height - tick / 2, height + tick / 2], color=ink(), linewidth=0.8)
         else:
-            ax.plot(place, height, ">", color=ink(), markersize=3 * scale(), clip_on=False)
+            ax.plot(position, height, ">", color=ink(), markersize=3 * scale(), clip_on=False)
     ax.text(scaled.left - 0.08, height, f"CD = {difference:.2f}", ha="right", va="center", fontsize=points)
 
 

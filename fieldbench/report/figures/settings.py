@@ -53,8 +53,8 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     for spare in axes[len(settings) :]:
         spare.remove()
     for ax, setting, title in zip(axes, settings, titles, strict=False):
-        places = column_of_names(ax, names, room)
-        _panel(ax, run, setting, parts[setting.title], [styles[method] for method in order], order, places)
+        positions = column_of_names(ax, names, room)
+        _panel(ax, run, setting, parts[setting.title], [styles[method] for method in order], order, positions)
         ax.set_title(title)
         measure = f"{setting.measure}, logarithmic" if ax.get_xscale() == "log" else setting.measure
         ax.set_xlabel(wrapped(measure, each - 0.12, size_of("axes.label")))
@@ -92,18 +92,18 @@ def _panel(
     part: pd.DataFrame,
     looks: list[Look],
     order: list[str],
-    places: list[float],
+    positions: list[float],
 ) -> None:
     shown = Shown()
-    for method, look, place in zip(order, looks, places, strict=True):
+    for method, look, position in zip(order, looks, positions, strict=True):
         scores = part.loc[part["method"] == method, "score"].dropna()
         if scores.empty or not np.isfinite(scores).all():
             continue
         low, high = interval(scores)
         if (scores >= 0).all():
             low = max(low, 0.0)
-        ax.hlines(place, low, high, color=look.colour, linewidth=1.2, alpha=0.6, zorder=2)
-        ax.plot([scores.mean()], [place], **look.points, zorder=3)
+        ax.hlines(position, low, high, color=look.colour, linewidth=1.2, alpha=0.6, zorder=2)
+        ax.plot([scores.mean()], [position], **look.points, zorder=3)
         shown.add(Shown([float(scores.mean())], [low, high]))
     floor = run.floor(setting)
     shown.values.append(floor)

@@ -210,7 +210,7 @@ def _band(
 
 
 def _where(sheet: _Sheet, index: int) -> str:
-    """The place of a slice, and its upward axis."""
+    """The position of a slice, and its upward axis."""
     up = axis_label(plane_axes(sheet.truth, sheet.axis)[1])
     if len(sheet.truth.shape) == 2:
         return up

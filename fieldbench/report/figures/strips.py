@@ -37,15 +37,15 @@ def _figure(run: StoredRun, setting: Panel, styles: dict[str, Look], view: View)
         names.append(f"{styles[method].name} ({lost} without score)" if lost else styles[method].name)
     figure = Figure(figsize=(view.width, 0.45 * scale()), layout="constrained")
     ax = figure.subplots()
-    places = column_of_names(ax, names, 0.4 * view.width)
+    positions = column_of_names(ax, names, 0.4 * view.width)
     grow(figure, ax.get_ylim()[0] * size_of("ytick.label") * 1.6 / 72 + 0.15)
     for line in scores:
-        ax.plot(line, places, color=FAINT, alpha=0.5, linewidth=0.5, zorder=1)
-    for place, method, values in zip(places, present, scores.T, strict=True):
+        ax.plot(line, positions, color=FAINT, alpha=0.5, linewidth=0.5, zorder=1)
+    for position, method, values in zip(positions, present, scores.T, strict=True):
         look, good = styles[method], values[np.isfinite(values)]
-        ax.plot(values, np.full(len(values), place), linestyle="", **look.points, alpha=0.75, zorder=2)
+        ax.plot(values, np.full(len(values), position), linestyle="", **look.points, alpha=0.75, zorder=2)
         if len(good) and not np.isinf(values).any():
-            ax.vlines(good.mean(), place - 0.35, place + 0.35, color=look.colour, linewidth=1.8, zorder=3)
+            ax.vlines(good.mean(), position - 0.35, position + 0.35, color=look.colour, linewidth=1.8, zorder=3)
     floor = run.floor(setting)
     error_axis(ax, Shown([*scores[np.isfinite(scores)], floor]), "x")
     floor_edge(ax, [0, ax.get_ylim()[0]], [floor, floor], upright=True)

@@ -172,25 +172,25 @@ def mean_band(
 
     Args:
         axes: drawn on.
-        samples: values by their place along the horizontal axis, shape (n,) each.
+        samples: values by their position along the horizontal axis, shape (n,) each.
         look: colour and name of the line.
         among: how many bands the axes have.
         number: of the line among them, where it has too many means for a marker on each; see :func:`some_markers`.
     """
-    vectors = {place: np.asarray(samples[place], dtype=float) for place in sorted(samples)}
-    vectors = {place: vector for place, vector in vectors.items() if len(vector)}
+    vectors = {position: np.asarray(samples[position], dtype=float) for position in sorted(samples)}
+    vectors = {position: vector for position, vector in vectors.items() if len(vector)}
     if not vectors:
         return Shown()
-    places = list(vectors)
+    positions = list(vectors)
     means = [float(vector.mean()) if np.isfinite(vector).all() else math.nan for vector in vectors.values()]
     lows, highs = np.array([interval(vector) for vector in vectors.values()]).T
     if not any((vector < 0).any() for vector in vectors.values()):
         lows = np.maximum(lows, 0)
-    every = some_markers(number) if number is not None and len(places) > 1 else None
-    axes.plot(places, means, **look.points, linestyle=look.dash, label=look.name, markevery=every, zorder=3)
+    every = some_markers(number) if number is not None and len(positions) > 1 else None
+    axes.plot(positions, means, **look.points, linestyle=look.dash, label=look.name, markevery=every, zorder=3)
     pale = min(0.16, 0.35 / among)
-    axes.fill_between(places, lows, highs, facecolor=(look.colour, pale), linewidth=0, zorder=1)
-    edges = [np.column_stack([places, ends]) for ends in (lows, highs)]
+    axes.fill_between(positions, lows, highs, facecolor=(look.colour, pale), linewidth=0, zorder=1)
+    edges = [np.column_stack([positions, ends]) for ends in (lows, highs)]
     axes.add_collection(
         LineCollection(edges, colors=[(look.colour, 3 * pale)], linewidths=0.4, zorder=2), autolim=False
     )
@@ -199,7 +199,7 @@ def mean_band(
 
 
 def some_markers(number: int) -> tuple[float, float]:
-    """Where a line has its markers, in shares of the axes' diagonal: each line of a figure at other places."""
+    """Where a line has its markers, in shares of the axes' diagonal: each line of a figure at other positions."""
     return 0.02 + 0.047 * number % 0.23, 0.25
 
 

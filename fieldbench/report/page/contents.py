@@ -143,7 +143,7 @@ def main_table(run: StoredRun, table: Table) -> Grid:
         run: the run.
         table: of its headline metrics.
     """
-    flat = sorted(_flat(table), key=lambda item: item.place)
+    flat = sorted(_flat(table), key=lambda item: item.position)
     varying = [name for name in _VARYING if len({str(item.levels.get(name)) for item in flat}) > 1]
     measures = list(dict.fromkeys(with_unit(_measure(item.block.metric, run), item.block.unit) for item in flat))
     extra = _uncertainty(run)
@@ -203,7 +203,7 @@ class _Flat:
     at: tuple[int, int]
     cell: TableCell
     levels: Mapping[str, Any]
-    place: tuple[int, int, int]
+    position: tuple[int, int, int]
 
     @property
     def method(self) -> str:
@@ -211,7 +211,7 @@ class _Flat:
 
     @property
     def setting(self) -> tuple[int, int]:
-        return self.place[:2]
+        return self.position[:2]
 
     @property
     def key(self) -> tuple[str, ...]:

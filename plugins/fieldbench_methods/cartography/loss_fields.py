@@ -103,7 +103,7 @@ class Fields:
         """
         population = self.population
         distances = population.decorrelation
-        share = [count // len(distances) + (place < count % len(distances)) for place in range(len(distances))]
+        share = [count // len(distances) + (index < count % len(distances)) for index in range(len(distances))]
         losses = [
             spatial_losses(
                 number,

@@ -126,16 +126,16 @@ def train(
     checkpoint = Checkpoint(out.with_name(out.name + ".checkpoint"), settings, seed)
     if out.exists():
         raise fieldbench.RequestError(f"{str(out)!r} exists; remove it or choose another --out")
-    place = torch.device(device)
-    network = _beginning(settings, seed).to(place)
+    torch_device = torch.device(device)
+    network = _beginning(settings, seed).to(torch_device)
     optimizer = torch.optim.Adam(network.parameters(), lr=settings.learning_rate, fused=True)
     history = checkpoint.restore(network, optimizer, resume)
     history.begin(settings)
 
-    fields = Fields(population(settings), place)
+    fields = Fields(population(settings), torch_device)
     validation = validation_set(fields, settings.validation, seed)
     started, before, saved = time.monotonic(), history.seconds, time.monotonic()
-    recent, counted = torch.zeros((), device=place), 0
+    recent, counted = torch.zeros((), device=torch_device), 0
     for step, complete, mask in batches(fields, settings, seed, history.step):
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(settings, step)
@@ -153,7 +153,7 @@ def train(
             saved = time.monotonic()
 
     weight_files.save(network, out)
-    card = _card(settings, out, history, seed, place)
+    card = _card(settings, out, history, seed, torch_device)
     out.with_suffix(".json").write_text(json.dumps(card, indent=2) + "\n")
     checkpoint.path.unlink(missing_ok=True)
 
@@ -199,8 +199,8 @@ def batches(fields: Fields, settings: LossFieldPrior, seed: int, start: int) -> 
     per_pool = shadowings * VIEWS * len(fields.population.decorrelation) // settings.batch
     for number in count(start // per_pool):
         pool = fields.draw(shadowings, generator(fields.device, seed, POOL, number), VIEWS)
-        for place, complete in enumerate(pool.split(settings.batch)[:per_pool]):
-            step = number * per_pool + place
+        for index, complete in enumerate(pool.split(settings.batch)[:per_pool]):
+            step = number * per_pool + index
             if step >= settings.steps:
                 return
             if step >= start:

@@ -91,7 +91,7 @@ class Layout:
         )
 
     @property
-    def places(self) -> tuple[NDArray[np.uint32], ...]:
+    def positions(self) -> tuple[NDArray[np.uint32], ...]:
         return self.lead_row, self.lead_column, self.rest_row, self.rest_column
 
 
@@ -120,7 +120,7 @@ class GroupedMatrix:
         self._starts = np.cumsum(self._counts) - self._counts
         self._columns = np.nonzero(patterns)[1].astype(np.uint32)
         sizes = np.diff(self._rows)
-        self._places = np.cumsum(sizes * self._counts) - sizes * self._counts
+        self._positions = np.cumsum(sizes * self._counts) - sizes * self._counts
         groups = itertools.pairwise(self._rows)
         values = [dense[a:b, pattern].T.ravel() for (a, b), pattern in zip(groups, patterns, strict=True)]
         self._values = np.concatenate(values, dtype=np.float32)
@@ -142,7 +142,7 @@ class GroupedMatrix:
         begin, end = np.searchsorted(self._rows, (first, self._rows[-1] if last is None else last))
         kernels.put_grouped_product(
             self._rows[begin : end + 1] - first, self._starts[begin:end], self._counts[begin:end], self._columns,
-            self._places[begin:end], self._values, self._widest, dense, out,
+            self._positions[begin:end], self._values, self._widest, dense, out,
         )  # fmt: skip
 
 
@@ -339,11 +339,11 @@ class Engine:
 
     def _key_products(self, first: int, last: int, result: Floats) -> None:
         """The grouped rows ``first .. last`` of every head, multiples of 8, times the keys."""
-        rows, starts, counts, columns, places = self._groups
+        rows, starts, counts, columns, positions = self._groups
         groups, latent = (last - first) // 8, len(columns)
         for grouped, keys, out in zip(self._grouped, self._columns_of_keys, result, strict=True):
             kernels.put_grouped_product(
-                rows[: groups + 1], starts[:groups], counts[:groups], columns, places[:groups],
+                rows[: groups + 1], starts[:groups], counts[:groups], columns, positions[:groups],
                 grouped[first * latent :], 32, keys.reshape(latent, -1), out,
             )  # fmt: skip
 
@@ -627,7 +627,7 @@ class _Tucker:
         """
         order = self._layout.order
         self._lead[:, : self._width] = factors[order[0]].T
-        arrays = support.starts, support.columns, support.weights, *self._layout.places
+        arrays = support.starts, support.columns, support.weights, *self._layout.positions
         if self._is_sparse(support):
             self._stages[0][:] = 0
             kernels.contract(*arrays, self._lead, self._width, self._stages[0])
@@ -717,7 +717,7 @@ class _Tucker:
             else:
                 self._products((above.T, unfolded.T, factor_gradients[mode]), (factors[mode].T, above.T, target))
             slope = self._slopes[index - 1]
-        places = self._layout.places
+        positions = self._layout.positions
         lead_gradient = factor_gradients[order[0]]
         if len(order) == 1:
             slope = np.concatenate([slope, np.zeros(8, np.float32)])
@@ -725,7 +725,7 @@ class _Tucker:
             self._lead_gradient[:] = 0
             first, second = (
                 partial(
-                    kernels.contract_gradient, support.starts, support.columns, support.weights, *places, rows,
+                    kernels.contract_gradient, support.starts, support.columns, support.weights, *positions, rows,
                     self._lead, self._width, slope, support.gradient, self._lead_gradient,
                 )
                 for rows in self._layout.halves
@@ -737,4 +737,4 @@ class _Tucker:
         np.dot(above.T, self._core.T, out=lead_gradient)
         # The dense core is spent: its buffer takes its gradient.
         np.dot(factors[order[0]].T, above.T, out=self._core)
-        kernels.gather(support.starts, support.columns, *places, self._core, support.gradient)
+        kernels.gather(support.starts, support.columns, *positions, self._core, support.gradient)

@@ -84,7 +84,7 @@ class Geometry:
         ]
 
     @property
-    def places(self) -> NDArray[np.int64]:
+    def positions(self) -> NDArray[np.int64]:
         """Shape (N, h N): the flat core index (C order) of every entry of the concatenated map."""
         total = np.zeros((self.cubes, self.head_count * self.cubes), dtype=np.int64)
         for rows, columns, size in zip(self.row_digits, self.column_digits, self.core_shape, strict=True):

@@ -22,10 +22,10 @@ class FusedTensorAttention(TensorAttention):
 
     def __init__(self, design: Design, cubes: Tensor, seeds: Sequence[int], epochs: int) -> None:
         super().__init__(design, cubes, seeds, epochs)
-        places = torch.from_numpy(design.geometry.places).to(cubes.device, torch.int32)
+        positions = torch.from_numpy(design.geometry.positions).to(cubes.device, torch.int32)
         score_keys, core_keys = self.dropout_keys
         self._rows = AttentionRows(
-            places,
+            positions,
             score_keys,
             core_keys,
             design.score_scale,

@@ -29,14 +29,14 @@ class AttentionRows:
     """What does not change from step to step.
 
     Attributes:
-        places: where each entry of the attention map (N, h N) stands in the flat core, int32.
+        positions: where each entry of the attention map (N, h N) stands in the flat core, int32.
         score_keys, core_keys: dropout keys of each step and trial, int64, shape (steps, B, 2).
         scale: what cosines are multiplied by.
         dropout, core_dropout: probabilities.
         soft: SoftMax instead of SparseMax.
     """
 
-    places: Tensor
+    positions: Tensor
     score_keys: Tensor
     core_keys: Tensor
     scale: float
@@ -86,10 +86,10 @@ def _launch(
     batch, heads, count, _ = cosines.shape
     training = step is not None
     arguments = [
-        rows.places,
+        rows.positions,
         rows.score_keys,
         rows.core_keys,
-        step if training else rows.places,  # not read without dropout
+        step if training else rows.positions,  # not read without dropout
         count,
         heads,
         rows.scale / (1 - rows.dropout) if training else rows.scale,
@@ -105,11 +105,11 @@ def _launch(
 @triton.jit
 def _kept(index, keys, step, limit):  # type: ignore[no-untyped-def]
     """The generator of :mod:`randomness`, for this program's trial."""
-    place = (tl.load(step) * tl.num_programs(1) + tl.program_id(1)) * 2
-    word = index.to(tl.uint32) + tl.load(keys + place).to(tl.uint32)
+    position = (tl.load(step) * tl.num_programs(1) + tl.program_id(1)) * 2
+    word = index.to(tl.uint32) + tl.load(keys + position).to(tl.uint32)
     word = word ^ (word >> 16)
     word = word * _FIRST
-    word = word ^ tl.load(keys + place + 1).to(tl.uint32)
+    word = word ^ tl.load(keys + position + 1).to(tl.uint32)
     word = word ^ (word >> 15)
     word = word * _SECOND
     word = word ^ (word >> 16)
@@ -118,7 +118,7 @@ def _kept(index, keys, step, limit):  # type: ignore[no-untyped-def]
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _forward(  # type: ignore[no-untyped-def]
-    cosines, core, levels, places, score_keys, core_keys, step,
+    cosines, core, levels, positions, score_keys, core_keys, step,
     count, heads, gain, core_gain, limit, core_limit, SOFT: tl.constexpr, TRAINING: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row, trial = tl.program_id(0), tl.program_id(1).to(tl.int64)
@@ -148,25 +148,25 @@ def _forward(  # type: ignore[no-untyped-def]
         weight = tl.maximum(score - level, 0.0) * core_gain
     if TRAINING:
         weight = tl.where(_kept(element, core_keys, step, core_limit), weight, 0.0)
-    place = tl.load(places + element, mask=inside, other=0)
-    tl.store(core + trial * width * count + place, weight, mask=inside)
+    position = tl.load(positions + element, mask=inside, other=0)
+    tl.store(core + trial * width * count + position, weight, mask=inside)
     tl.store(levels + trial * count + row, level)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
 def _backward(  # type: ignore[no-untyped-def]
-    cosines, core_slope, levels, slope, places, score_keys, core_keys, step,
+    cosines, core_slope, levels, slope, positions, score_keys, core_keys, step,
     count, heads, gain, core_gain, limit, core_limit, SOFT: tl.constexpr, TRAINING: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     row, trial = tl.program_id(0), tl.program_id(1).to(tl.int64)
     width = heads * count
     column = tl.arange(0, BLOCK)
     inside = column < width
-    place = trial * width * count + (column // count) * count * count + row * count + column % count
-    score = tl.load(cosines + place, mask=inside, other=0.0) * gain
+    position = trial * width * count + (column // count) * count * count + row * count + column % count
+    score = tl.load(cosines + position, mask=inside, other=0.0) * gain
     element = row * width + column
-    core_place = tl.load(places + element, mask=inside, other=0)
-    gradient = tl.load(core_slope + trial * width * count + core_place, mask=inside, other=0.0) * core_gain
+    core_position = tl.load(positions + element, mask=inside, other=0)
+    gradient = tl.load(core_slope + trial * width * count + core_position, mask=inside, other=0.0) * core_gain
     if TRAINING:
         kept = _kept(element, score_keys, step, limit)
         score = tl.where(kept, score, 0.0)
@@ -183,4 +183,4 @@ def _backward(  # type: ignore[no-untyped-def]
         gradient = tl.where(support, (gradient - mean) * gain, 0.0)
     if TRAINING:
         gradient = tl.where(kept, gradient, 0.0)
-    tl.store(slope + place, gradient, mask=inside)
+    tl.store(slope + position, gradient, mask=inside)

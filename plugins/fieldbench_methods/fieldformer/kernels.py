@@ -6,7 +6,7 @@ dropped from the core, and its magnitude is what it would have been. A slot belo
 leading (contracted) index is ``lead_row[n] + lead_column[c]`` and whose other indices, flattened, are
 ``rest_row[n] + rest_column[c]``.
 
-A loop runs on one thread and in a fixed order; two that run at once write to different places. So numbers do
+A loop runs on one thread and in a fixed order; two that run at once write to different positions. So numbers do
 not depend on the number of threads.
 ``reassoc`` lets sums vectorise; the order of summation is then the compiler's, and always the same. For that, what sums
 over an array is inlined (``inline="always"``): a function that is called exists twice, as it was compiled by itself and
@@ -427,15 +427,15 @@ def transpose(  # type: ignore[no-untyped-def]
         starts_across[column + 1] += starts_across[column]
     first = np.int64(0)
     for index in range(bounds.size):
-        before, place = starts_across if index == 0 else ends_across[index - 1], ends_across[index]
-        for column in range(place.size):
-            place[column] = before[column]
+        before, position = starts_across if index == 0 else ends_across[index - 1], ends_across[index]
+        for column in range(position.size):
+            position[column] = before[column]
         for n in range(first, bounds[index]):
             for slot in range(starts[n], ends[n]):
                 column = columns[slot]
-                rows_across[place[column]] = n
-                values_across[place[column]] = values[slot]
-                place[column] += 1
+                rows_across[position[column]] = n
+                values_across[position[column]] = values[slot]
+                position[column] += 1
         first = bounds[index]
 
 
@@ -495,19 +495,19 @@ def put_product(starts, ends, skipped, columns, values, dense, result):  # type:
 
 
 @_compiled(fastmath=_FAST)
-def put_grouped_product(rows, starts, counts, columns, places, values, widest, dense, result):  # type: ignore[no-untyped-def]
+def put_grouped_product(rows, starts, counts, columns, positions, values, widest, dense, result):  # type: ignore[no-untyped-def]
     """A matrix whose rows come in groups that share their columns, times a dense matrix whose width 8 divides.
 
     Group g has the rows ``rows[g] .. rows[g + 1]``, 1, 4 or 8 of them, and the columns at ``starts[g]`` and behind,
     ``counts[g]`` of them. The values of one column stand beside one another, those of the group's first column at
-    ``places[g]``. What is read of the dense matrix serves all rows of a group. Sums keep the order of the columns.
+    ``positions[g]``. What is read of the dense matrix serves all rows of a group. Sums keep the order of the columns.
     ``result`` is overwritten.
 
     Args:
         rows: where groups begin, shape (groups + 1,).
         starts, counts: of each group's columns, shape (groups,).
         columns: of all groups.
-        places: of each group's values, shape (groups,).
+        positions: of each group's values, shape (groups,).
         values: of all groups.
         widest: columns of the dense matrix at a time, 96 or 32.
         dense: matrix whose rows the columns name.
@@ -518,26 +518,26 @@ def put_grouped_product(rows, starts, counts, columns, places, values, widest, d
     while begin < width:
         size = _strip(width - begin, np.uintp(widest))
         for group in range(starts.size):
-            first, count, place = np.uintp(starts[group]), np.uintp(counts[group]), np.uintp(places[group])
+            first, count, position = np.uintp(starts[group]), np.uintp(counts[group]), np.uintp(positions[group])
             high, t = rows[group + 1] - rows[group], np.uintp(rows[group]) * width
             if high == 8 and size > _LANES:
                 for at in range(begin, begin + size, EIGHT_ROWS):
-                    tile_of_8(True, target, t + at, width, values, place, columns, first, count, source, at, width)
+                    tile_of_8(True, target, t + at, width, values, position, columns, first, count, source, at, width)
             elif high == 8:
-                tile_8x8(True, target, t + begin, width, values, place, columns, first, count, source, begin, width)
+                tile_8x8(True, target, t + begin, width, values, position, columns, first, count, source, begin, width)
             elif high == 4 and size > _LANES:
                 for at in range(begin, begin + size, FOUR_ROWS):
-                    tile_of_4(True, target, t + at, width, values, place, columns, first, count, source, at, width)
+                    tile_of_4(True, target, t + at, width, values, position, columns, first, count, source, at, width)
             elif high == 4:
-                tile_4x8(True, target, t + begin, width, values, place, columns, first, count, source, begin, width)
+                tile_4x8(True, target, t + begin, width, values, position, columns, first, count, source, begin, width)
             elif size == _WIDEST:
-                tile_1x96(True, target, t + begin, width, values, place, columns, first, count, source, begin, width)
+                tile_1x96(True, target, t + begin, width, values, position, columns, first, count, source, begin, width)
             elif size == _WIDE:
-                tile_1x64(True, target, t + begin, width, values, place, columns, first, count, source, begin, width)
+                tile_1x64(True, target, t + begin, width, values, position, columns, first, count, source, begin, width)
             elif size == _NARROW:
-                tile_1x32(True, target, t + begin, width, values, place, columns, first, count, source, begin, width)
+                tile_1x32(True, target, t + begin, width, values, position, columns, first, count, source, begin, width)
             else:
-                tile_1x8(True, target, t + begin, width, values, place, columns, first, count, source, begin, width)
+                tile_1x8(True, target, t + begin, width, values, position, columns, first, count, source, begin, width)
         begin += size
 
 
@@ -608,15 +608,15 @@ def turn(rows, outer, inner, result):  # type: ignore[no-untyped-def]
 
 
 @_compiled(fastmath=_FAST)
-def contract_lines(tensor, factor, others, places, scratch, result):  # type: ignore[no-untyped-def]
+def contract_lines(tensor, factor, others, positions, scratch, result):  # type: ignore[no-untyped-def]
     """A tensor (R, S, X) times a factor (I, R), at some pairs of their outer indices only.
 
-    ``result[l, s]`` becomes the sum over r of ``factor[places[l], r] * tensor[r, s, others[l]]``.
+    ``result[l, s]`` becomes the sum over r of ``factor[positions[l], r] * tensor[r, s, others[l]]``.
 
     Args:
         tensor: shape (R, S, X).
         factor: shape (I, R).
-        others, places: the pairs.
+        others, positions: the pairs.
         scratch: zeros, shape (2, X, S rounded up to a multiple of 8); its padding stays 0.
         result: written, shape (pairs, S rounded up).
     """
@@ -625,19 +625,19 @@ def contract_lines(tensor, factor, others, places, scratch, result):  # type: ig
     result[:] = np.float32(0.0)
     for r in range(factor.shape[1]):
         _turn(source, np.uintp(r) * high * step, step, high, step, turned, zero, np.uintp(8), padded)
-        for index in range(places.size):
+        for index in range(positions.size):
             t, s = np.uintp(index) * padded, np.uintp(others[index]) * padded
-            axpy(target, t, factor[places[index], r], turned, s, padded // np.uintp(8))
+            axpy(target, t, factor[positions[index], r], turned, s, padded // np.uintp(8))
 
 
 @_compiled(fastmath=_FAST)
 def contract_lines_gradient(  # type: ignore[no-untyped-def]
-    tensor, factor, others, places, scratch, result_gradient, tensor_gradient, factor_gradient
+    tensor, factor, others, positions, scratch, result_gradient, tensor_gradient, factor_gradient
 ):
     """Gradients behind :func:`contract_lines`.
 
     Args:
-        tensor, factor, others, places: as there.
+        tensor, factor, others, positions: as there.
         scratch: as there.
         result_gradient: of the result; its padding is 0.
         tensor_gradient, factor_gradient: written.
@@ -650,10 +650,10 @@ def contract_lines_gradient(  # type: ignore[no-untyped-def]
         begin = np.uintp(r) * high * step
         _turn(source, begin, step, high, step, turned, zero, np.uintp(8), padded)
         turned_gradient[:] = np.float32(0.0)
-        for index in range(places.size):
-            place, s, o = places[index], np.uintp(others[index]) * padded, np.uintp(index) * padded
-            factor_gradient[place, r] += dot_axpy(
-                turned_gradient, turned, s, factor[place, r], slopes, o, padded // np.uintp(8)
+        for index in range(positions.size):
+            position, s, o = positions[index], np.uintp(others[index]) * padded, np.uintp(index) * padded
+            factor_gradient[position, r] += dot_axpy(
+                turned_gradient, turned, s, factor[position, r], slopes, o, padded // np.uintp(8)
             )
         _turn(turned_gradient, zero, padded, step, high, target, begin, np.uintp(8), step)
 
@@ -679,26 +679,26 @@ def normalise_gradient(unit, inverse, smallest, gradient):  # type: ignore[no-un
 
 
 @_compiled(fastmath=_FAST)
-def observed_gradient(field, places, wanted, weight, bounded, gradient):  # type: ignore[no-untyped-def]
+def observed_gradient(field, positions, wanted, weight, bounded, gradient):  # type: ignore[no-untyped-def]
     """Gradient of the squared error at the observed entries, before the output activation, added to ``gradient``.
 
     Args:
         field: estimate before the output activation, flat.
-        places: flat indices of the observed entries.
+        positions: flat indices of the observed entries.
         wanted: observed values there, scaled.
         weight: of each squared error.
         bounded: whether the output activation is tanh.
         gradient: added to, flat.
     """
-    for index in range(places.size):
-        place = places[index]
-        value = field[place]
+    for index in range(positions.size):
+        position = positions[index]
+        value = field[position]
         if bounded:
             value = hyperbolic_tangent(value)
         slope = np.float32(2.0) * weight * (value - wanted[index])
         if bounded:
             slope *= np.float32(1.0) - value * value
-        gradient[place] += slope
+        gradient[position] += slope
 
 
 @_compiled(fastmath=_FAST)

@@ -28,7 +28,7 @@ class TensorAttention:
         self.design = design
         self.cubes = cubes
         geometry = design.geometry
-        self._order = torch.from_numpy(np.argsort(geometry.places, axis=None)).to(cubes.device)
+        self._order = torch.from_numpy(np.argsort(geometry.positions, axis=None)).to(cubes.device)
         steps = np.arange(epochs)
         self.dropout_keys = [
             torch.from_numpy(

@@ -89,8 +89,8 @@ def _tile(rows: int, vectors: int, lanes: int) -> Any:
             kinds = signature.args
             word, vector = t.type, ir.VectorType(ir.FloatType(), lanes)
             number = lambda value: ir.Constant(word, value)  # noqa: E731
-            places = [builder.add(t, builder.mul(step, number(row))) for row in range(rows)]
-            to = [_pointer(context, builder, kinds[1], target, place, vector) for place in places]
+            offsets = [builder.add(t, builder.mul(step, number(row))) for row in range(rows)]
+            to = [_pointer(context, builder, kinds[1], target, offset, vector) for offset in offsets]
             sums = [[cgutils.alloca_once(builder, vector) for _ in range(vectors)] for _ in range(rows)]
             with builder.if_else(cgutils.is_true(builder, fresh)) as (anew, further):
                 for block, is_fresh in ((anew, True), (further, False)):
@@ -227,8 +227,8 @@ def transpose_8x8(typing_context, target, t, across, source, s, step):  # type: 
         kinds = signature.args
 
         def at(kind: Any, array: Any, position: Any, apart: Any, row: int) -> Any:
-            place = builder.add(position, builder.mul(apart, ir.Constant(t.type, row)))
-            return _pointer(context, builder, kind, array, place)
+            offset = builder.add(position, builder.mul(apart, ir.Constant(t.type, row)))
+            return _pointer(context, builder, kind, array, offset)
 
         def mixed(left: Any, right: Any, lanes: list[int]) -> Any:
             return builder.shuffle_vector(left, right, ir.Constant(ir.VectorType(ir.IntType(32), 8), lanes))

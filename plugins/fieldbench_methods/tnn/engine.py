@@ -47,11 +47,11 @@ def _expand_gradient(  # type: ignore[no-untyped-def]
     for stage in range(stages - 1, -1, -1):
         begin, end = tensor_starts[stage], tensor_starts[stage + 1]
         size, rank = sizes[stage], ranks[stage]
-        place = factor_starts[stage]
+        start = factor_starts[stage]
         unfolded = tensors[begin:end].reshape(rank, (end - begin) // rank)
         above = slopes[end : tensor_starts[stage + 2]].reshape(unfolded.shape[1], size)
-        factor = weights[place : place + size * rank].reshape(size, rank)
-        np.dot(above.T, unfolded.T, gradient[place : place + size * rank].reshape(size, rank))
+        factor = weights[start : start + size * rank].reshape(size, rank)
+        np.dot(above.T, unfolded.T, gradient[start : start + size * rank].reshape(size, rank))
         np.dot(factor.T, above.T, slopes[begin:end].reshape(unfolded.shape))
         if stage == relu_before:
             for index in range(begin, end):

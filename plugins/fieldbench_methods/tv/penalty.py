@@ -79,8 +79,8 @@ def variation_gradient(field: FloatArray, form: str, axes: Sequence[int]) -> Flo
         np.divide(1, np.sqrt(squares), out=inverse, where=squares > 0)
         for pair, (factor, difference) in zip(_pairs(axes), parts, strict=True):
             slope = difference * inverse
-            for place, coefficient in _stencil(pair):
-                gradient[_shifted(field.ndim, axes, place)] += np.asarray(factor * coefficient, field.dtype) * slope
+            for offsets, coefficient in _stencil(pair):
+                gradient[_shifted(field.ndim, axes, offsets)] += np.asarray(factor * coefficient, field.dtype) * slope
     gradient /= size
     return gradient
 
@@ -119,7 +119,7 @@ def _pairs(axes: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def _stencil(pair: tuple[int, int]) -> Iterator[tuple[dict[int, int], float]]:
-    """Places, as offsets from an interior entry along some axes, and coefficients of a second difference."""
+    """Offsets from an interior entry along some axes, and coefficients of a second difference."""
     left, right = pair
     if left == right:
         yield from (({left: -1}, 1.0), ({}, -2.0), ({left: 1}, 1.0))
@@ -128,9 +128,9 @@ def _stencil(pair: tuple[int, int]) -> Iterator[tuple[dict[int, int], float]]:
         yield {left: one, right: other}, one * other / 4
 
 
-def _shifted(order: int, axes: Sequence[int], place: dict[int, int]) -> tuple[slice, ...]:
-    """The interior of ``axes``, shifted by the offsets of ``place``."""
-    bounds = {axis: slice(1 + place.get(axis, 0), (place.get(axis, 0) - 1) or None) for axis in axes}
+def _shifted(order: int, axes: Sequence[int], offsets: dict[int, int]) -> tuple[slice, ...]:
+    """The interior of ``axes``, shifted by ``offsets``."""
+    bounds = {axis: slice(1 + offsets.get(axis, 0), (offsets.get(axis, 0) - 1) or None) for axis in axes}
     return tuple(bounds.get(axis, slice(None)) for axis in range(order))
 
 
@@ -138,6 +138,6 @@ def _hessian(field: Any, axes: Sequence[int]) -> Iterator[tuple[float, Any]]:
     """Second differences in the interior of ``axes``, each with how often it counts (mixed ones twice)."""
     for pair in _pairs(axes):
         difference = sum(
-            coefficient * field[_shifted(field.ndim, axes, place)] for place, coefficient in _stencil(pair)
+            coefficient * field[_shifted(field.ndim, axes, offsets)] for offsets, coefficient in _stencil(pair)
         )
         yield (1.0 if pair[0] == pair[1] else 2.0), difference

@@ -23,8 +23,8 @@ class Trend(fieldbench.Method):
     ) -> fieldbench.Estimate:
         from fieldbench_trend.least_squares import fit, terms
 
-        places = [np.linspace(-1, 1, size) if size > 1 else np.zeros(1) for size in observation.shape]
-        grid = np.stack(np.meshgrid(*places, indexing="ij"), axis=-1).reshape(-1, observation.ndim)
+        coordinates = [np.linspace(-1, 1, size) if size > 1 else np.zeros(1) for size in observation.shape]
+        grid = np.stack(np.meshgrid(*coordinates, indexing="ij"), axis=-1).reshape(-1, observation.ndim)
         everywhere = terms(grid, self.degree)
         observed = observation.observed.astype(float)
         scale = float(np.abs(observed).max()) or 1.0

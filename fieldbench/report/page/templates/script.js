@@ -118,8 +118,8 @@ function prepareTable(table) {
   const filters = table.tHead.insertRow();
   heads.forEach((head, column) => {
     const name = names[column];
-    const place = filters.insertCell();
-    place.className = head.className;
+    const cell = filters.insertCell();
+    cell.className = head.className;
     if (head.className === "chart") return;
     const sort = make("button", { type: "button", textContent: name });
     sort.addEventListener("click", () => {
@@ -135,7 +135,7 @@ function prepareTable(table) {
       state.filters[name] = field.value;
       show();
     });
-    place.append(field);
+    cell.append(field);
   });
 
   for (const row of rows) {
@@ -377,8 +377,8 @@ function prepareBrowser() {
     const plot = event.target.closest(".plot");
     if (!plot || !view) return;
     const box = plot.getBoundingClientRect();
-    const place = (at, size, cells) => Math.max(0, Math.min(cells - 1, Math.floor((at / size) * cells)));
-    pointAt({ x: place(event.clientX - box.left, box.width, view.width), y: place(event.clientY - box.top, box.height, view.height) });
+    const index = (at, size, cells) => Math.max(0, Math.min(cells - 1, Math.floor((at / size) * cells)));
+    pointAt({ x: index(event.clientX - box.left, box.width, view.width), y: index(event.clientY - box.top, box.height, view.height) });
   });
   panels.addEventListener("pointerleave", () => view && pointAt(null));
   panels.addEventListener("keydown", (event) => {
@@ -401,8 +401,8 @@ function prepareBrowser() {
 }
 
 function ends(axis) {
-  const places = [...new Set([0, Math.floor((axis.at.length - 1) / 2), axis.at.length - 1])];
-  return places.map((place) => make("span", { textContent: axis.at[place] }));
+  const ticks = [...new Set([0, Math.floor((axis.at.length - 1) / 2), axis.at.length - 1])];
+  return ticks.map((index) => make("span", { textContent: axis.at[index] }));
 }
 
 function titleOf(axis, arrow) {
