@@ -56,6 +56,7 @@ class Code:
         """
         self._by_value = {"__main__", *by_value}
         self._modules: dict[tuple[str, Path | None], _Module] = {}
+        self._pieces: dict[tuple[str, str, Path | None], tuple[list[str], list[Node]]] = {}
 
     def of(self, cls: type) -> tuple[str, set[str]]:
         """All that a class is made of.
@@ -101,7 +102,9 @@ class Code:
             distributions |= {owner} - {""}
             found[node] = []
             if (file or module in self._by_value) and (not owner or _top(module) == _top(home)):
-                found[node], further = self._piece(module, name, file)
+                if (*node, file) not in self._pieces:
+                    self._pieces[*node, file] = self._piece(module, name, file)
+                found[node], further = self._pieces[*node, file]
                 ahead += further
         pieces = sorted(f"{_shown(module)} {name} {text}" for (module, name), text in found.items() if text)
         content = repr([*texts, *sorted(distributions), *pieces])
@@ -111,7 +114,7 @@ class Code:
         """The content of a node, and where it leads."""
         live, read = vars(sys.modules.get(module, ModuleType(""))), self._module(module, file)
         if not name:
-            return [read.text] * bool(read.text), list(read.imports)
+            return ([read.text], list(read.imports)) if read.text else ([], [])
         statements = read.statements.get(name, [])
         further = [node for statement in statements for node in statement.imports]
         for statement in statements:

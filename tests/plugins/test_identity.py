@@ -722,6 +722,13 @@ def test_what_a_run_leaves_in_memory_is_no_edit(write) -> None:
     assert cell_identity(registry, other) == planned
 
 
+def test_what_a_script_imports_for_other_things_is_no_part_of_a_class(folder) -> None:
+    folder.write({"script.py": of_the_program("import other"), "other.py": "VALUE = 1.0\n"})
+    before = folder.ask("script.py")
+    folder.edit("other.py", "1.0", "7.25")
+    assert folder.ask("script.py") == before != ""
+
+
 def test_a_file_that_is_loaded_again_meanwhile_is_no_edit(write) -> None:
     """Each registry loads it; the class of an earlier one lives on."""
     file = write(
