@@ -105,6 +105,7 @@ def test_an_edit_of_the_data_behind_a_method_within_counts() -> None:
         """It has data outside its code."""
 
         name = "weighed"
+        revision = "1"
         weights: ClassVar[list[str]] = ["one"]
 
         def fingerprint(self):
