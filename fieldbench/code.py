@@ -96,8 +96,8 @@ class Code:
             module, name = node = ahead.pop()
             if node in found or _top(module) in UNCOUNTED:
                 continue
-            file = _file(module, folder)
-            owner = self._distribution(module, file)
+            file, whole = _file(module, folder), _file(_top(module), folder)
+            owner = self._distribution(_top(module), whole) if whole else self._distribution(module, file)
             distributions |= {owner} - {""}
             found[node] = []
             if (file or module in self._by_value) and (not owner or _top(module) == _top(home)):
@@ -146,7 +146,8 @@ class Code:
     def _distribution(self, module: str, file: Path | None) -> str:
         """Name and version of the installed distribution that has a module; empty for others."""
         name = _top(module)
-        if not any(_above(module, file).glob("*-info")) if file else name in sys.stdlib_module_names:
+        own = not any(_above(module, file).glob("*-info")) if file else name in self._by_value
+        if own or name in sys.stdlib_module_names:
             return ""  # all distributions are asked below, which takes long
         for called in sorted({name, *self._distributions.get(name, ())}):
             with contextlib.suppress(PackageNotFoundError, ValueError):

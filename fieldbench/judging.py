@@ -513,11 +513,11 @@ class _Fits:
         study = Study(tuner, space, evaluate)
         self._note(f"modifier {tuner}")
         chosen = study.run(seed)
-        place = list(study.tried).index(in_words(chosen))
-        if place not in fitted:  # no point has an error, and the first could not even be fitted
+        index = list(study.tried).index(in_words(chosen))
+        if index not in fitted:  # no point has an error, and the first could not even be fitted
             raise failures[0]
         self.tuning = {**study.as_dict(chosen), "metric": self._metric.name}
-        return chosen, fitted[place]
+        return chosen, fitted[index]
 
     def _error(self, estimate: Estimate, observation: Observation, fold: Mask) -> float:
         """The error at withheld entries by the headline metric, the smaller the better."""

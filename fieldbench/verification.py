@@ -22,8 +22,13 @@ from fieldbench.store.secret import secrets_of
 
 @dataclass(frozen=True)
 class Verification:
-    """How many trials of a run ended well, how many of those computed again have the same scores, and a line about each
-    that has not, or that cannot be computed here as it was.
+    """What came of computing trials again.
+
+    Attributes:
+        stored: trials of the run that ended well.
+        agreeing: how many of those computed again have the same scores.
+        differing: of each that has not, a line that says which and by how much.
+        unlike: of each that cannot be computed here as it was, a line that says why.
     """
 
     stored: int
@@ -50,7 +55,7 @@ def verify(
     if not good:
         raise RequestError(f"{run} has no trial that ended well; there is nothing to verify")
     keys = sorted(good)
-    chosen = [keys[place] for place in rng.choice(len(keys), math.ceil(share * len(keys)), replace=False)]
+    chosen = [keys[index] for index in rng.choice(len(keys), math.ceil(share * len(keys)), replace=False)]
     options = replace(options, secrets=secrets_of(run))
     here = replace(sources, data=datafile.locations())
     agreeing, differing, unlike = 0, list[str](), list[str]()

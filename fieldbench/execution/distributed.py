@@ -34,6 +34,11 @@ _LOG = logging.getLogger("fieldbench")
 #: Seconds between looks at what has come back, and at who is there; and those that a lost scheduler is waited for.
 _LOOK, _ROLL_CALL, _FAREWELL = 0.02, 1.0, 3.0
 
+_LANES: tuple[Lane, ...] = ("gpu", "cpu")
+
+#: Seconds from the end of a task until its slot could have the next from here, where a thousand slots work.
+_ON_THE_WAY = 1.0
+
 
 class Cluster:
     """Trials on the workers of a Dask cluster."""
@@ -56,6 +61,9 @@ class Cluster:
         self._queue = TrialQueue(trials, registry, lanes)
         #: Groups that were sent, and where each has failed before and why.
         self._out: dict[str, tuple[Group, tuple[str, str] | None]] = {}
+        #: When each of them was sent; the seconds from sending to return of the newest of each method and dataset.
+        self._sent: dict[str, float] = {}
+        self._took: dict[tuple[str, str], float] = {}
         #: Address of each worker that runs the same code, with its threads; reasons of those that do not get work.
         self._workers: dict[str, int] = {}
         self._refused: dict[str, str] = {}
@@ -100,10 +108,18 @@ class Cluster:
 
     def _send(self) -> None:
         groups: list[Group] = []
-        free = sum(self._workers.values()) - len(self._out)
-        while len(groups) < free and (group := self._queue.take(["gpu", "cpu"])) is not None:
+        while self._has_room(len(groups)) and (group := self._queue.take(_LANES)) is not None:
             groups.append(group)
         self._submit(groups, list(self._workers))
+
+    def _has_room(self, more: int) -> bool:
+        """Whether the next task may be sent after some more: to a free thread or, if it is short, to wait at a worker,
+        so that no slot is idle until its end is heard of here."""
+        threads, out = sum(self._workers.values()), len(self._out) + more
+        if out < threads or (first := self._queue.first(_LANES)) is None:
+            return out < threads
+        took = self._took.get(_kind(first), math.inf)
+        return out < threads + int(threads * min(1.0, _ON_THE_WAY / took))
 
     def _submit(self, groups: list[Group], workers: list[str], before: tuple[str, str] | None = None) -> None:
         """Send groups, all with one message to the scheduler."""
@@ -111,6 +127,7 @@ class Cluster:
             parcels = [cloudpickle.dumps(group) for group in groups]
             futures = self._client.map(fulfil, parcels, run=self._parcel, workers=workers, pure=False, retries=2)
             self._out |= {future.key: (group, before) for group, future in zip(groups, futures, strict=True)}
+            self._sent |= dict.fromkeys((future.key for future in futures), time.monotonic())
             self._completed.update(futures)
 
     def _received(self, futures: list[Any]) -> Iterator[Outcome]:
@@ -120,6 +137,7 @@ class Cluster:
             fetched = dict(zip(finished, self._client.gather(finished), strict=True)) if finished else {}
         for future in futures:
             group, before = self._out.pop(future.key)
+            self._took[_kind(group.trials[0])] = time.monotonic() - self._sent.pop(future.key)
             try:
                 where, outcome = fetched.get(future) or future.result()
             except Exception as error:  # Dask gave it up: the workers that had it were lost again and again
@@ -192,6 +210,10 @@ def _connected(scheduler: str | None) -> tuple[Any, Any]:
             raise RequestError(f"--backend dask: which cluster? {hint}") from None
         raise RequestError(f"--scheduler {scheduler}: no Dask scheduler answers there ({error})") from None
     return client, distributed.as_completed(loop=client.loop)
+
+
+def _kind(trial: Trial) -> tuple[str, str]:
+    return trial.cell.method, trial.cell.dataset
 
 
 def _host(worker: str) -> str:

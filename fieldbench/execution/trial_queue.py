@@ -53,13 +53,18 @@ class TrialQueue:
         self._fill()
         return any(self._lane(series) == lane for series in self._cells)
 
-    def take(self, lanes: Container[Lane]) -> Group | None:
-        """The next group for any of these lanes: the one whose first trial comes first in the plan."""
+    def first(self, lanes: Container[Lane]) -> Trial | None:
+        """The trial for any of these lanes that comes first in the plan."""
         self._fill()
-        firsts = [(waiting[0][0], series) for series, waiting in self._cells.items() if self._lane(series) in lanes]
-        if not firsts:
+        firsts = [waiting[0] for series, waiting in self._cells.items() if self._lane(series) in lanes]
+        return min(firsts, key=lambda first: first[0])[1] if firsts else None
+
+    def take(self, lanes: Container[Lane]) -> Group | None:
+        """The next group for any of these lanes: that of the first trial."""
+        first = self.first(lanes)
+        if first is None:
             return None
-        _, series = min(firsts, key=lambda first: first[0])
+        series = first.series
         waiting, lane = self._cells[series], self._lane(series)
         # What waits is shared evenly, so that no slot of the lane is idle while another has a long batch.
         share = -(-len(waiting) // self._slots[lane]) if self._batching else 1

@@ -52,7 +52,7 @@ SETTLED = 2.5
 
 @dataclass(frozen=True)
 class World:
-    """A folder with the built-in methods, a place for other distributions, and a cache."""
+    """A folder with the built-in methods, a folder for other distributions, and a cache."""
 
     folder: Path
 

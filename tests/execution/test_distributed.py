@@ -114,6 +114,15 @@ class TestDask:
         found = list(execute(plan("steady", 2), SOURCES, options, Stop()))
         assert {path.stem for path in (tmp_path / "fields").iterdir()} == {record.trial.key for record in found}
 
+    @pytest.mark.parametrize(("seconds", "waiting"), [(0.02, True), (2.5, False)])
+    def test_only_short_trials_wait_at_the_workers(self, cluster: Any, seconds: float, waiting: bool) -> None:
+        trials = plan(f"steady[seconds={seconds}]", 40 if waiting else 4)
+        sent = [
+            sum(len(worker.processing) for worker in cluster.scheduler.workers.values())
+            for _ in execute(iter(trials), SOURCES, self.options(cluster), Stop())
+        ]
+        assert (max(sent) > 2) == waiting
+
     def test_a_stop_finishes_what_runs(self, cluster: Any) -> None:
         stop = Stop()
         stream = execute(iter(plan("steady[seconds=0.1]", 50)), SOURCES, self.options(cluster), stop)

@@ -258,6 +258,15 @@ def test_a_plugin_leaves_folder_streams_and_ctrl_c_as_they_were(write, working) 
     assert (os.getcwd(), sys.stdout, sys.stderr, signal.getsignal(signal.SIGINT)) == before
 
 
+def test_what_a_plugin_puts_into_the_search_path_hides_nobodys_modules(write, working, monkeypatch) -> None:
+    before = [*sys.path]
+    monkeypatch.setattr(sys, "path", [*before])
+    changes = "import sys\nsys.path[:] = ['/of/the/plugin', 5, *sys.path[1:]]\n"
+    registry = Registry(Sources(files=(write("odd.py", working("good") + changes),)))
+    assert registry.broken == []
+    assert sys.path == [*before, "/of/the/plugin"]
+
+
 def test_a_ctrl_c_while_a_plugin_is_loaded_is_the_users(write) -> None:
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where tests run in the background
     try:

@@ -12,7 +12,7 @@ import pytest
 
 from fieldbench.records import Cell, Record, Trial, encode
 from fieldbench.report.frame import read_frame
-from fieldbench.report.stored import StoredRun
+from fieldbench.report.stored import StoredRun, run_name
 from fieldbench.store.run import read_rows
 
 
@@ -119,3 +119,7 @@ def test_a_level_stands_for_specs_of_the_same_parts(tmp_path: Path, asked: str, 
     write(tmp_path, *(Record(trial, "ok", metrics={"rmse": 1.0}) for trial in trials))
     (tmp_path / "manifest.json").write_text('{"format": 1, "plans": []}')
     assert StoredRun(tmp_path, only={"method": [asked]}).frame["method"].tolist() == found
+
+
+def test_a_run_whose_folder_has_a_name_that_is_no_text_is_called_something() -> None:
+    assert run_name(Path("of/l\udce4ufe")) == "l\N{REPLACEMENT CHARACTER}ufe"

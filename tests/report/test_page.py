@@ -25,6 +25,7 @@ from fieldbench.report.page.browser import make_album
 from fieldbench.report.page.drawings import Drawing
 from fieldbench.report.stored import StoredRun
 from tests.report.chromium import DESK, PHONE, faults, scheme, show, until
+from tests.report.conftest import written_run
 from tests.report.markup import Element, parse
 
 if TYPE_CHECKING:
@@ -254,10 +255,12 @@ def test_tables_sort_by_number_both_ways_and_leave_gaps_last(opened: WebDriver) 
     assert column(opened, "cells", 0) == sorted(column(opened, "cells", 0))
 
 
-@pytest.fixture
-def rates(browser: WebDriver, write_run: Callable[..., StoredRun], tmp_path: Path) -> WebDriver:
+@pytest.fixture(scope="module")
+def page_of_rates(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page of two methods at rates whose texts hold one another; scores are the rates themselves."""
-    run = write_run(
+    folder = tmp_path_factory.mktemp("rates")
+    run = written_run(
+        folder / "run",
         *(
             {"method": method, "rate": rate, "metrics": {"rmse": rate}}
             for method in ("thin-plate", "plate[size=2]")
@@ -265,7 +268,12 @@ def rates(browser: WebDriver, write_run: Callable[..., StoredRun], tmp_path: Pat
         ),
         order=["thin-plate", "plate[size=2]"],
     )
-    show(browser, f"file://{write_page(run, tmp_path / 'rates.html')}", DESK)
+    return write_page(run, folder / "rates.html")
+
+
+@pytest.fixture
+def rates(browser: WebDriver, page_of_rates: Path) -> WebDriver:
+    show(browser, f"file://{page_of_rates}", DESK)
     return browser
 
 
