@@ -276,7 +276,7 @@ def _check(value: Any, said: bool, file: Path | None) -> None:
         )
     if file is not None and file.stat().st_mtime > _BEGUN:
         there = set(_codes(compile(file.read_bytes(), "", "exec", dont_inherit=True)))
-        codes = [function.__code__ for function in (value, *vars(value).values()) if hasattr(function, "__code__")]
+        codes = [item.__code__ for item in (value, *vars(value).values()) if isinstance(item, FunctionType)]
         if any(Path(code.co_filename).name == file.name for code in codes if code not in there):
             raise Unidentified(f"{file} has changed since it was loaded; load it again")
 

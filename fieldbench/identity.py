@@ -135,6 +135,8 @@ def _described(registry: Registry, plugin: Plugin, fingerprint: Callable[[Any], 
         described["version"] = version(registry, type(plugin))
     except Unidentified as error:
         raise Unidentified(f"{plugin} has no identity: {error}") from error
+    except Exception as error:  # what an object that it uses does when it is looked at
+        raise Unidentified(f"{plugin} has no identity: it uses what cannot be looked at: {one_line(error)}") from error
     try:
         data = fingerprint(plugin) if isinstance(plugin, Method | Dataset) else ""
     except Exception as error:

@@ -623,6 +623,29 @@ def test_what_has_no_identity_has_none_and_says_why(tmp_path, monkeypatch, caplo
     assert "FileNotFoundError" in caplog.text
 
 
+class Shy:
+    """An object that does not say what it is."""
+
+    @property
+    def __class__(self):
+        raise RuntimeError("do not look")
+
+
+def test_what_cannot_be_looked_at_has_no_identity() -> None:
+    shy = Shy()
+
+    class Mine(Based):
+        """It holds on to one."""
+
+        name = "mine"
+
+        def complete(self, observation, *, seed, device, report):
+            return shy
+
+    with pytest.raises(Unidentified, match=r"^mine has no identity: .* cannot be looked at: RuntimeError: do not look"):
+        identified(Registry(Sources(classes=(Mine,))), CELL)
+
+
 def test_a_file_that_has_gone_leaves_no_identity(write, working) -> None:
     path = write("mine.py", working("average"))
     registry = Registry(Sources(files=(path,)))
