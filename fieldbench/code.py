@@ -16,6 +16,7 @@ import importlib.util
 import os
 import symtable
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, distribution, packages_distributions
@@ -27,6 +28,8 @@ import numpy as np
 
 from fieldbench.errors import one_line
 from fieldbench.sources import FILE_MODULE, is_editable
+
+_PARSING = threading.Lock()
 
 #: A module and a global name of it; an empty name stands for the module as a whole.
 Node = tuple[str, str]
@@ -137,7 +140,7 @@ class Code:
             if package is None and file is not None:
                 package = name if file.name == "__init__.py" else name.rpartition(".")[0]
             try:
-                sources = map(ast.parse, [file.read_bytes()] if file else _cells(name))
+                sources = map(_parsed, [file.read_bytes()] if file else _cells(name))
                 self._modules[name, file] = _Module(sources, package or "", whole=name not in self._by_value)
             except OSError:
                 raise Unidentified(f"the file {file} of module {name!r} is not there") from None
@@ -230,11 +233,17 @@ def _globals(table: symtable.SymbolTable) -> set[str]:
     return read.union(*map(_globals, table.get_children()))
 
 
+def _parsed(text: str | bytes) -> ast.Module:
+    """The syntax tree of a text. Python before 3.11.8 and 3.12.2 raises SystemError where two threads parse at once."""
+    with _PARSING:
+        return ast.parse(text)
+
+
 def _cells(module: str) -> Iterator[str]:
     """The cells of a notebook in the order in which they ran, as IPython keeps them."""
     for text in vars(sys.modules.get(module, ModuleType(""))).get("In", ()):
         with contextlib.suppress(SyntaxError, ValueError):
-            ast.parse(text)
+            _parsed(text)
             yield text
 
 

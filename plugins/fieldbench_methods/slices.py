@@ -93,5 +93,7 @@ def _assembled(observation: Observation, axis: int, slices: dict[int, FloatArray
         below = max(above - 1, 0) if known[above] > index else above
         one, other = int(known[below]), int(known[above])
         part = 0.0 if one == other else (index - one) / (other - one)
-        rows.append(slices[one] if part == 0 else (1 - part) * slices[one] + part * slices[other])
+        between = slices[one] if part == 0 else (1 - part) * slices[one] + part * slices[other]
+        # Where one neighbour does not exist, the other says more than nothing.
+        rows.append(np.where(np.isnan(between), np.where(np.isnan(slices[one]), slices[other], slices[one]), between))
     return np.moveaxis(np.stack(rows), 0, axis - observation.ndim)

@@ -105,6 +105,7 @@ def test_an_edit_of_the_data_behind_a_method_within_counts() -> None:
         """It has data outside its code."""
 
         name = "weighed"
+        revision = "1"
         weights: ClassVar[list[str]] = ["one"]
 
         def fingerprint(self):
@@ -266,6 +267,23 @@ def test_slices_have_the_uncertainty_that_all_of_them_have() -> None:
         np.testing.assert_allclose(made.quantiles[0.1][level], alone.quantiles[0.1])
     np.testing.assert_allclose(made.members[:, 1], (apart[0].members + apart[2].members) / 2)
     assert complete("sure+log[floor=1]+slices", emptied).distribution == "lognormal"
+
+
+def test_a_missing_slice_is_that_of_the_neighbour_that_exists() -> None:
+    class Dry(Sure):
+        """It leaves NaN where the field does not exist."""
+
+        name = "dry"
+
+        def complete(self, observation, *, seed, device, report):
+            return np.where(observation.valid, 4.0, np.nan)
+
+    seen, valid = observation(), np.ones((4, 5, 6), dtype=bool)
+    valid[0, :2] = False
+    mask = seen.mask & valid & (np.arange(4) != 1)[:, None, None]
+    partly = Observation(np.where(mask, seen.values, np.nan), mask, AXES, valid=valid)
+    made = as_estimate(Registry(Sources(classes=(Dry,))).method("dry+slices").complete(partly))
+    np.testing.assert_array_equal(made.mean[valid], 4.0)
 
 
 def slice_of(seen: Observation, level: int) -> Observation:
