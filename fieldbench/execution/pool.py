@@ -66,7 +66,7 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
         self.asking = threading.RLock()
         self._fingerprints: dict[str, str | FingerprintError] = {}
         self._hopeless: dict[tuple[str, str | Setting], tuple[str, str]] = {}
-        self._compared, self._comparing = cache(self._other_plugins), threading.Lock()
+        self._compared = cache(self._other_plugins)
         self._oom_kills, self._counted = 0, 0.0
 
     def __exit__(self, *_: object) -> None:
@@ -136,8 +136,7 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
         for key in (("method", cell.method), ("dataset", cell.dataset), ("setting", Setting.of(cell))):
             if key in self._hopeless:
                 return self._hopeless[key]
-        with self._comparing:  # Python 3.11 parses sources in one thread at a time
-            return self._compared(cell, trial.identity)
+        return self._compared(cell, trial.identity)
 
     def _other_plugins(self, cell: Cell, identity: str) -> tuple[str, str] | None:
         """Why something else would be computed than the trial's key says, or nothing."""
