@@ -13,9 +13,11 @@ import pickle
 import threading
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, wait
 from dataclasses import replace
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 import cloudpickle
 
@@ -23,6 +25,7 @@ from fieldbench.errors import FieldbenchError, RequestError, how_to_install, one
 from fieldbench.execution.machine import Lane, slots
 from fieldbench.execution.options import Options, Stop
 from fieldbench.execution.pool import Pool
+from fieldbench.execution.processes import GivenUp
 from fieldbench.execution.provenance import what_runs
 from fieldbench.execution.slot import Outcome
 from fieldbench.execution.trial_queue import Group, TrialQueue
@@ -31,8 +34,12 @@ from fieldbench.registry import Registry, Sources
 
 _LOG = logging.getLogger("fieldbench")
 
+T = TypeVar("T")
+
 #: Seconds between looks at what has come back, and at who is there; and those that a lost scheduler is waited for.
 _LOOK, _ROLL_CALL, _FAREWELL = 0.02, 1.0, 3.0
+#: Seconds between looks at whether an answer is still wanted.
+_PATIENCE = 0.2
 
 _LANES: tuple[Lane, ...] = ("gpu", "cpu")
 
@@ -76,7 +83,8 @@ class Cluster:
             RequestError: if there is no worker that runs the same code on such devices.
             FieldbenchError: if the scheduler is lost.
         """
-        try:
+        with contextlib.suppress(GivenUp), contextlib.ExitStack() as leaving:
+            leaving.callback(self._leave)
             while not self._stop.now:
                 self._must_be_there()
                 if time.monotonic() - self._asked > _ROLL_CALL:
@@ -88,17 +96,19 @@ class Cluster:
                     return
                 yield from self._received(self._completed.next_batch(block=False))
                 time.sleep(_LOOK)
-        finally:
-            # One that hangs may never answer.
-            farewell = threading.Thread(target=self._leave, daemon=True)
-            farewell.start()
-            farewell.join(_FAREWELL)
 
     def _leave(self) -> None:
-        with contextlib.suppress(Exception):
-            self._client.run(dismiss, self._run, on_error="ignore")
+        wait([_begun(lambda: self._client.run(dismiss, self._run, on_error="ignore"))], _FAREWELL)
         if self._is_ours:
-            self._client.close(timeout=1)
+            wait([_begun(lambda: self._client.close(timeout=1))], _FAREWELL)
+
+    def _answer(self, ask: Callable[[], T]) -> T:
+        """What the cluster says, or the end of the run: a scheduler that hangs may never answer."""
+        answer = _begun(ask)
+        while not wait([answer], _PATIENCE).done:
+            if self._stop.now:
+                raise GivenUp
+        return answer.result()
 
     def _must_be_there(self) -> None:
         if self._client.status != "running":
@@ -134,12 +144,15 @@ class Cluster:
         """What came of tasks, fetched with one question to each worker."""
         finished, fetched = [future for future in futures if future.status == "finished"], {}
         with contextlib.suppress(Exception):  # a worker is lost meanwhile
-            fetched = dict(zip(finished, self._client.gather(finished), strict=True)) if finished else {}
+            found = self._answer(lambda: self._client.gather(finished)) if finished else []
+            fetched = dict(zip(finished, found, strict=True))
         for future in futures:
             group, before = self._out.pop(future.key)
             self._took[_kind(group.trials[0])] = time.monotonic() - self._sent.pop(future.key)
             try:
-                where, outcome = fetched.get(future) or future.result()
+                where, outcome = fetched.get(future) or self._answer(future.result)
+            except GivenUp:
+                raise
             except Exception as error:  # Dask gave it up: the workers that had it were lost again and again
                 self._must_be_there()
                 reason = f"the workers that had it were lost: {one_line(error)}"
@@ -166,11 +179,11 @@ class Cluster:
     def _roll_call(self) -> None:
         """Ask workers that are new what they run, and forget those that have gone."""
         self._asked = time.monotonic()
-        there = self._client.nthreads()
+        there = self._answer(self._client.nthreads)
         self._workers = {name: threads for name, threads in self._workers.items() if name in there}
         fresh = [name for name in there if name not in self._workers and name not in self._refused]
-        said = self._client.run(describe, self._parcel, workers=fresh, on_error="return") if fresh else {}
-        for name, found in said.items():
+        said = partial(self._client.run, describe, self._parcel, workers=fresh, on_error="return")
+        for name, found in self._answer(said).items() if fresh else ():
             if not isinstance(found, dict):
                 self._refuse(name, str(found) if isinstance(found, str | RequestError) else one_line(found))
             elif other := [part for part in {**self._wanted, **found} if self._wanted.get(part) != found.get(part)]:
@@ -210,6 +223,20 @@ def _connected(scheduler: str | None) -> tuple[Any, Any]:
             raise RequestError(f"--backend dask: which cluster? {hint}") from None
         raise RequestError(f"--scheduler {scheduler}: no Dask scheduler answers there ({error})") from None
     return client, distributed.as_completed(loop=client.loop)
+
+
+def _begun(ask: Callable[[], T]) -> Future[T]:
+    """The answer to a question that may never be answered; nobody waits for its thread at the end."""
+    answer = Future[T]()
+
+    def answered() -> None:
+        try:
+            answer.set_result(ask())
+        except BaseException as error:
+            answer.set_exception(error)
+
+    threading.Thread(target=answered, daemon=True).start()
+    return answer
 
 
 def _kind(trial: Trial) -> tuple[str, str]:

@@ -48,7 +48,10 @@ WRONG = {
     "run --methods mean --datasets wave --device abacus": ["abacus"],
     "run --methods mean --datasets wave --device cpu,cuda:0": ["'cpu' stands alone", "cuda:0,cuda:2"],
     "run --methods mean --datasets wave --backend dask --scheduler nowhere": ["'nowhere'", "tcp://HOST:PORT"],
-    "run --methods mean --datasets wave --noise 'gaussian[sigma=1e308]'": ["gaussian[sigma=1e+308]", "NaN or infinite"],
+    "run --methods mean --datasets wave --noise 'gaussian[sigma=1.79e308]'": [
+        "gaussian[sigma=1.79e+308]",
+        "NaN or infinite",
+    ],
     "run --methods mean --datasets wave --noise 'gaussian[sigma=inf]'": ["gaussian[sigma=inf]", "a finite number"],
     "complete full": ["'full' is not a file"],
     "complete .": ["'.' is not a file"],

@@ -266,7 +266,8 @@ def test_the_command_to_go_on_with_does_what_is_left_and_no_more(
     """The wish to stop comes when the run has begun and before its first trial."""
     begin, begun = RunStore.begin, []
     with monkeypatch.context() as patch:
-        patch.setattr(Stop, "asked", property(lambda stop: bool(begun)))
+        asked = property(lambda stop: bool(begun), lambda stop, value: None)
+        patch.setattr(Stop, "asked", asked, raising=False)
         patch.setattr(RunStore, "begin", lambda store, about: begun.append(begin(store, about)))
         outcome = run("flaky", "--trials", "8", "--fresh", "--retry-failed")
     assert outcome.code == 130
