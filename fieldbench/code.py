@@ -73,7 +73,9 @@ class Code:
         bases = [base for base in cls.__mro__ if _top(base.__module__) not in UNCOUNTED | sys.stdlib_module_names]
         values = [item for base in bases for item in sorted(vars(base).items()) if not item[0].startswith("__")]
         cells = [cell for _, value in values if isinstance(value, FunctionType) for cell in value.__closure__ or ()]
-        values += [("", cell.cell_contents) for cell in cells if repr(cell)[-6:] != "empty>"]
+        for cell in cells:
+            with contextlib.suppress(ValueError):  # it is empty
+                values.append(("", cell.cell_contents))
         texts = [cls.__qualname__, *(f"{key} {text}" for key, value in values for text in _data(value))]
         return self._reached(texts, [(cls.__module__, ""), *map(_name, bases)], cls.__module__)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fieldbench.cli.listing import LISTING, cache_folder
 from fieldbench.cli.options import Device
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 
@@ -53,11 +54,10 @@ def info(
     for variable in ("FIELDBENCH_DATA", "FIELDBENCH_CACHE", "FIELDBENCH_PLUGINS", "CUDA_VISIBLE_DEVICES"):
         if variable in os.environ:
             _line("setting", f"{variable}={os.environ[variable]}")
-    import platformdirs
-
-    cache = os.environ.get("FIELDBENCH_CACHE") or platformdirs.user_cache_dir("fieldbench")
+    cache = cache_folder()
+    kept = expanded(cache) / LISTING
     for folder in filter(None, [os.environ.get("FIELDBENCH_DATA"), cache]):
-        files = sorted(path for path in expanded(folder).rglob("*") if path.is_file())
+        files = sorted(path for path in expanded(folder).rglob("*") if path.is_file() and path != kept)
         for file in files[:20]:
             _line("data", str(file), f"({file.stat().st_size / 2**20:.1f} MiB)")
         if not files:

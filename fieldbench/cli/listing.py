@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 PLURALS = {"method": "Methods", "dataset": "Datasets", "noise": "Noises", "sampler": "Samplers", "metric": "Metrics"}
 
+#: The name of the file that keeps the listing.
+LISTING = "listing"
+
 #: What a shell notes of itself, and no plugin that is kept looks at.
 _OF_THE_SHELL = {"_", "PWD", "OLDPWD", "SHLVL"}
 
@@ -112,12 +115,15 @@ def _write(setting: str, rows: list[Listed]) -> None:
             draft.write_text(f"{_digest(setting, text)}\n{text}", encoding="utf-8")
 
 
-def _file() -> Path:
+def cache_folder() -> str:
+    """Where downloads are kept, and the listing; as it is written, perhaps with ``~``."""
     import platformdirs
 
-    return (
-        Path(os.environ.get("FIELDBENCH_CACHE") or platformdirs.user_cache_dir("fieldbench")).expanduser() / "listing"
-    )
+    return os.environ.get("FIELDBENCH_CACHE") or platformdirs.user_cache_dir("fieldbench")
+
+
+def _file() -> Path:
+    return Path(cache_folder()).expanduser() / LISTING
 
 
 def _setting() -> str:

@@ -121,6 +121,8 @@ class Channel:
             return frame
         try:
             piece = self._link.recv(_PIECE)
+        except BlockingIOError:  # another process that has this end was quicker
+            return None
         except OSError:
             piece = b""
         if not piece:

@@ -72,7 +72,10 @@ def test_info_prints_what_a_bug_report_needs(
     (tmp_path / "data" / "ssf").mkdir(parents=True)
     (tmp_path / "data" / "ssf" / "data.mat").write_bytes(b"x")
     (tmp_path / "broken.py").write_text("import nonsense_that_is_not_there\n")
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache" / "listing").write_text("what `fieldbench list` keeps")
     monkeypatch.setenv("FIELDBENCH_DATA", str(tmp_path / "data"))
+    monkeypatch.setenv("FIELDBENCH_CACHE", str(tmp_path / "cache"))
     shown = fieldbench("info", "--device", "cpu", "--plugin", "broken.py")
     assert shown.code == 0
     assert f"numpy {numpy.__version__}" in shown.out
@@ -81,6 +84,7 @@ def test_info_prints_what_a_bug_report_needs(
     assert "broken (" in shown.out
     assert "nonsense_that_is_not_there" in shown.out
     assert str(tmp_path / "data" / "ssf" / "data.mat") in shown.out
+    assert f"none in {tmp_path / 'cache'}" in shown.out  # the kept listing is no data
     assert "another project" not in shown.out
 
 

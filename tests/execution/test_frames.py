@@ -29,6 +29,19 @@ def ends() -> Iterator[tuple[socket.socket, Channel]]:
         yield theirs, Channel(ours, of_method=True)
 
 
+def test_a_piece_that_another_process_took_is_no_end() -> None:
+    """A method that forks leaves a second reader behind."""
+
+    class Late(socket.socket):
+        def recv(self, *_: Any) -> bytes:
+            raise BlockingIOError
+
+    ours, theirs = socket.socketpair()
+    with theirs, Late(ours.family, ours.type, fileno=ours.detach()) as late:
+        theirs.sendall(b"a piece")
+        assert Channel(late).poll(1.0) is None
+
+
 def over(said: Any) -> Any:
     """What comes of it at the other end of a channel that is trusted."""
     ours, theirs = socket.socketpair()
