@@ -16,7 +16,6 @@ from typing import Any
 from fieldbench.errors import FieldbenchError, RequestError, one_line
 from fieldbench.execution import Options, Pool, slots
 from fieldbench.execution.preflight import examine
-from fieldbench.execution.trial_queue import Group
 from fieldbench.method import Method, Try, Tuner
 from fieldbench.plan import Plan, Request
 from fieldbench.plugin_code import faults
@@ -140,7 +139,7 @@ def tune(
             if outcome is None:
                 plan = planned(values)
                 plan.fingerprint = pool.fingerprint
-                outcome = _outcome(_records(pool, list(plan), plain))
+                outcome = _outcome(_records(pool, list(plan)))
                 journal.add(values, outcome)
             least = min([outcome.error, *(done.error for _, done in search.tried.values())])
             tell(values, outcome, least)
@@ -198,15 +197,14 @@ def _default_path(method: Method, dataset: str, described: Mapping[str, Any]) ->
     return Path("studies") / f"{name.partition(':')[0]}-{digest}.jsonl"
 
 
-def _records(pool: Pool, trials: list[Trial], method: Method) -> list[Record]:
+def _records(pool: Pool, trials: list[Trial]) -> list[Record]:
     """The records of some trials, run side by side.
 
     Raises:
         KeyboardInterrupt: if the processes were given up.
     """
-    lane: Any = "gpu" if method.uses_gpu else "cpu"
     with ThreadPoolExecutor(len(trials)) as threads:
-        outcomes = list(threads.map(lambda trial: pool.run(Group((trial,), lane)), trials))
+        outcomes = list(threads.map(lambda trial: pool.run([trial]), trials))
     records = [record for outcome in outcomes for record in outcome.records]
     if len(records) < len(trials):
         raise KeyboardInterrupt

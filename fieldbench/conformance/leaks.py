@@ -12,7 +12,6 @@ import numpy as np
 from fieldbench.conformance.check import NotChecked, fail
 from fieldbench.dataset import Dataset
 from fieldbench.execution import Options, Pool, slots
-from fieldbench.execution.trial_queue import Group
 from fieldbench.field import Field, grid_axes
 from fieldbench.method import Method, parts
 from fieldbench.plan import Plan, Request
@@ -81,4 +80,4 @@ def beats_no_white_noise(method: Method, registry: Registry, run: Run | None = N
 def _in_processes(trials: Sequence[Trial], registry: Registry) -> list[Record]:
     options = Options(device="cpu", jobs=1)
     with Pool(slots(options), registry, options) as pool:
-        return [record for trial in trials for record in pool.run(Group((trial,), "cpu")).records]
+        return [record for trial in trials for record in pool.run([trial]).records]

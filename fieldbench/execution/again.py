@@ -15,7 +15,6 @@ from fieldbench.execution.machine import slots
 from fieldbench.execution.options import Options
 from fieldbench.execution.pool import Pool
 from fieldbench.execution.processes import Lost
-from fieldbench.execution.trial_queue import Group
 from fieldbench.field import FloatArray, Observation
 from fieldbench.judging import Task, method_seed
 from fieldbench.reconstructions import Reconstruction
@@ -39,7 +38,7 @@ def recompute(
     """
     options = Options(device=device, jobs=1, save_fields="", secrets=secrets or {})
     with Pool(slots(options), registry, options) as pool:
-        outcome = pool.run(Group((trial,), "cpu" if device == "cpu" else "gpu"))
+        outcome = pool.run([trial])
     if trial.key in outcome.kept:
         return outcome.kept[trial.key]
     reason, method = outcome.records[0].error, trial.cell.method

@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
-from typing import Any
+from typing import Any, TypeAlias
 
 from fieldbench.errors import FieldbenchError, RequestError, as_reason, how_to_install, one_line
 from fieldbench.execution.machine import Lane, slots
@@ -23,7 +23,7 @@ from fieldbench.execution.options import Options, Stop
 from fieldbench.execution.pool import Pool
 from fieldbench.execution.provenance import what_runs
 from fieldbench.execution.slot import Outcome
-from fieldbench.execution.trial_queue import Group, TrialQueue
+from fieldbench.execution.trial_queue import TrialQueue
 from fieldbench.records import CRASHED, Record, Trial
 from fieldbench.registry import Registry, Sources
 
@@ -33,6 +33,8 @@ _LOG = logging.getLogger("fieldbench")
 _LOOK, _ROLL_CALL, _FAREWELL = 0.02, 1.0, 3.0
 
 _LANES: tuple[Lane, ...] = ("gpu", "cpu")
+
+_Group: TypeAlias = tuple[Trial, ...]
 
 #: Seconds from the end of a task until its slot could have the next from here, where a thousand slots work.
 _ON_THE_WAY = 1.0
@@ -57,7 +59,7 @@ class Cluster:
         lanes: dict[Lane, int] = {"cpu": threads} if options.device == "cpu" else {"gpu": threads, "cpu": threads}
         self._queue = TrialQueue(trials, registry, lanes)
         #: Groups that were sent, and where each has failed before and why.
-        self._out: dict[str, tuple[Group, tuple[str, str] | None]] = {}
+        self._out: dict[str, tuple[_Group, tuple[str, str] | None]] = {}
         #: Groups that came back, and the seconds that workers had them.
         self._done, self._seconds = 0, 1.0
         #: Threads of the workers that are there, by address; of those that were asked, why each gets no work, or "".
@@ -110,10 +112,10 @@ class Cluster:
         workers = self._workers
         threads = sum(workers.values())
         waiting = int(threads * min(1.0, _ON_THE_WAY * self._done / self._seconds))
-        groups = iter(lambda: self._queue.take(_LANES), None)
+        groups = iter(lambda: self._queue.take(_LANES), ())
         self._submit(list(islice(groups, max(0, threads + waiting - len(self._out)))), list(workers))
 
-    def _submit(self, groups: list[Group], workers: list[str], before: tuple[str, str] | None = None) -> None:
+    def _submit(self, groups: list[_Group], workers: list[str], before: tuple[str, str] | None = None) -> None:
         """Send groups, all with one message to the scheduler."""
         if groups:
             parcels = [pickle.dumps(group) for group in groups]
@@ -127,15 +129,15 @@ class Cluster:
             self._must_be_there()
             error = found[1] if future.status == "error" else found
             reason = f"the workers that had it were lost: {one_line(error)}"
-            yield Outcome(tuple(Record(trial, CRASHED, reason) for trial in group.trials))
+            yield Outcome(tuple(Record(trial, CRASHED, reason) for trial in group))
             return
         where, seconds, outcome = found
         self._done, self._seconds = self._done + 1, self._seconds + seconds
         if outcome.batch_size is not None:
-            self._queue.learn(group.trials[0], outcome.batch_size)
+            self._queue.learn(group[0], outcome.batch_size)
         yield from self._judged(group, where, outcome, before)
 
-    def _judged(self, group: Group, where: str, outcome: Outcome, before: tuple[str, str] | None) -> Iterator[Outcome]:
+    def _judged(self, group: _Group, where: str, outcome: Outcome, before: tuple[str, str] | None) -> Iterator[Outcome]:
         """What a failure means: one that is a machine's is tried on another one before it counts."""
         reason = next((item.error for item in outcome.records if "of_the_machine" in item.diagnostics), None)
         if before is not None:
@@ -215,6 +217,10 @@ _POOLS: dict[str, Pool] = {}
 
 def describe(run: str, sources: Sources, options: Options) -> dict[str, str]:
     """Be ready for a run; what a worker would compute with.
+
+    Args:
+        run: its name.
+        sources, options: as for :func:`fieldbench.execution.execute`.
 
     Raises:
         RequestError: if it has not the devices that are asked for.

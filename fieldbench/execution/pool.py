@@ -7,7 +7,6 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache
 
 from fieldbench.dataset import Dataset
@@ -16,7 +15,7 @@ from fieldbench.execution.machine import Lane, Slot
 from fieldbench.execution.options import Options, Stop
 from fieldbench.execution.processes import LOOK, Lost
 from fieldbench.execution.slot import Outcome, WorkerSlot
-from fieldbench.execution.trial_queue import Group, TrialQueue
+from fieldbench.execution.trial_queue import TrialQueue, lane_of
 from fieldbench.identity import cell_identity
 from fieldbench.method import Method
 from fieldbench.plan import Setting
@@ -58,6 +57,7 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
             self._free[worker.slot.lane].append(worker)
         #: How many slots each lane has.
         self.sizes = {lane: len(workers) for lane, workers in self._free.items()}
+        self._lane = cache(lambda method: lane_of(method, registry, self.sizes))
         self._busy, self._lending = 0, False
         #: Where everything is asked that is not a trial; it never runs one, and only who has the lock may ask.
         environment = next(item.environment for item in reversed(slots))
@@ -155,35 +155,35 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
         """Run the next group that suits a free slot; nothing if there is none left or a stop was asked for."""
         return self._work(queue.take, queue)
 
-    def run(self, group: Group) -> Outcome:
-        """Run one group as soon as its lane has a free slot."""
-        group = group if self.sizes[group.lane] else replace(group, lane="cpu")
-        return self._work(lambda lanes: group if group.lane in lanes else None)
+    def run(self, trials: Sequence[Trial]) -> Outcome:
+        """Run trials of one cell together, as soon as a slot for them is free."""
+        return self._work(lambda lanes: trials if self._lane(trials[0].cell.method) in lanes else ())
 
-    def _work(self, take: Callable[[list[Lane]], Group | None], queue: TrialQueue | None = None) -> Outcome:
+    def _work(self, take: Callable[[list[Lane]], Sequence[Trial]], queue: TrialQueue | None = None) -> Outcome:
         with self._changed:
             while True:
                 if self.stop.asked or self.closed or (queue is not None and queue.empty):
                     return Outcome(())
-                if (group := take([lane for lane, workers in self._free.items() if workers])) is not None:
+                if trials := take([lane for lane, workers in self._free.items() if workers]):
                     break
                 self._changed.wait(LOOK)
-            worker = self._free[group.lane].pop()
+            free = self._free[self._lane(trials[0].cell.method)]
+            worker = free.pop()
             self._busy += 1
             busy = self._busy
             self._share_out(queue)
         try:
-            outcome = worker.run(group.trials, busy)
+            outcome = worker.run(trials, busy)
         finally:
             with self._changed:
                 self._busy -= 1
                 if self.closed:
                     worker.close()
-                self._free[group.lane].append(worker)
+                free.append(worker)
                 self._changed.notify_all()
         with self._changed:
             if queue is not None and outcome.batch_size is not None:
-                queue.learn(group.trials[0], outcome.batch_size)
+                queue.learn(trials[0], outcome.batch_size)
             self._share_out(queue)
         return outcome
 

@@ -171,7 +171,7 @@ class WorkerSlot:
     def _together(self, trials: Sequence[Trial], busy: int) -> Outcome:
         cell, options = trials[0].cell, self._options
         method = self._pool.registry.method(cell.method)
-        refits = [modifier for modifier in method.modifiers if isinstance(modifier, OfFits)]
+        refits = self._pool.registry.refits(cell.method)
         several = bool(refits)
         judge, process = self._judge(self._needed(cell, refits)), self._method(method)
         if several and process.met:

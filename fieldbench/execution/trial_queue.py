@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass
+from functools import cache
 from itertools import islice
 from typing import Any
 
@@ -14,14 +14,6 @@ from fieldbench.registry import Registry
 
 #: Trials read ahead. It bounds memory, and is what batches and idle lanes can choose from.
 WINDOW = 1024
-
-
-@dataclass(frozen=True)
-class Group:
-    """Trials of one cell that are run together."""
-
-    trials: tuple[Trial, ...]
-    lane: Lane
 
 
 class TrialQueue:
@@ -36,10 +28,10 @@ class TrialQueue:
     ) -> None:
         #: The plan, each trial with its place.
         self._source = enumerate(trials)
-        self._registry, self._slots, self._batching = registry, slots, batching
+        self._slots, self._batching = slots, batching
+        self._lane = cache(lambda method: lane_of(method, registry, slots))
         #: Trials of one cell that wait, each with its place; no cell without any.
         self._cells: dict[tuple[Any, ...], deque[tuple[int, Trial]]] = {}
-        self._lanes: dict[str, Lane] = {}
         self._sizes: dict[tuple[str, str], int] = {}
         self._waiting = 0
 
@@ -52,16 +44,16 @@ class TrialQueue:
     def waits(self, lane: Lane) -> bool:
         """Whether there is a trial for this lane within the window."""
         self._fill()
-        return any(self._lane(series) == lane for series in self._cells)
+        return any(self._lane(series[0].method) == lane for series in self._cells)
 
-    def take(self, lanes: Container[Lane]) -> Group | None:
-        """The next group for any of these lanes: that of the trial which comes first in the plan."""
+    def take(self, lanes: Container[Lane]) -> tuple[Trial, ...]:
+        """The next group for any of these lanes: that of the trial which comes first in the plan. None is empty."""
         self._fill()
-        suitable = [series for series in self._cells if self._lane(series) in lanes]
+        suitable = [series for series in self._cells if self._lane(series[0].method) in lanes]
         if not suitable:
-            return None
+            return ()
         series = min(suitable, key=lambda series: self._cells[series][0][0])
-        waiting, lane = self._cells[series], self._lane(series)
+        waiting, lane = self._cells[series], self._lane(series[0].method)
         # What waits is shared evenly, so that no slot of the lane is idle while another has a long batch.
         share = -(-len(waiting) // self._slots[lane]) if self._batching else 1
         size = self._sizes.get((series[0].method, series[0].dataset), 1)
@@ -69,7 +61,7 @@ class TrialQueue:
         self._waiting -= len(trials)
         if not waiting:
             del self._cells[series]
-        return Group(trials, lane)
+        return trials
 
     def learn(self, trial: Trial, size: int) -> None:
         """Note how many trials like this one are worth computing at once.
@@ -83,9 +75,12 @@ class TrialQueue:
             self._cells.setdefault(trial.series, deque()).append((place, trial))
             self._waiting += 1
 
-    def _lane(self, series: tuple[Any, ...]) -> Lane:
-        """Where the trials of a cell may run."""
-        text = series[0].method
-        if text not in self._lanes:
-            self._lanes[text] = "gpu" if self._slots.get("gpu") and self._registry.method(text).uses_gpu else "cpu"
-        return self._lanes[text]
+
+def lane_of(method: str, registry: Registry, slots: Mapping[Lane, int]) -> Lane:
+    """Where the trials of a method may run.
+
+    Args:
+        method, registry: its spec, and where it is found.
+        slots: how many each lane has.
+    """
+    return "gpu" if slots.get("gpu") and registry.method(method).uses_gpu else "cpu"
