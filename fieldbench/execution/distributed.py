@@ -34,7 +34,7 @@ _LOOK, _ROLL_CALL, _FAREWELL = 0.02, 1.0, 3.0
 
 _LANES: tuple[Lane, ...] = ("gpu", "cpu")
 
-_Group: TypeAlias = tuple[Trial, ...]
+Group: TypeAlias = tuple[Trial, ...]
 
 #: Seconds from the end of a task until its slot could have the next from here, where a thousand slots work.
 _ON_THE_WAY = 1.0
@@ -59,7 +59,7 @@ class Cluster:
         lanes: dict[Lane, int] = {"cpu": threads} if options.device == "cpu" else {"gpu": threads, "cpu": threads}
         self._queue = TrialQueue(trials, registry, lanes)
         #: Groups that were sent, and where each has failed before and why.
-        self._out: dict[str, tuple[_Group, tuple[str, str] | None]] = {}
+        self._out: dict[str, tuple[Group, tuple[str, str] | None]] = {}
         #: Groups that came back, and the seconds that workers had them.
         self._done, self._seconds = 0, 1.0
         #: Threads of the workers that are there, by address; of those that were asked, why each gets no work, or "".
@@ -84,15 +84,16 @@ class Cluster:
                 if not self._out and (self._stop.asked or self._queue.empty):
                     return
                 for future, found in self._completed.next_batch(block=False):
-                    yield from self._received(future, found)
+                    if (outcome := self._received(future, found)) is not None:
+                        yield outcome
                 time.sleep(_LOOK)
         finally:
             roll_calls.cancel()
             client = self._client
-            with contextlib.suppress(OSError):  # the scheduler is gone or hangs
+            with contextlib.suppress(Exception):  # the scheduler is gone or hangs
                 client.sync(client.run, dismiss, self._run, on_error="ignore", callback_timeout=_FAREWELL)
             if self._options.scheduler is not None:
-                with contextlib.suppress(OSError):
+                with contextlib.suppress(Exception):
                     client.close(timeout=1)
 
     def _must_be_there(self) -> None:
@@ -115,7 +116,7 @@ class Cluster:
         groups = iter(lambda: self._queue.take(_LANES), ())
         self._submit(list(islice(groups, max(0, threads + waiting - len(self._out)))), list(workers))
 
-    def _submit(self, groups: list[_Group], workers: list[str], before: tuple[str, str] | None = None) -> None:
+    def _submit(self, groups: list[Group], workers: list[str], before: tuple[str, str] | None = None) -> None:
         """Send groups, all with one message to the scheduler."""
         if groups:
             parcels = [pickle.dumps(group) for group in groups]
@@ -123,34 +124,34 @@ class Cluster:
             self._out |= {future.key: (group, before) for group, future in zip(groups, futures, strict=True)}
             self._completed.update(futures)
 
-    def _received(self, future: Any, found: Any) -> Iterator[Outcome]:
+    def _received(self, future: Any, found: Any) -> Outcome | None:
         group, before = self._out.pop(future.key)
         if future.status in ("error", "cancelled"):  # Dask gave it up: the workers that had it were lost each time
             self._must_be_there()
-            error = found[1] if future.status == "error" else found
-            reason = f"the workers that had it were lost: {one_line(error)}"
-            yield Outcome(tuple(Record(trial, CRASHED, reason) for trial in group))
-            return
-        where, seconds, outcome = found
+            error = one_line(found[1] if future.status == "error" else found)
+            lost = f"the workers that had it were lost: {error}"
+            return Outcome(tuple(Record(trial, CRASHED, lost) for trial in group))
+        answer: tuple[str, float, Outcome] = found
+        where, seconds, outcome = answer
         self._done, self._seconds = self._done + 1, self._seconds + seconds
         if outcome.batch_size is not None:
             self._queue.learn(group[0], outcome.batch_size)
-        yield from self._judged(group, where, outcome, before)
-
-    def _judged(self, group: _Group, where: str, outcome: Outcome, before: tuple[str, str] | None) -> Iterator[Outcome]:
-        """What a failure means: one that is a machine's is tried on another one before it counts."""
         reason = next((item.error for item in outcome.records if "of_the_machine" in item.diagnostics), None)
         if before is not None:
-            machine = _host(before[0])
-            if reason is None:  # so it was the first machine's fault
-                self._decide([name for name in [before[0], *self._threads] if _host(name) == machine], before[1])
-            failed_on = {"failed_on": machine}
-            marked = (replace(item, diagnostics={**item.diagnostics, **failed_on}) for item in outcome.records)
-            yield replace(outcome, records=tuple(marked))
-        elif reason and (others := [worker for worker in self._workers if _host(worker) != _host(where)]):
-            self._submit([group], others, (where, reason))
-        else:
-            yield outcome
+            return self._tried_twice(outcome, *before, failed_again=reason is not None)
+        others = [worker for worker in self._workers if _host(worker) != _host(where)]
+        if reason is None or not others:
+            return outcome
+        self._submit([group], others, (where, reason))  # a machine's failure does not count before another had it
+        return None
+
+    def _tried_twice(self, outcome: Outcome, where: str, reason: str, *, failed_again: bool) -> Outcome:
+        machine = _host(where)
+        if not failed_again:  # so it was the first machine's fault
+            self._decide([name for name in [where, *self._threads] if _host(name) == machine], reason)
+        said = {"failed_on": machine}
+        records = (replace(item, diagnostics={**item.diagnostics, **said}) for item in outcome.records)
+        return replace(outcome, records=tuple(records))
 
     async def _call_roll(self) -> None:
         """Again and again, on the client's own loop: who is there, and what do those run that are new?"""
