@@ -25,8 +25,9 @@ _LEAST_COVERED = 0.75
 _HARDER = 1.5
 #: Part of the observed entries that may be withheld at once where gaps are large.
 _MOST = 0.5
-#: How much of the difference in difficulty between gaps and withheld entries the weights may leave, of logarithms.
-_UNLIKE = 0.35
+#: How far the gaps' mean square may lie from that of the best imitation, as a logarithm: at least, and as a part of
+#: what weights make up for, where gaps are harder or easier to predict than what was withheld.
+_UNLIKE, _WEIGHED = 0.15, 0.35
 #: Points that a class of difficulty needs, and cells that tell how far means over cells lie apart.
 _FEW = 5
 #: Edges of these cells, in correlation lengths, and how many of them are needed.
@@ -199,13 +200,12 @@ class Validation:
 
         Means over cells vary by as much as the gaps' mean does, and the less the more cells there are; and the fewer
         the gaps have, the more may be odd about them. Cells of the size after which errors are independent are not
-        known, so that of several sizes the mean of the two widest intervals counts. What the weights make up for,
-        where gaps are harder or easier than what was withheld, is known in part only.
+        known, so that of several sizes the mean of the two widest intervals counts.
         """
         at, gaps = (np.concatenate([part.at for part in parts]) for parts in (folds, self._gaps))
         mean = float(weight @ square / weight.sum())
         hard = (self._hard.mean(), np.concatenate([fold.variance for fold in folds]).mean())
-        unlike = _UNLIKE * math.log(hard[0] / hard[1]) if min(hard) > 0 else 0.0
+        unlike = math.hypot(_UNLIKE, _WEIGHED * math.log(hard[0] / hard[1]) if min(hard) > 0 else 0.0)
         spreads: list[float] = []
         for size in _APART:
             of = np.unique(self._cells(at, size), axis=0, return_inverse=True)[1].ravel()
