@@ -21,7 +21,6 @@ from fieldbench.report.statistics import half_width
 from fieldbench.report.tables import SPREADS
 from fieldbench.suite import Suite
 
-
 #: Ours meets a published number if it is worse by no more than this share of it.
 WORSE = 0.15
 

@@ -22,7 +22,7 @@ from fieldbench.registry import Entry, Registry, Sources
 from fieldbench.report.factors import label
 from fieldbench.report.floors import distance, floors_of, has_floor
 from fieldbench.report.labels import called, nameable
-from fieldbench.report.numbers import decimals, fixed, rounded, significant, with_unit
+from fieldbench.report.numbers import decimals_of_column, fixed, rounded, significant, with_unit
 from fieldbench.report.page import render
 from fieldbench.report.page.contents import Grid, GridCell, GridColumn, GridRow, anchor, contents, main_table, numeric
 from fieldbench.report.page.drawings import drawings
@@ -278,7 +278,7 @@ def _matrix(run: StoredRun, cells: pd.DataFrame) -> dict[str, Any]:
         part = cells[np.logical_and.reduce([cells[name] == level for name, level in setting.levels.items()])]
         found = {str(row["method"]): row for row in part.to_dict("records")}
         floor = run.floor(setting)
-        decimals = _decimals([row["mean"] for row in found.values()])
+        digits = decimals_of_column(row["mean"] for row in found.values())
         most = max((row["trials"] for row in found.values()), default=0)
         ranked = [method for method, row in found.items() if row["trials"] == most]
         for method, shown in rows.items():
@@ -288,8 +288,8 @@ def _matrix(run: StoredRun, cells: pd.DataFrame) -> dict[str, Any]:
                 continue
             counted = "" if row["trials"] == most else f" ({row['trials']}/{most})"
             best = ranked and found[ranked[0]]["mean"] == row["mean"] and not counted
-            shown.append(numeric(row["mean"], f"{fixed(row['mean'], decimals)}{counted}", rank=int(bool(best))))
-        floors.append(GridCell("" if np.isnan(floor) else fixed(floor, decimals)))
+            shown.append(numeric(row["mean"], f"{fixed(row['mean'], digits)}{counted}", rank=int(bool(best))))
+        floors.append(GridCell("" if np.isnan(floor) else fixed(floor, digits)))
         heads.append(_head(setting, run.labels))
     return {
         "heads": heads,
@@ -317,12 +317,6 @@ def _head(setting: Panel, labels: Mapping[str, str]) -> dict[str, Any]:
 
 def _rank_text(ranks: dict[str, tuple[float, float]], method: str) -> str:
     return " ± ".join(fixed(number, 1) for number in ranks[method]) if ranks else ""
-
-
-def _decimals(means: Sequence[float]) -> int:
-    """Digits behind the point of a column: three figures of its least number."""
-    sizes = [abs(mean) for mean in means if np.isfinite(mean) and mean]
-    return min(decimals(min(sizes), 3), 6) if sizes else 3
 
 
 def _page_of(kind: str, name: str) -> str:

@@ -56,10 +56,6 @@ class Panel:
         """The metric with its unit: an axis label."""
         return with_unit(self.name, self.unit)
 
-    def holds(self, row: Mapping[str, Any]) -> bool:
-        """Whether a stored row belongs to this setting."""
-        return all(row[factor] == value for factor, value in self.levels.items())
-
 
 @dataclass(frozen=True)
 class StoredRun:
@@ -156,6 +152,10 @@ class StoredRun:
     def settings(self) -> list[Panel]:
         """Every setting of the run, in order."""
         return [self._setting(levels) for levels in settings_of(self.frame, SETTING, self.metadata)]
+
+    def setting_of(self, row: Mapping[str, Any]) -> Panel:
+        """The setting that a stored row belongs to."""
+        return next(setting for setting in self.settings if setting.levels.items() <= row.items())
 
     def headline(self, dataset: str) -> str:
         """The metric that tables of a dataset show."""

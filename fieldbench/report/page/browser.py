@@ -96,7 +96,7 @@ def _draws(run: StoredRun) -> Iterator[tuple[Panel, str, list[dict[str, Any]]]]:
     groups: dict[tuple[int, int, int], list[dict[str, Any]]] = {}
     for row in run.rows():
         if row["status"] == OK:
-            index = next(index for index, setting in enumerate(run.settings) if setting.holds(row))
+            index = run.settings.index(run.setting_of(row))
             groups.setdefault((row["trial"], row["seed"], index), []).append({**row, "diagnostics": {}})
     for (trial, seed, index), rows in sorted(groups.items(), key=lambda item: item[0]):
         rows.sort(key=lambda row: run.methods.index(row["method"]))

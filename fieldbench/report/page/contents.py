@@ -16,6 +16,7 @@ from fieldbench.records import CELL, canonical
 from fieldbench.report.blocks import Block, TableCell
 from fieldbench.report.comparison import Comparison, compare, pair_cells
 from fieldbench.report.factors import label
+from fieldbench.report.floors import distance
 from fieldbench.report.formats import Text, cell_text
 from fieldbench.report.labels import called
 from fieldbench.report.numbers import significant, with_unit
@@ -168,7 +169,7 @@ def main_table(run: StoredRun, table: Table) -> Grid:
             *(_level(name, item.levels[name], run) for name in varying),
             numeric(item.cell.value, cell_text(item.cell, Text()) + unit, item.cell.rank),
             GridCell(bar=_bar(item.cell, largest[item.setting])),
-            *([numeric(above, "" if math.isnan(above) else f"{round(above) + 0:+d} %")] if floors else []),
+            *([numeric(above, distance(above))] if floors else []),
             *(values.get(item.key, numeric(None, "-")) for values in extra.values()),
         ]
         named = anchor(item.levels)
