@@ -138,25 +138,6 @@ def test_what_starts_over_needs_no_manifest_that_can_be_read(run) -> None:
     assert run("mean", "--trials", "1", "--fresh").code == 0
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--rows", "methd"], ["'methd'", "'method'"]),
-        (["--rows", "rate"], ["'rate'", "both rows and columns"]),
-        (["--rows", "mean.shfit"], ["'mean.shfit'", "'mean.shift'"]),
-        (["--metric", "rmes"], ["'rmes'", "'rmse'"]),
-        (["--spread", "sdt"], ["'sdt'", "'std'"]),
-        (["--format", "latx"], ["'latx'", "'latex'"]),
-    ],
-)
-def test_a_wrong_table_gets_one_line_and_code_2(run, fieldbench, arguments: list[str], words: list[str]) -> None:
-    assert run("mean", "--trials", "1").code == 0
-    outcome = fieldbench("table", "kept", *arguments)
-    assert outcome.code == 2
-    (complaint,) = outcome.err.splitlines()
-    assert all(word in complaint for word in words)
-
-
 def test_missing_data_is_said_in_one_line(fieldbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FIELDBENCH_DATA", str(tmp_path / "empty"))
     outcome = fieldbench("run", "--methods", "mean", "--datasets", f"file:{tmp_path}/none.npy")

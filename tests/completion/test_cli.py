@@ -91,17 +91,6 @@ def test_facts_reach_the_method(file: Path) -> None:
     assert (np.load(file.with_name("survey_completed.npz"))["temp"] == 7).all()
 
 
-def test_coordinates_that_cannot_be_used_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(tmp_path / "t.h5", "w") as data:
-        data["temp"] = np.where(np.eye(5), np.nan, TRUTH[:5, :5])
-        data["lon"] = [358.0, 359, 0, 1, 0]
-        data["lon"].make_scale()
-        data["temp"].dims[0].attach_scale(data["lon"])
-    assert run("complete", tmp_path / "t.h5", "--method", "plane", "--budget", "0", *PLUGIN) == 0
-    assert "'lon' repeat 0 (positions 2 and 4); positions along lon are counted" in capsys.readouterr().out
-
-
 def test_codes_limits_and_areas_as_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rng = np.random.default_rng(0)
     gappy = np.where(rng.random(TRUTH.shape) < 0.3, -999.0, TRUTH)

@@ -34,7 +34,12 @@ def test_what_is_no_label_is_refused(text: str) -> None:
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [("rmse.unobserved = 'RMSE'", "label of 'rmse' is not a text"), ("tap = ", "not a TOML file"), (None, "No such")],
+    [
+        ("rmse.unobserved = 'RMSE'", "label of 'rmse' is not a text"),
+        ("tap = ", "not a TOML file"),
+        (None, "No such"),
+        *((f'tap = "{text}"', "label of 'tap' is empty or has more than one line") for text in ("", "  ", "A\\nB")),
+    ],
 )
 def test_a_file_that_is_no_table_of_labels_is_refused(content: str | None, words: str, tmp_path: Path) -> None:
     if content is not None:
@@ -98,13 +103,6 @@ def test_labels_of_a_whole_paper_serve_for_a_part_of_its_run(
     printed = capsys.readouterr().out
     assert "Mean" in printed
     assert "learner" not in printed
-
-
-@pytest.mark.parametrize("text", ['""', '"  "', '"A\\nB"'], ids=["empty", "blank", "two lines"])
-def test_a_label_is_one_line(tmp_path: Path, text: str) -> None:
-    (tmp_path / "labels.toml").write_text(f"tap = {text}\n")
-    with pytest.raises(RequestError, match="the label of 'tap' is empty or has more than one line; write one line"):
-        read_labels(tmp_path / "labels.toml")
 
 
 CHINESE = "\u6211\u4eec"  # ours

@@ -121,14 +121,6 @@ def test_two_runs_of_one_name_are_refused(runs: list[Path], tmp_path: Path) -> N
     assert not (tmp_path / "out").exists()
 
 
-def test_the_command_writes_it(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["site", str(runs[1]), "--out", str(tmp_path / "public")])
-    assert ended.value.code == 0
-    assert "index.html" in capsys.readouterr().out
-    assert (tmp_path / "public" / "index.html").is_file()
-
-
 def test_the_first_page_shows_every_mean_with_the_best_bold_ranks_and_floors(site: Path, runs: list[Path]) -> None:
     tables = list(parse((site / "index.html").read_text()).every("table"))
     rows = [[cell.text for cell in row.every("td")] for row in tables[0].every("tr")][1:]
@@ -150,16 +142,6 @@ def test_the_first_page_shows_every_mean_with_the_best_bold_ranks_and_floors(sit
     assert [float(row[1].split(" ± ")[0]) for row in rows[:-1]] == pytest.approx([*order], abs=0.05)
     assert rows[-1][1:] == ["", rows[-1][2], ""]
     assert float(rows[-1][2]) < means["gaussian-field[shape=6x6]"].min()
-
-
-@pytest.mark.usefixtures("scheme_of_the_system")
-@pytest.mark.parametrize("width", [DESK, PHONE])
-@pytest.mark.parametrize("name", ["light", "dark"])
-def test_axe_finds_nothing_wrong_with_the_first_page(site: Path, browser: WebDriver, name: str, width: int) -> None:
-    scheme(browser, name)
-    show(browser, f"file://{site / 'index.html'}", width)
-    assert faults(browser) == []
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
 
 
 def test_the_first_page_says_what_trials_of_one_field_speak_about(tmp_path: Path) -> None:

@@ -74,23 +74,6 @@ def notes_of(table: Table, mark: str) -> list[str]:
     return [note for note in table.notes if note.startswith(mark)]
 
 
-def test_the_frame_says_where_and_how_seconds_were_taken(write: Callable[..., StoredRun]) -> None:
-    frame = write(took("tap", [1.0], ALONE), took("tnn", [2.0], OLD)).frame
-    assert frame["machine"].tolist() == ["m1", ""]
-    assert frame["session"].tolist() == ["s1", ""]
-    assert frame["timed"].tolist() == ["alone", ""]
-    assert frame["slots"].tolist() == [1, 0]
-    assert frame["slots"].dtype.kind == "i"
-    assert all(str(frame[name].dtype) == "category" for name in ("machine", "session", "timed"))
-
-
-@pytest.mark.parametrize("column", ["machine", "session", "timed", "slots"])
-def test_what_is_said_of_seconds_is_no_metric(write: Callable[..., StoredRun], column: str) -> None:
-    run = write(took("tap", [1.0], ALONE))
-    with pytest.raises(RequestError, match=f"unknown metric '{column}'"):
-        make_table(run.frame, run.metadata, metric=column)
-
-
 def test_the_start_up_of_a_process_is_not_in_a_method_s_seconds(write: Callable[..., StoredRun]) -> None:
     """4.1 s beside 0.02 s: the first trial of tnn's process loads what the others find loaded."""
     table = seconds(write(took("tnn", [4.1, 0.02, 0.02, 0.03], [FIRST, SHARED, SHARED, SHARED])))
@@ -243,18 +226,6 @@ def test_cost_is_drawn_at_medians_without_start_up_and_says_what_does_not_compar
     said = written_in(figure)
     assert "these seconds do not compare" in said
     assert "1 first trial of a process is left out" in said
-
-
-def test_cost_of_seconds_that_compare_says_nothing(write: Callable[..., StoredRun]) -> None:
-    pytest.importorskip("matplotlib", reason="figures come with the extra plots")
-    from fieldbench.report.figures import draw
-
-    (figure,) = draw(write(took("tnn", [2.0, 1.0], ALONE), took("tap", [1.0], ALONE)), "cost").values()
-    said = written_in(figure)
-    assert "sea, rate 20 %" in said
-    assert "do not compare" not in said
-    assert "left out" not in said
-    assert figure.axes[0].get_xlabel() == "seconds a trial, median (cpu)"
 
 
 def test_a_page_marks_the_seconds_of_its_trials(write: Callable[..., StoredRun]) -> None:
