@@ -341,7 +341,7 @@ def compare(
     for setting in settings_of(plain, by, metadata):
         part = records_of(setting, plain)
         dataset = str(setting["dataset"])
-        chosen = metric or metadata.headline.get(dataset, "rmse")
+        chosen = metric or metadata.headline_of(dataset)
         lower, target = metadata.lower_is_better(chosen), metadata.targets.get(chosen)
         unit = metadata.unit(chosen, dataset)
         paired = _paired(part, chosen, average, methods)

@@ -157,10 +157,6 @@ class StoredRun:
         """The setting that a stored row belongs to."""
         return next(setting for setting in self.settings if setting.levels.items() <= row.items())
 
-    def headline(self, dataset: str) -> str:
-        """The metric that tables of a dataset show."""
-        return self.metadata.headline.get(dataset, "rmse")
-
     def floor(self, setting: Panel) -> float:
         """The average floor of a setting's draws; NaN unless all have one."""
         draws = records_of(setting.levels, self.frame).drop_duplicates(["seed", "trial"])
@@ -220,6 +216,6 @@ class StoredRun:
         return int(self.frame["seed"].nunique()) > 1
 
     def _setting(self, levels: dict[str, Any]) -> Panel:
-        metric = self.headline(levels["dataset"])
+        metric = self.metadata.headline_of(levels["dataset"])
         title, unit = title_of(levels, self.frame, self.labels), self.metadata.unit(metric, levels["dataset"])
         return Panel(levels, title, metric, self.labels.get(metric, metric.upper()), unit)

@@ -109,6 +109,10 @@ WRONG = {
     "list method": ["'method'", "'methods'"],
     "plugins tosy": ["'tosy'", "toys"],
     "status nowhere": ["nowhere", "not there"],
+    "merge nowhere there --out both": ["nowhere is not a run"],
+    "verify nowhere": ["nowhere is not a run"],
+    "verify full --share 0": ["--share 0", "above 0"],
+    "verify full --share 2": ["--share", "1.0"],
 }
 
 

@@ -50,15 +50,6 @@ def test_the_same_command_again_runs_nothing_and_prints_the_same(run) -> None:
     assert Path("kept/trials.jsonl").read_bytes() == before
 
 
-def test_first_trial_spreads_a_run(run, fieldbench) -> None:
-    run("mean", "--trials", "4")
-    whole = scores()
-    run("mean", "--trials", "2", "--out", "first")
-    run("mean", "--trials", "2", "--first-trial", "2", "--out", "second")
-    assert scores("first") | scores("second") == whole
-    assert len(scores("first")) == len(scores("second")) == 2
-
-
 def test_the_largest_seed_and_trial_number_are_tabled(run) -> None:
     outcome = run("mean", "--trials", "1", "--seed", str(2**63 - 1), "--first-trial", str(2**62))
     assert outcome.code == 0
@@ -114,12 +105,6 @@ def test_a_method_that_diverges_leaves_a_table(fieldbench, command: str) -> None
     outcome = fieldbench(command, "own.toml", "--device", "cpu", "--jobs", "1")
     assert outcome.code == 0
     assert re.search(r"^Far +ours +inf$", outcome.out, re.MULTILINE)
-
-
-def test_two_jobs_give_the_numbers_of_one(run) -> None:
-    run("mean,walk,flaky", "--trials", "4")
-    run("mean,walk,flaky", "--trials", "4", "--jobs", "2", "--out", "two")
-    assert scores() == scores("two")
 
 
 def test_failures_are_rows_counted_and_exit_with_1(run) -> None:

@@ -183,11 +183,13 @@ def test_all_text_is_inside_apart_and_readable(many: Callable[[int], StoredRun],
         with pytest.raises(RequestError):
             draw(stored, kind)
         return
-    for width, style in (("column", "paper"), ("text", "dark"), *([("column", "talk")] if count == 7 else [])):
-        figure = next(iter(draw(stored, kind, View(WIDTHS[width], style, most=1)).values()))
+    column, text = WIDTHS.values()
+    others = [(column, "talk"), (2.5, "paper"), (11.0, "paper")]
+    for width, style in ((column, "paper"), (text, "dark"), *(others if count == 7 else [])):
+        figure = next(iter(draw(stored, kind, View(width, style, most=1)).values()))
         lines = drawn(figure)
         assert faults(figure, lines) == [], f"{width}, {style}"
-        assert figure.get_figwidth() == WIDTHS[width]
+        assert figure.get_figwidth() == width
         if kind != "param":
             text = joined(lines)
             assert [method for method in METHODS[count] if method not in text] == []
@@ -271,14 +273,6 @@ def test_threads_draw_in_their_own_styles(many: Callable[[int], StoredRun]) -> N
         for style, figure in zip(styles, drawing, strict=True):
             assert figure.axes[0].xaxis.label.get_size() == sizes[style]
             assert (max(figure.get_facecolor()[:3]) < 0.2) == (style == "dark")
-
-
-@pytest.mark.parametrize("width", [2.5, 11.0])
-def test_the_narrowest_and_a_wide_figure_are_readable_too(many: Callable[[int], StoredRun], width: float) -> None:
-    stored = many(7)
-    for kind in ("settings", "rate", "cost", "strips", "ranks", "slices", "deviation", "param", "calibration", "epoch"):
-        figure = next(iter(draw(stored, kind, View(width, most=1)).values()))
-        assert faults(figure) == [], kind
 
 
 @pytest.mark.parametrize("count", METHODS)

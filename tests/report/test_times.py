@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from fieldbench.cli.main import main
 from fieldbench.errors import RequestError
 from fieldbench.records import Cell, Record, Trial, encode
 from fieldbench.report.page import page
 from fieldbench.report.stored import StoredRun
 from fieldbench.report.tables import Table, make_table
+from tests.command import command
 from tests.report.markup import parse
 
 ALONE: dict[str, Any] = {"machine": "m1", "slots": 1, "session": "s1", "timed": "alone"}
@@ -173,35 +173,25 @@ def test_other_metrics_are_means_of_all_trials_without_marks(write: Callable[...
     assert not re.search("[§¶*]", str(table))
 
 
-def test_a_comparison_of_seconds_warns(write: Callable[..., StoredRun], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_comparison_of_seconds_warns(write: Callable[..., StoredRun]) -> None:
     run = write(
         took("tap", [4.0, 1.0, 1.5], [FIRST, SHARED, SHARED]),
         took("tnn", [2.0, 2.0, 2.0], [{**SHARED, "machine": "m2"}] * 3),
     )
-    with pytest.raises(SystemExit):
-        main(["compare", str(run.path), "--metric", "seconds"])
-    text = capsys.readouterr().out
+    text = command("compare", run.path, "--metric", "seconds").shown
     assert "these seconds do not compare" in text
     assert "several machines" in text
     assert "start-up" in text
     assert "--timing" in text
-    with pytest.raises(SystemExit):
-        main(["compare", str(run.path), "--metric", "seconds", "--format", "csv"])
-    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    (row,) = command("compare", run.path, "--metric", "seconds", "--format", "csv").rows
     assert "these seconds do not compare" in row["caution"]
-    with pytest.raises(SystemExit):
-        main(["compare", str(run.path)])
-    assert "seconds" not in capsys.readouterr().out
+    assert "seconds" not in command("compare", run.path).shown
 
 
-def test_a_comparison_of_seconds_taken_alone_on_one_machine_does_not_warn(
-    write: Callable[..., StoredRun], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_comparison_of_seconds_taken_alone_on_one_machine_does_not_warn(write: Callable[..., StoredRun]) -> None:
     """A method on a GPU and one on the processor compare: each device is part of how its method is used."""
     run = write(took("tap", [4.0, 5.0], {**ALONE, "device": "cuda:0"}), took("tnn", [2.0, 2.0], ALONE))
-    with pytest.raises(SystemExit):
-        main(["compare", str(run.path), "--metric", "seconds"])
-    assert "do not compare" not in capsys.readouterr().out
+    assert "do not compare" not in command("compare", run.path, "--metric", "seconds").shown
 
 
 def written_in(figure: Any) -> str:

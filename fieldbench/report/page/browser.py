@@ -16,6 +16,7 @@ from fieldbench import reconstructions
 from fieldbench.reconstructions import Reconstruction
 from fieldbench.records import OK
 from fieldbench.report.labels import called
+from fieldbench.report.numbers import with_unit
 from fieldbench.report.stored import Panel, StoredRun
 
 #: The album stops growing at this size in bytes: a page is to fit into a mail.
@@ -135,11 +136,11 @@ def _entry(
             for axis in truth.axes
         ],
         "label": scale.label,
-        "unit": "dB" if scale.decibel else truth.unit,
+        "unit": scale.unit,
         "low": float(f"{scale.low:.4g}"),
         "high": float(f"{scale.high:.4g}"),
         "largest": float(f"{largest:.3g}"),
-        "errorLabel": f"error ({'dB' if scale.decibel else truth.unit})" if scale.decibel or truth.unit else "error",
+        "errorLabel": with_unit("error", scale.unit),
         "colours": _palette(scale.colours),
         "truth": packed(truth.values),
         "observed": packed(first.observation.values),
