@@ -5,7 +5,8 @@ whichever tells more of them), and the finite-sample quantile of these ratios ma
 al. 2018). Where gaps are deeper
 than what was withheld, errors count by how much more often their distance occurs among the gaps (Tibshirani et al.
 2019). Where whole fibers are withheld, errors along one are alike, and the finite sample is as large as its design
-effect says (Kish 1965): between one of fibers and one of entries.
+effect says (Kish 1965): between one of fibers and one of entries. A fit to fewer entries is worse than the one on all:
+how much tells a further fit, to fewer still.
 """
 
 from __future__ import annotations
@@ -83,12 +84,12 @@ class Calibration:
     smallest: float
 
     def quantile(self, level: float) -> float | None:
-        """The ratio that a new error stays below with this probability; None where too little was withheld for it."""
+        """The ratio that a new error stays below with this probability, between two ratios where it falls between them.
+
+        None where too little was withheld for it.
+        """
         share = level * (1 + 1 / self.size)
-        if share > 1 + 1e-12:
-            return None
-        index = int(np.searchsorted(self.shares, share - 1e-12))
-        return float(self.ratios[min(index, len(self.ratios) - 1)])
+        return float(np.interp(share, self.shares, self.ratios)) if share <= 1 + 1e-12 else None
 
     def scale(self, estimate: Estimate, observation: Observation) -> FloatArray:
         """The scale of the error of every entry, of the field's shape."""
@@ -107,6 +108,7 @@ def calibrate(
     observation: Observation,
     folds: Sequence[Fold],
     weights: Sequence[FloatArray] | None = None,
+    together: Fold | None = None,
 ) -> Calibration:
     """Learn from folds how far estimates are off.
 
@@ -121,15 +123,13 @@ def calibrate(
         observation: all that was observed.
         folds: at least one.
         weights: what each entry of each fold counts; by default by how often its distance occurs among the gaps.
+        together: of a fit that was made without the entries of several folds at once. How much worse it is there tells
+            how much worse the folds' fits are than the one on all entries, and ratios become smaller by that.
     """
-    floor = observation.log_floor
-    errors, spreads, distances = [], [], []
-    for fold in folds:
-        made, positions = fold.estimate.in_domain(floor), fold.positions
-        errors.append(np.abs(in_domain(observation.values[positions].astype(float), floor) - made.mean))
-        spreads.append(made.spread())
-        distances.append(_distance(observation, observation.mask & ~fold.withheld, positions))
-    error, distance = np.concatenate(errors), np.concatenate(distances)
+    taken = [_taken(observation, fold) for fold in folds]
+    error = np.concatenate([errors for errors, _, _ in taken])
+    distance = np.concatenate([distances for _, distances, _ in taken])
+    spreads = [spread for _, _, spread in taken]
     growth, smallest = _growth(error, distance), 0.0
     exponent: float | None = growth
     scale = distance**growth
@@ -140,14 +140,20 @@ def calibrate(
         spread = np.maximum(spread, least)
         if _unlikely(error, spread) <= _unlikely(error, scale):
             exponent, scale, smallest = None, spread, least
+    ratios = error / scale
     counts = np.zeros(len(error)) if weights is None else np.concatenate(weights)
     if not counts.any():
         counts = _like_gaps(observation, distance)
-    order = np.argsort(error / scale, kind="stable")
+    order = np.argsort(ratios, kind="stable")
     shares = np.cumsum(counts[order]) / counts.sum()
-    units, worth = _sample(observation, folds, error / scale)
+    units, worth = _sample(observation, folds, ratios)
     size = units * worth * counts.sum() ** 2 / (len(counts) * (counts**2).sum())
-    return Calibration((error / scale)[order], shares, units, float(size), exponent, smallest)
+    if together is not None:
+        errors, distances, stated = _taken(observation, together)
+        there = distances**growth if stated is None or exponent is not None else np.maximum(stated, smallest)
+        worse = float(np.mean(errors / there) / (ratios.mean() or 1.0))
+        ratios = ratios * _of_all_entries(observation, folds, together, worse)
+    return Calibration(ratios[order], shares, units, float(size), exponent, smallest)
 
 
 def calibrated(
@@ -207,6 +213,27 @@ def _distance(observation: Observation, observed: Mask, at: Positions) -> FloatA
     # An observed entry is not a neighbour of its own.
     nearest = np.where(distances[:, :1] == 0, distances[:, -_NEIGHBOURS:], distances[:, :_NEIGHBOURS])
     return np.asarray(np.maximum(nearest.mean(axis=1), 1.0)[entry])
+
+
+def _taken(observation: Observation, fold: Fold) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+    """Errors at the entries of a fold, their distances from what it observed, and the deviations that were stated."""
+    floor, positions = observation.log_floor, fold.positions
+    made = fold.estimate.in_domain(floor)
+    errors = np.abs(in_domain(observation.values[positions].astype(float), floor) - made.mean)
+    return errors, _distance(observation, observation.mask & ~fold.withheld, positions), made.spread()
+
+
+def _of_all_entries(observation: Observation, folds: Sequence[Fold], together: Fold, worse: float) -> float:
+    """By how much errors of the fit on all entries are smaller than those of the folds' fits.
+
+    Errors fall with a power of the number of entries, and ``worse``, the errors without several folds over those
+    without one each, tells which.
+    """
+    one, several = (
+        math.log1p(-np.mean([fold.withheld.sum() for fold in some]) / observation.mask.sum())
+        for some in (folds, [together])
+    )
+    return worse ** (one / (one - several)) if worse > 0 and one > several else 1.0
 
 
 def _sample(observation: Observation, folds: Sequence[Fold], ratios: FloatArray) -> tuple[int, float]:

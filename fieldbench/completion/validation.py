@@ -25,12 +25,15 @@ _LEAST_COVERED = 0.75
 _HARDER = 1.5
 #: Part of the observed entries that may be withheld at once where gaps are large.
 _MOST = 0.5
-#: How far the gaps' mean square may lie from that of the best imitation, as a logarithm.
-_UNLIKE = 0.25
+#: How far the gaps' mean square may lie from that of the best imitation, as a logarithm: at least, and as a part of
+#: what weights make up for, where gaps are harder or easier to predict than what was withheld.
+_UNLIKE, _WEIGHED = 0.15, 0.35
 #: Points that a class of difficulty needs, and cells that tell how far means over cells lie apart.
 _FEW = 5
-#: Edges of these cells, in correlation lengths.
-_APART = (0.1, 0.2, 0.4, 0.8, 1.6)
+#: Edges of these cells, in correlation lengths, and how many of them are needed.
+_APART, _CELLS = (0.1, 0.2, 0.4, 0.8, 1.6), 3
+#: Quantile of the normal distribution for 90 % between both sides.
+_QUANTILE = 1.645
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,33 +192,35 @@ class Validation:
             else float(square.mean())
         )
         expected = float(mean**self.power)
-        factor = math.exp(self.power * self._spread(weight, square, np.concatenate([self.folds[i].at for i in done])))
+        factor = math.exp(self.power * self._spread(weight, square, [self.folds[i] for i in done]))
         return Promise(expected, expected / factor, expected * factor)
 
-    def _spread(self, weight: FloatArray, square: FloatArray, at: NDArray[np.intp]) -> float:
+    def _spread(self, weight: FloatArray, square: FloatArray, folds: Sequence[WithheldFold]) -> float:
         """Half the width of the 90 % interval of the logarithm of the gaps' mean square.
 
-        Means over cells vary by as much as the gaps' mean does, and the less the more cells there are. Cells of the
-        size after which errors are independent are not known, so of several sizes that of the widest interval counts.
+        Means over cells vary by as much as the gaps' mean does, and the less the more cells there are; and the fewer
+        the gaps have, the more may be odd about them. Cells of the size after which errors are independent are not
+        known, so that of several sizes the mean of the two widest intervals counts.
         """
-        from scipy.special import stdtrit
-
-        mean, widest = float(weight @ square / weight.sum()), 0.0
-        gaps = np.concatenate([part.at for part in self._gaps])
+        at, gaps = (np.concatenate([part.at for part in parts]) for parts in (folds, self._gaps))
+        mean = float(weight @ square / weight.sum())
+        hard = (self._hard.mean(), np.concatenate([fold.variance for fold in folds]).mean())
+        unlike = math.hypot(_UNLIKE, _WEIGHED * math.log(hard[0] / hard[1]) if min(hard) > 0 else 0.0)
+        spreads: list[float] = []
         for size in _APART:
             of = np.unique(self._cells(at, size), axis=0, return_inverse=True)[1].ravel()
             total = np.bincount(of, weights=weight)
             kept = total > 0
             means, total = np.bincount(of, weights=weight * square)[kept] / total[kept], total[kept] / total.sum()
             effective = 1 / float((total**2).sum())
-            if (effective < _FEW and widest) or effective < 1.5:
+            if (effective < _CELLS and spreads) or effective < 1.5:
                 break
             between = float(total @ (means - mean) ** 2) * effective / (effective - 1)
             own = np.unique(self._cells(gaps, size), axis=0, return_counts=True)[1]
             of_gaps = float((own**2).sum() / own.sum() ** 2)
-            spread = math.sqrt(math.log1p(between / mean**2 * (1 / effective + of_gaps)) + _UNLIKE**2) if mean else 0.0
-            widest = max(widest, spread * float(stdtrit(max(effective - 1, 1.0), 0.95)))
-        return widest or math.inf
+            spread = math.log1p(between / mean**2 * (1 / effective + of_gaps)) + of_gaps + unlike**2 if mean else 0.0
+            spreads.append(_QUANTILE * math.sqrt(spread))
+        return float(np.mean(sorted(spreads)[-2:])) if any(spreads) else math.inf
 
     def _cells(self, at: NDArray[np.intp], size: float) -> NDArray[np.intp]:
         scaled = positions(self._observation.axes, at) * self.covariance.steps / size

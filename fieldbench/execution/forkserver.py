@@ -19,14 +19,13 @@ import resource
 import select
 import signal
 import socket
-import struct
 import sys
 import threading
 import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing.forkserver import ForkServer, get_inherited_fds
+from multiprocessing.forkserver import ForkServer, get_inherited_fds, read_signed
 from multiprocessing.util import get_temp_dir
 from pathlib import Path
 from typing import Any, NoReturn
@@ -59,8 +58,6 @@ _TAIL = 20_000
 #: Seconds that a process whose socket has closed is given to end by itself, so that its exit code is known.
 _FAREWELL = 3.0
 
-#: How the server tells process number and exit code.
-_NUMBER = struct.Struct("q")
 #: Linux's F_SETSIG (fcntl(2)); Python's fcntl module does not name it.
 _F_SETSIG = 10
 
@@ -71,18 +68,16 @@ _LOCK = threading.Lock()
 
 def start(
     program: str,
-    payload: object,
     limit: float,
-    *,
     note: int,
-    libraries: Sequence[str] = (),
-    environment: Mapping[str, str] | None = None,
-    arguments: Sequence[str] = ("",),
+    libraries: Sequence[str],
+    environment: Mapping[str, str],
+    arguments: Sequence[str],
 ) -> Child:
     """Start a process.
 
     Args:
-        program, payload: ``judge`` or ``worker``, and what its main function is given, pickled.
+        program: ``judge`` or ``worker``.
         limit: seconds in which it has to be there.
         note: the file of its :class:`fieldbench.execution.shared_text.SharedText`.
         libraries: of :data:`HEAVY`, what should be loaded before.
@@ -93,27 +88,23 @@ def start(
     Raises:
         FieldbenchError: if there is none.
     """
-    try:
+    folder = ""
+    with contextlib.suppress(OSError):  # it is gone
         folder = os.getcwd()
-    except OSError:  # it is gone
-        folder = ""
-    variables = {**os.environ, **(environment or {})}
-    beginning = _Beginning(program, pickle.dumps(payload), variables, list(arguments), list(sys.path), folder)
+    beginning = _Beginning(program, {**os.environ, **environment}, list(arguments), list(sys.path), folder)
     heavy = tuple(sorted(set(libraries) & set(HEAVY)))
     for loaded in (heavy, heavy, ()):  # a method may have killed the server, and a library may not be loadable
         with contextlib.suppress(OSError, EOFError):
-            child = _forked(loaded, beginning, note)
-            child.wait_for_number(limit)
-            return child
+            return _forked(loaded, beginning, note, limit)
         _SERVERS.pop(loaded, None)
         time.sleep(0.1)  # one that was just killed looks alive for a moment
     raise FieldbenchError("the process that starts all others does not answer")
 
 
-def _forked(libraries: tuple[str, ...], beginning: _Beginning, note: int) -> Child:
+def _forked(libraries: tuple[str, ...], beginning: _Beginning, note: int, limit: float) -> Child:
     """
     Raises:
-        OSError: if the server has gone.
+        OSError, EOFError: if the server has gone, or says nothing for so many seconds.
     """
     ours, theirs = socket.socketpair()
     parent_death, parent_alive = os.pipe()
@@ -136,7 +127,7 @@ def _forked(libraries: tuple[str, ...], beginning: _Beginning, note: int) -> Chi
         theirs.close()
         os.close(parent_death)
         os.close(output)
-    return Child(Channel(ours, of_method=beginning.program == "worker"), status, parent_alive, our_output)
+    return Child(Channel(ours, of_method=beginning.program == "worker"), status, parent_alive, our_output, limit)
 
 
 @contextlib.contextmanager
@@ -155,26 +146,18 @@ def _variables(wanted: Mapping[str, str]) -> Iterator[None]:
 class Child:
     """A process, as the one that asked for it sees it."""
 
-    def __init__(self, channel: Channel, status: int, parent_alive: int, output: int) -> None:
-        self.channel, self.pid = channel, 0
-        self._status, self._ended = status, False
+    def __init__(self, channel: Channel, status: int, parent_alive: int, output: int, limit: float) -> None:
+        self.channel, self._status, self._ended = channel, status, False
         self._code: int | None = None
         #: Lets it notice that the parent is done with it, also when this object is forgotten.
         self._let_go = weakref.finalize(self, os.close, parent_alive)
         self._tail = bytearray()
         self._drainer = threading.Thread(target=_drain, args=(output, self._tail), daemon=True)
         self._drainer.start()
-
-    def wait_for_number(self, limit: float) -> None:
-        """Wait until it is there.
-
-        Raises:
-            EOFError: if it is not.
-        """
-        if (told := self._told(limit)) is None:
+        self.pid = self._told(limit) or 0
+        if not self.pid:
             self.kill()
             raise EOFError
-        self.pid = told
 
     def exit_code(self, wait: float = 0.0) -> int | None:
         """How it ended, negative for a signal as in :mod:`subprocess`; None if it runs or nobody knows."""
@@ -224,9 +207,11 @@ class Child:
         """The next number that the server tells of it."""
         if self._ended or not readable(self._status, wait):
             return None
-        told = os.read(self._status, _NUMBER.size)
-        self._ended = len(told) < _NUMBER.size  # the server itself has gone
-        return None if self._ended else int(_NUMBER.unpack(told)[0])
+        try:
+            return int(read_signed(self._status))
+        except EOFError:  # the server itself has gone
+            self._ended = True
+            return None
 
 
 def _drain(output: int, tail: bytearray) -> None:
@@ -242,7 +227,6 @@ class _Beginning:
     """What the server's child is sent in place of a ``multiprocessing.Process``."""
 
     program: str
-    payload: bytes
     environment: dict[str, str]
     arguments: list[str]
     path: list[str]
@@ -253,7 +237,7 @@ class _Beginning:
         try:
             self._take_place(get_inherited_fds() or [])
             program = importlib.import_module(f"fieldbench.execution.{self.program}")
-            program.main(pickle.loads(self.payload), Channel(socket.socket(fileno=3)))
+            program.main(Channel(socket.socket(fileno=3)))
             os._exit(0)
         except SystemExit as error:
             code = error.code

@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from fieldbench.errors import one_line
 from fieldbench.estimate import MOST_ARRAYS, Estimate
 from fieldbench.field import Axis, Field, Observation
 from fieldbench.judging import Task
@@ -152,10 +153,8 @@ class Channel:
         try:
             kinds = {"Estimate": Estimate} if self._of_method else KINDS
             return _decoded(content[:header_size], memoryview(content)[header_size:], kinds)
-        except BadFrame:
-            raise
         except Exception as error:
-            raise BadFrame(f"its content cannot be read: {type(error).__name__}") from None
+            raise BadFrame(f"its content cannot be read: {one_line(error)}") from None
 
 
 def largest_estimate(shape: Sequence[int]) -> int:

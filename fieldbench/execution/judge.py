@@ -7,8 +7,6 @@ Before it calls one of them it writes down which, so that the parent can name it
 from __future__ import annotations
 
 import contextlib
-import os
-import pickle
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +17,7 @@ from fieldbench.estimate import Estimate
 from fieldbench.execution.forkserver import set_process_option
 from fieldbench.execution.frames import Channel, Frame, encode
 from fieldbench.execution.shared_text import DESCRIPTOR, SharedText
-from fieldbench.execution.worker import as_fingerprint
+from fieldbench.execution.worker import as_fingerprint, opened
 from fieldbench.field import Field, Observation
 from fieldbench.judging import (
     Answer,
@@ -36,15 +34,14 @@ from fieldbench.metric import Metric, applies, score_all
 from fieldbench.reconstructions import Reconstruction
 from fieldbench.records import Trial
 from fieldbench.selection import Recorder
-from fieldbench.sources import Parcel
 from fieldbench.spec import split
 
 #: Writes down which plugin is about to be called, for the parent to read.
 note = SharedText(DESCRIPTOR).write
 
 
-def main(_: None, channel: Channel) -> None:
-    """Serve until the socket is closed."""
+def main(channel: Channel) -> None:
+    """Serve the parent."""
     # PR_SET_DUMPABLE: below root, other processes of the same user cannot read this one's memory any more.
     set_process_option(4, 0)
     _Judge(channel).serve()
@@ -87,10 +84,7 @@ class _Judge:
                 frame, self._instead = self._instead, None
 
     def _next(self) -> Frame:
-        try:
-            frame = self._channel.receive()
-        except EOFError:
-            os._exit(0)
+        frame = self._channel.receive()
         self._number = frame["id"]
         return frame
 
@@ -107,11 +101,9 @@ class _Judge:
             return {"error": said or one_line(error)}
         return found
 
-    def _know(self, asked: Frame) -> Frame:
-        """Take plugins over."""
+    def _load(self, asked: Frame) -> Frame:
         note(asked["what"])
-        parcel: Parcel = pickle.loads(asked["parcel"].tobytes())
-        self._shelf.known.update(parcel.open())
+        self._shelf.known[asked["kind"], asked["text"]] = opened(asked)
         return {}
 
     def _fingerprint(self, asked: Frame) -> Frame:
@@ -149,11 +141,10 @@ class _Judge:
             judged = judge(_trials(asked), self._shelf, self._complete, note=note)
         except Apart:
             return {"apart": True}
-        records = [
-            {name: getattr(item.record, name) for name in ("status", "error", "metrics", "seconds", "diagnostics")}
-            for item in judged
-        ]
-        return {"records": records, "kept": [_kept(item) for item in judged] if asked["keep"] else []}
+        names = ("status", "error", "metrics", "seconds", "diagnostics")
+        records = [{name: getattr(item.record, name) for name in names} for item in judged]
+        kept = [_kept(item) if asked["keep"] else None for item in judged]
+        return {"records": [{**record, "kept": made} for record, made in zip(records, kept, strict=True)]}
 
     def _complete(self, tasks: Sequence[Task], recorders: Sequence[Recorder]) -> Answer:
         """Have the parent take tasks to the method's process, and take note of what that reports.
@@ -179,9 +170,10 @@ class _Judge:
                 raise Abandoned
 
     def _score(self, asked: Frame) -> Frame:
-        """Score an estimate by the metrics that are here."""
+        """Score an estimate by one metric."""
         made: Reconstruction = asked["of"]
-        scores, missing = score_all(self._shelf.metrics(), made.made, made.truth, made.observation.mask, note)
+        metrics = [self._shelf.metric(asked["metric"])]
+        scores, missing = score_all(metrics, made.made, made.truth, made.observation.mask, note)
         return {"scores": scores, "missing": missing}
 
 

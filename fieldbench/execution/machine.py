@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -72,12 +72,11 @@ def visible_gpus() -> list[Gpu]:
     gpus: list[Gpu] = []
     for token in (entry.strip() for entry in visible.split(",")):
         known = next((gpu for gpu in installed if _is_meant(gpu, token)), None)
-        partition = token.startswith("MIG-") and bool(installed)
-        if known is None and not partition:
+        if installed and token.startswith("MIG-"):
+            known = Gpu("", token, "MIG partition", driver=installed[0].driver, uuid=token)
+        if known is None:
             break  # CUDA ignores everything from the first entry that is not a device (-1, for example) on
-        model = known.model if known else "MIG partition"
-        memory, driver = (known.memory, known.driver) if known else (None, installed[0].driver)
-        gpus.append(Gpu(f"cuda:{len(gpus)}", token, model, memory, driver, uuid=known.uuid if known else token))
+        gpus.append(replace(known, name=f"cuda:{len(gpus)}", token=token))
     return gpus
 
 

@@ -6,14 +6,13 @@ import contextlib
 import os
 import sys
 import threading
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 
 from fieldbench.dataset import Dataset
 from fieldbench.errors import FingerprintError, RequestError, in_one_line, one_line
-from fieldbench.execution.machine import Lane, Slot, oom_kills
+from fieldbench.execution.machine import Lane, Slot
 from fieldbench.execution.options import Options, Stop
 from fieldbench.execution.processes import LOOK, Lost
 from fieldbench.execution.slot import Outcome, WorkerSlot
@@ -67,7 +66,6 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
         self._fingerprints: dict[str, str | FingerprintError] = {}
         self._hopeless: dict[tuple[str, str | Setting], tuple[str, str]] = {}
         self._compared = cache(self._other_plugins)
-        self._oom_kills, self._counted = 0, 0.0
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -83,12 +81,6 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
         name = getattr(self.registry, kind)(text).name
         return not self.registry.is_own("method" if kind == "modifier" else kind, name)
 
-    def oom_kills(self, *, now: bool = False) -> int:
-        """How many processes the kernel had killed; for trials of milliseconds, once a second will do."""
-        if now or time.monotonic() - self._counted > 1:
-            self._oom_kills, self._counted = oom_kills(), time.monotonic()
-        return self._oom_kills
-
     # Questions before and beside trials.
 
     def fingerprint(self, plugin: Plugin) -> str:
@@ -99,26 +91,24 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
         key = f"{base.__name__.lower()} {plugin}"
         with self.asking:
             if key not in self._fingerprints:
-                try:
-                    self._fingerprints[key] = self._asked_fingerprint(plugin)
-                except (Lost, RequestError) as error:
-                    self._fingerprints[key] = FingerprintError(getattr(error, "message", str(error)))
+                self._fingerprints[key] = self._asked_fingerprint(plugin)
             found = self._fingerprints[key]
         if isinstance(found, FingerprintError):
             raise FingerprintError(*found.args)
         return found
 
-    def _asked_fingerprint(self, plugin: Method | Dataset) -> str:
-        doing = f"fingerprint of {plugin}"
-        if isinstance(plugin, Dataset):
-            text = str(plugin)
-            question = {"ask": "fingerprint", "dataset": text}
-            said = self.questions.ask_judge(question, doing, self.question, ("dataset", text), fingerprint=str)
-        else:
-            said = self.questions.ask_method(plugin, {"ask": "fingerprint"}, doing)
-        if not isinstance(said.get("fingerprint"), str):
-            raise Lost(FAILED, f"{doing}: {in_one_line(str(said.get('error')))}")
-        return str(said["fingerprint"])
+    def _asked_fingerprint(self, plugin: Method | Dataset) -> str | FingerprintError:
+        text, doing = str(plugin), f"fingerprint of {plugin}"
+        question = {"ask": "fingerprint", "dataset": text}
+        try:
+            if isinstance(plugin, Method):
+                said = self.questions.ask_method(plugin, question, doing)
+            else:
+                said = self.questions.ask_judge(question, doing, self.question, ("dataset", text), fingerprint=str)
+        except (Lost, RequestError) as error:
+            return FingerprintError(str(error))
+        found = said.get("fingerprint")
+        return found if isinstance(found, str) else FingerprintError(f"{doing}: {in_one_line(str(said.get('error')))}")
 
     def doom(self, kind: str, what: str | Setting, lost: Lost) -> None:
         """No trial is worth trying: its processes end before one begins.

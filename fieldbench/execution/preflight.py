@@ -72,7 +72,7 @@ def floors(plan: Plan, pool: Pool, known: Mapping[DrawKey, Floor]) -> Iterator[F
             except GivenUp:
                 return
             except (Lost, RequestError) as error:
-                _LOG.warning(f"{getattr(error, 'message', error)}; no floor is shown")
+                _LOG.warning("%s; no floor is shown", error)
         pool.questions.close()
 
 

@@ -12,15 +12,18 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pickle import dumps
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fieldbench.errors import in_one_line
-from fieldbench.execution.forkserver import Child
+import numpy as np
+
+from fieldbench.errors import in_one_line, one_line
+from fieldbench.execution.forkserver import start
 from fieldbench.execution.frames import BadFrame, Frame, encode
-from fieldbench.execution.machine import resident_memory
+from fieldbench.execution.machine import oom_kills, resident_memory
 from fieldbench.execution.shared_text import SharedText
 from fieldbench.field import Mask
-from fieldbench.records import CRASHED, OUT_OF_MEMORY, TIMEOUT
+from fieldbench.records import CRASHED, FAILED, OUT_OF_MEMORY, TIMEOUT
 
 if TYPE_CHECKING:
     from fieldbench.execution.pool import Pool
@@ -33,13 +36,15 @@ NO_ANSWER = "sent something that is not an answer"
 
 
 class Lost(Exception):
-    """A process ended before it answered: status, message and output as a record has them, and the stage, such as
+    """A process ended before it answered: status, message and diagnostics as a record has them, and the stage, such as
     ``dataset ssf``.
     """
 
-    def __init__(self, status: str, message: str, output: str = "", stage: str = "") -> None:
-        super().__init__(message)
-        self.status, self.message, self.output, self.stage = status, message, output, stage
+    def __init__(self, status: str, message: str, stage: str = "", **diagnostics: str | bool) -> None:
+        self.status, self.message, self.stage, self.diagnostics = status, message, stage, diagnostics
+
+    def __str__(self) -> str:
+        return self.message
 
 
 class GivenUp(Exception):
@@ -61,13 +66,48 @@ class Limit:
 
 
 class Process:
-    """A process and the way it is asked."""
+    """A new process, the way it is asked, and the plugins that it has been handed.
+
+    Starting one raises ``GivenUp`` as :meth:`ask`.
+    """
 
     called: ClassVar[str] = "its process"
+    program: ClassVar[str]
 
-    def __init__(self, child: Child, pool: Pool, given_up: Callable[[], bool], note: SharedText) -> None:
-        self.child, self._pool, self._given_up, self.note = child, pool, given_up, note
-        self.number = self._oom_kills = 0
+    def __init__(
+        self, pool: Pool, given_up: Callable[[], bool], environment: Mapping[str, str], libraries: Sequence[str] = ()
+    ) -> None:
+        if given_up():
+            raise GivenUp
+        self._pool, self._given_up, self.note = pool, given_up, SharedText()
+        self.child = start(self.program, pool.loading, self.note.descriptor, libraries, environment, pool.arguments)
+        self.number, self._oom_kills = 0, oom_kills()
+        self._knows: set[tuple[str, str]] = set()
+
+    def load(self, kind: str, text: str, plugins: Any, **how: str) -> None:
+        """Hand plugins over, which it has not yet; that does not count towards a trial's time.
+
+        Args:
+            kind, text: what they are known by there.
+            plugins: one, or what holds several.
+            how: what else there is to say.
+
+        Raises:
+            Lost, GivenUp: as :meth:`ask`, and if they cannot be had there.
+        """
+        if (kind, text) in self._knows:
+            return
+        what = f"{kind} {text}".strip()
+        try:
+            parcel = np.frombuffer(dumps(self._pool.registry.parcel(plugins)), np.uint8)
+        except Exception as error:
+            raise Lost(FAILED, f"{what} cannot be sent to its process: {one_line(error)}", what) from None
+        question = {"ask": "load", "kind": kind, "text": text, "what": what, "parcel": parcel, **how}
+        frame = self.ask(question, Limit.of(self._pool.loading), what)
+        if "error" in frame:
+            reason = in_one_line(f"{what} could not be loaded: {frame['error']}")
+            raise self.blamed(Lost(FAILED, reason, what, of_the_machine=True))
+        self._knows.add((kind, text))
 
     @property
     def usable(self) -> bool:
@@ -86,7 +126,6 @@ class Process:
             GivenUp: if the caller's wish to stop came first; the process is gone too.
         """
         self.number = secrets.randbits(52)  # nobody can answer what was not asked yet
-        self._oom_kills = self._pool.oom_kills()
         try:
             self.child.channel.send(encode({**what, "id": self.number}), lambda: self._keep_on(limit, doing))
         except (EOFError, OSError):
@@ -95,9 +134,10 @@ class Process:
 
     def answer(self, limit: Limit, doing: str) -> Frame:
         """Wait for what is still to come to the last question; as :meth:`ask`."""
+        look = LOOK if self._pool.options.memory_limit is None else _LOOK_AT_MEMORY
         try:
             while True:
-                frame = self.child.channel.poll(max(0.0, min(self._look, limit.end - time.monotonic())))
+                frame = self.child.channel.poll(min(look, limit.end - time.monotonic()))
                 if frame is None or time.monotonic() > limit.end:  # whatever it sends, its time is up
                     self._keep_on(limit, doing)
                 if frame is not None and frame.get("id") != self.number:
@@ -108,6 +148,10 @@ class Process:
             raise self._lost(doing) from None
         except BadFrame:
             raise self.no_answer(doing) from None
+
+    def blamed(self, lost: Lost) -> Lost:
+        """The same, with those named that may be behind it."""
+        return lost
 
     def no_answer(self, doing: str = "") -> Lost:
         """End it, as what it sent is not an answer."""
@@ -121,14 +165,12 @@ class Process:
         """End it, and say why."""
         stage = self._stage(doing)
         self.child.kill()
-        return Lost(status, f"{stage}: {message}" if stage else message, self.child.output(), stage)
+        output = self.child.output()
+        said = {"output": output} if output else {}
+        return self.blamed(Lost(status, f"{stage}: {message}" if stage else message, stage, **said))
 
     def _stage(self, doing: str) -> str:
         return doing
-
-    @property
-    def _look(self) -> float:
-        return LOOK if self._pool.options.memory_limit is None else _LOOK_AT_MEMORY
 
     def _keep_on(self, limit: Limit, doing: str) -> None:
         """
@@ -152,7 +194,7 @@ class Process:
 
     def _lost(self, doing: str) -> Lost:
         fate = self.child.fate()
-        if "SIGKILL" in fate and self._pool.oom_kills(now=True) > self._oom_kills:
+        if "SIGKILL" in fate and oom_kills() > self._oom_kills:
             return self._ended(OUT_OF_MEMORY, "killed by the kernel, which ran out of memory", doing)
         return self._ended(CRASHED, f"{self.called} {fate}", doing)
 
@@ -161,9 +203,13 @@ class MethodProcess(Process):
     """A process of one method. Its note is how many CPU threads its trial may use."""
 
     called = "the method's process"
+    program = "worker"
 
-    def __init__(self, child: Child, pool: Pool, given_up: Callable[[], bool], note: SharedText) -> None:
-        super().__init__(child, pool, given_up, note)
+    def __init__(
+        self, pool: Pool, given_up: Callable[[], bool], environment: Mapping[str, str], libraries: Sequence[str]
+    ) -> None:
+        super().__init__(pool, given_up, environment, libraries)
+        self.note.write(str(pool.options.threads))
         #: How many trials like the last one it said are worth computing at once.
         self.batch_size: int | None = None
         #: Datasets that it has had a trial of.
@@ -171,28 +217,21 @@ class MethodProcess(Process):
         #: What it was handed of one field, where entries are withheld from a method that is fitted several times.
         self.seen: Mask | None = None
 
-    def wait_until_ready(self) -> None:
-        """Wait until it has loaded its plugin, which it says unasked; that does not count towards a trial's time."""
-        try:
-            self.answer(Limit.of(self._pool.loading), "loading the plugin")
-        except (Lost, GivenUp):
-            self.close()
-            raise
-
 
 class JudgeProcess(Process):
-    """A judge, and what it has been told. Its note is which plugin it is calling."""
+    """A judge with some foreign plugins, or none. Its note is which plugin it is calling."""
+
+    program = "judge"
 
     def __init__(
-        self, child: Child, pool: Pool, given_up: Callable[[], bool], note: SharedText, strangers: Sequence[str]
+        self, pool: Pool, given_up: Callable[[], bool], environment: Mapping[str, str], strangers: Sequence[str]
     ) -> None:
-        super().__init__(child, pool, given_up, note)
+        super().__init__(pool, given_up, {**environment, "CUDA_VISIBLE_DEVICES": ""})
         self._strangers = strangers
-        self.knows: set[tuple[str, str]] = set()
         self._seen, self._since = (0, ""), 0.0
 
     def blamed(self, lost: Lost) -> Lost:
-        """The same, with the foreign plugins named that may be behind it."""
+        """The same, with the foreign plugins named."""
         if self._strangers and not any(name in lost.message for name in self._strangers):
             lost.message += f" (beside {', '.join(self._strangers)})"
             lost.stage = self._strangers[0]
@@ -200,9 +239,6 @@ class JudgeProcess(Process):
 
     def _stage(self, doing: str) -> str:
         return in_one_line(self.note.read()) or doing
-
-    def _ended(self, status: str, message: str, doing: str) -> Lost:
-        return self.blamed(super()._ended(status, message, doing))
 
     def _keep_on(self, limit: Limit, doing: str) -> None:
         """A score is a small question, however long the trial may take."""

@@ -67,12 +67,10 @@ def what_runs(registry: Registry) -> dict[str, str]:
 
 def code_hash(folders: Sequence[Path]) -> str:
     """A hash of all Python files in some folders, by their names below them."""
-    digest = hashlib.sha256()
-    for folder in folders:
-        for path in sorted(folder.rglob("*.py")):
-            content = path.read_bytes()
-            digest.update(f"{path.relative_to(folder).as_posix()} {len(content)}\n".encode() + content)
-    return digest.hexdigest()[:12]
+    import joblib
+
+    files = [(folder, path) for folder in folders for path in sorted(folder.rglob("*.py"))]
+    return str(joblib.hash([(path.relative_to(folder).as_posix(), path.read_bytes()) for folder, path in files]))
 
 
 @cache
@@ -86,12 +84,10 @@ def machine() -> str:
 
 def cpu_name() -> str:
     """The product name of the CPU, as well as the system tells it."""
-    try:
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    except OSError:
-        pass
+    with contextlib.suppress(OSError):
+        _, found, rest = Path("/proc/cpuinfo").read_text().partition("model name\t: ")
+        if found:
+            return rest.splitlines()[0].strip()
     return platform.processor() or platform.machine()
 
 

@@ -5,20 +5,16 @@ The slot takes what a judge draws to the method's process, and the answer back t
 
 from __future__ import annotations
 
-import itertools
-import pickle
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import ConfigDict, InstanceOf, TypeAdapter
 from typing_extensions import TypedDict
 
 from fieldbench.errors import RequestError, in_one_line, one_line
-from fieldbench.execution.forkserver import Child, start
 from fieldbench.execution.frames import BadFrame, Frame, largest_estimate
 from fieldbench.execution.machine import Lane, Slot, gpu_lock, peak_memory, reset_peak
 from fieldbench.execution.processes import (
@@ -32,14 +28,12 @@ from fieldbench.execution.processes import (
     Process,
 )
 from fieldbench.execution.provenance import machine
-from fieldbench.execution.shared_text import SharedText
 from fieldbench.execution.worker import checked_answer, checked_report
 from fieldbench.judging import Apart, Task, drawn
 from fieldbench.method import Method, OfFits, Tuner
 from fieldbench.metric import Metric
 from fieldbench.reconstructions import Reconstruction
 from fieldbench.records import FAILED, OUT_OF_MEMORY, Cell, Record, Status, Timed, Trial
-from fieldbench.sources import Parcel
 
 if TYPE_CHECKING:
     from fieldbench.execution.pool import Pool
@@ -70,6 +64,7 @@ class _Judged(TypedDict):
     metrics: dict[str, float]
     seconds: float | None
     diagnostics: _Diagnostics
+    kept: InstanceOf[Reconstruction] | None
 
 
 _JUDGED: TypeAdapter[Any] = TypeAdapter(list[_Judged])
@@ -120,8 +115,7 @@ class WorkerSlot:
             except (Apart, Lost, SystemExit) as error:  # an exit is a plugin's, where it is packed for its process
                 if len(trials) == 1:
                     lost = error if isinstance(error, Lost) else Lost(FAILED, one_line(error))
-                    diagnostics = {"output": lost.output} if lost.output else {}
-                    record = Record(trials[0], lost.status, lost.message, diagnostics=diagnostics)
+                    record = Record(trials[0], lost.status, lost.message, diagnostics=lost.diagnostics)
                     return Outcome((self._record(record, busy),))
         alone = [self.run([trial], busy) for trial in trials]
         records = tuple(record for outcome in alone for record in outcome.records)
@@ -175,7 +169,7 @@ class WorkerSlot:
         return frame
 
     def _together(self, trials: Sequence[Trial], busy: int) -> Outcome:
-        cell, options, apart = trials[0].cell, self._options, self._pool.metrics_apart
+        cell, options = trials[0].cell, self._options
         method = self._pool.registry.method(cell.method)
         refits = [modifier for modifier in method.modifiers if isinstance(modifier, OfFits)]
         several = bool(refits)
@@ -184,7 +178,7 @@ class WorkerSlot:
             process = self._renewed(method)
         numbers, seed = [trial.number for trial in trials], trials[0].seed
         request = {"ask": "run", "cell": cell, "seed": options.secrets.get(seed, seed), "numbers": numbers}
-        request["keep"] = options.save_fields is not None or bool(apart)
+        request["keep"] = options.save_fields is not None or bool(self._pool.metrics_apart)
         first = cell.dataset not in process.met
         if options.timing and first and not several:  # warming up does not count, and has as much time for itself
             self._judged(judge, method, {**request, "numbers": numbers[:1]}, several)
@@ -194,22 +188,21 @@ class WorkerSlot:
         frame = self._judged(judge, method, request, several)
         try:
             said = _JUDGED.validate_python(frame.get("records"), strict=True)
+            kept = [one.pop("kept") for one in said]
             records = [Record(trial, **one) for trial, one in zip(trials, said, strict=True)]
-            kept = [made if isinstance(made, Reconstruction) else None for made in frame.get("kept") or ()]
-        except (TypeError, ValueError):
+        except ValueError:
             raise judge.no_answer() from None
         process = self._methods[str(method)]
         peak = peak_memory(process.child.pid)
         if any(record.status == OUT_OF_MEMORY for record in records):
             process.close()  # what such a trial leaves behind in memory would trouble the next
-        if apart:
-            records = [self._scored(*item) for item in itertools.zip_longest(records, kept)][: len(records)]
+        records = [self._scored(record, made) for record, made in zip(records, kept, strict=True)]
         timed: Timed = "alone" if options.timing else "first" if first else "shared"
-        keys = [trial.key for trial in trials] if options.save_fields is not None else []
+        found = {trial.key: made for trial, made in zip(trials, kept, strict=True) if made is not None}
         return Outcome(
             tuple(self._record(replace(record, peak_memory=peak), busy, timed) for record in records),
             None if several else process.batch_size,
-            {key: made for key, made in zip(keys, kept, strict=False) if made is not None},
+            found if options.save_fields is not None else {},
         )
 
     def _judged(self, judge: JudgeProcess, method: Method, request: Frame, several: bool) -> Frame:
@@ -287,8 +280,8 @@ class WorkerSlot:
         for metric in self._pool.metrics_apart:
             try:
                 scores |= self._scores(metric, made)
-            except Lost as lost:
-                missing[metric.name] = lost.message
+            except (Lost, RequestError) as error:
+                missing[metric.name] = str(error)
         headline = self._pool.headline(record.trial.cell.dataset)
         if headline in missing:
             return Record(record.trial, FAILED, f"metric {headline}: {missing[headline]}")
@@ -299,15 +292,14 @@ class WorkerSlot:
         """The scores by one metric, which can say nothing of another."""
         if self._losses[metric.name] >= _PATIENCE:
             raise Lost(FAILED, f"left out: {_PATIENCE} processes were lost over it")
-        doing = f"metric {metric.name}"
+        question, known = {"ask": "score", "metric": metric.name, "of": made}, ("metric", metric.name)
         try:
-            frame = self._judge((), metric).ask({"ask": "score", "of": made}, Limit.of(self._pool.question), doing)
+            frame = self.ask_judge(question, f"metric {metric.name}", self._pool.question, known, missing=dict)
         except Lost:
             self._losses[metric.name] += 1
             raise
-        missing = frame.get("missing")
-        if isinstance(missing, Mapping) and metric.name in missing:
-            raise Lost(FAILED, in_one_line(str(missing[metric.name])))
+        if metric.name in frame["missing"]:
+            raise Lost(FAILED, in_one_line(str(frame["missing"][metric.name])))
         try:
             scores = _SCORES.validate_python(frame.get("scores"), strict=True)
         except ValueError:
@@ -329,59 +321,30 @@ class WorkerSlot:
         """The warm process of a method, or a new one."""
 
         def started() -> MethodProcess:
-            note, given = SharedText(), (self._parcel(str(method), method), self.slot.device)
-            note.write(str(self._options.threads))
             # The heavy libraries that it should have at its start.
             torch = ["torch"] if method.uses_gpu and self.slot.lane == "gpu" else []
-            child = self._started("worker", given, note, [*method.libraries, *torch])
-            process = MethodProcess(child, self._pool, self._given_up, note)
-            process.wait_until_ready()
-            return process
+            return MethodProcess(self._pool, self._given_up, self.slot.environment, [*method.libraries, *torch])
 
-        return _warm(self._methods, str(method), started, _WARM[self.slot.lane])
+        process = _warm(self._methods, str(method), started, _WARM[self.slot.lane])
+        process.load("method", str(method), method, device=self.slot.device)
+        return process
 
-    def _judge(self, known: Sequence[tuple[str, str]], metric: Metric | None = None) -> JudgeProcess:
-        """A judge that has some plugins, and scores by those metrics that come with fieldbench or by this one.
+    def _judge(self, known: Sequence[tuple[str, str]]) -> JudgeProcess:
+        """A judge that has some plugins, and the metrics that come with fieldbench.
 
         Plugins that do not come with fieldbench share none with others of their kind.
         """
-        metrics = [metric] if metric is not None else self._pool.metrics_together
         strangers = frozenset(item for item in known if self._pool.is_foreign(*item))
 
         def started() -> JudgeProcess:
-            note, names = SharedText(), [f"{kind} {text}" for kind, text in sorted(strangers)]
-            process = JudgeProcess(self._started("judge", None, note), self._pool, self._given_up, note, names)
-            self._load(process, "metrics", "", metrics, "metrics" if metric is None else f"metric {metric.name}")
-            return process
+            names = [f"{kind} {text}" for kind, text in sorted(strangers)]
+            return JudgeProcess(self._pool, self._given_up, self.slot.environment, names)
 
-        judge = _warm(self._judges, metric.name if metric is not None else strangers, started, _WARM["cpu"])
+        judge = _warm(self._judges, strangers, started, _WARM["cpu"])
+        judge.load("metrics", "", self._pool.metrics_together)
         for kind, text in known:
-            if (kind, text) not in judge.knows:
-                self._load(judge, kind, text, getattr(self._pool.registry, kind)(text), f"{kind} {text}")
+            judge.load(kind, text, getattr(self._pool.registry, kind)(text))
         return judge
-
-    def _load(self, judge: JudgeProcess, kind: str, text: str, plugin: Any, what: str) -> None:
-        parcel = pickle.dumps(self._parcel(what, {(kind, text): plugin}))
-        question = {"ask": "know", "what": what, "parcel": np.frombuffer(parcel, np.uint8)}
-        frame = judge.ask(question, Limit.of(self._pool.loading), what)
-        if "error" in frame:
-            raise judge.blamed(Lost(FAILED, f"{what} could not be loaded: {frame['error']}", stage=what))
-        judge.knows.add((kind, text))
-
-    def _started(self, program: str, payload: object, note: SharedText, libraries: Sequence[str] = ()) -> Child:
-        if self._given_up():
-            raise GivenUp
-        environment = {**self.slot.environment, **({"CUDA_VISIBLE_DEVICES": ""} if program == "judge" else {})}
-        return start(
-            program, payload, self._pool.loading, note=note.descriptor, libraries=libraries, environment=environment,
-            arguments=self._pool.arguments,
-        )  # fmt: skip
-
-    def _parcel(self, name: str, objects: Any) -> Parcel:
-        try:
-            return self._pool.registry.parcel(objects)
-        except Exception as error:
-            raise Lost(FAILED, f"{name} cannot be sent to its process: {one_line(error)}") from None
 
 
 def _warm(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from fieldbench.execution.machine import Lane
@@ -33,14 +34,14 @@ class TrialQueue:
     def __init__(
         self, trials: Iterable[Trial], registry: Registry, slots: Mapping[Lane, int], *, batching: bool = True
     ) -> None:
-        self._source = iter(trials)
+        #: The plan, each trial with its place.
+        self._source = enumerate(trials)
         self._registry, self._slots, self._batching = registry, slots, batching
-        #: Trials of one cell that wait, each with its place in the order of the plan; no cell without any.
+        #: Trials of one cell that wait, each with its place; no cell without any.
         self._cells: dict[tuple[Any, ...], deque[tuple[int, Trial]]] = {}
         self._lanes: dict[str, Lane] = {}
         self._sizes: dict[tuple[str, str], int] = {}
-        self._waiting = self._read = 0
-        self._exhausted = False
+        self._waiting = 0
 
     @property
     def empty(self) -> bool:
@@ -53,18 +54,13 @@ class TrialQueue:
         self._fill()
         return any(self._lane(series) == lane for series in self._cells)
 
-    def first(self, lanes: Container[Lane]) -> Trial | None:
-        """The trial for any of these lanes that comes first in the plan."""
-        self._fill()
-        firsts = [waiting[0] for series, waiting in self._cells.items() if self._lane(series) in lanes]
-        return min(firsts, key=lambda first: first[0])[1] if firsts else None
-
     def take(self, lanes: Container[Lane]) -> Group | None:
-        """The next group for any of these lanes: that of the first trial."""
-        first = self.first(lanes)
-        if first is None:
+        """The next group for any of these lanes: that of the trial which comes first in the plan."""
+        self._fill()
+        suitable = [series for series in self._cells if self._lane(series) in lanes]
+        if not suitable:
             return None
-        series = first.series
+        series = min(suitable, key=lambda series: self._cells[series][0][0])
         waiting, lane = self._cells[series], self._lane(series)
         # What waits is shared evenly, so that no slot of the lane is idle while another has a long batch.
         share = -(-len(waiting) // self._slots[lane]) if self._batching else 1
@@ -83,13 +79,8 @@ class TrialQueue:
         self._sizes[trial.cell.method, trial.cell.dataset] = max(1, size)
 
     def _fill(self) -> None:
-        while self._waiting < WINDOW and not self._exhausted:
-            trial = next(self._source, None)
-            if trial is None:
-                self._exhausted = True
-                return
-            self._cells.setdefault(trial.series, deque()).append((self._read, trial))
-            self._read += 1
+        for place, trial in islice(self._source, WINDOW - self._waiting):
+            self._cells.setdefault(trial.series, deque()).append((place, trial))
             self._waiting += 1
 
     def _lane(self, series: tuple[Any, ...]) -> Lane:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 import os
+import pickle
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -26,7 +27,7 @@ from fieldbench.execution.shared_text import DESCRIPTOR, SharedText
 from fieldbench.field import Observation
 from fieldbench.judging import Task, failure
 from fieldbench.method import Method
-from fieldbench.records import FAILED, NOT_APPLICABLE, OK
+from fieldbench.records import NOT_APPLICABLE, OK
 from fieldbench.sources import Parcel
 
 #: Trials that are computed at once at most.
@@ -100,15 +101,8 @@ def checked_answer(frame: Frame, tasks: Sequence[Task]) -> Frame:
     return {**said, "ask": "answer", "error": reason}
 
 
-def main(given: tuple[Parcel, str], channel: Channel) -> None:
-    """Serve a method on a device until the socket is closed."""
-    parcel, device = given
-    try:
-        method: Method | None = parcel.open()
-        reason = ""
-    except Exception as error:
-        method, reason = None, f"its plugin could not be loaded: {one_line(error)}"
-    channel.send(encode({"id": 0}))  # ready
+def main(channel: Channel) -> None:
+    """Serve a method."""
     lock = threading.Lock()
 
     def tell(said: Frame) -> None:
@@ -116,13 +110,10 @@ def main(given: tuple[Parcel, str], channel: Channel) -> None:
             channel.send(encode(said))
 
     threads = SharedText(DESCRIPTOR)
-    desk = Desk(method, reason, device, lambda: int(threads.read()), tell)
+    desk = Desk(threads=lambda: int(threads.read()), tell=tell)
     here = os.getpid()
     while True:
-        try:
-            frame = channel.receive()
-        except EOFError:
-            os._exit(0)
+        frame = channel.receive()
         reply = desk.reply(frame)
         if os.getpid() != here:  # a copy of this process, which the method has made; it has no say
             os._exit(0)
@@ -130,35 +121,40 @@ def main(given: tuple[Parcel, str], channel: Channel) -> None:
 
 
 class Desk:
-    """Answers questions to one method; to one that could not be had, for the reason given.
+    """Answers questions to one method, which is given or the first to be loaded.
 
     ``threads`` tells how many CPU threads it may use now, and ``tell`` is given what comes before an answer.
     """
 
     def __init__(
         self,
-        method: Method | None,
-        reason: str = "",
+        method: Method | None = None,
         device: str = "cpu",
         threads: Callable[[], int] = lambda: 1,
         tell: Callable[[Frame], None] = lambda said: None,
     ) -> None:
-        self._method, self._reason, self._allowed, self.tell = method, reason, threads, tell
-        self._most_threads = 1
-        self._device = device if method is not None and method.uses_gpu else "cpu"
+        self._allowed, self.tell, self._most_threads = threads, tell, 1
+        if method is not None:
+            self._take(method, device)
+
+    def _take(self, method: Method, device: str) -> None:
+        self._method, self._device = method, device if method.uses_gpu else "cpu"
 
     def reply(self, frame: Frame) -> Frame:
         """The answer to a question."""
-        if self._method is None:
-            return {"status": FAILED, "error": self._reason, "diagnostics": {"of_the_machine": True}}
         try:
-            return {"status": OK, **getattr(self, f"_{frame['ask']}")(self._method, frame)}
+            return {"status": OK, **getattr(self, f"_{frame['ask']}")(frame)}
         except Exception as error:
             status, message, diagnostics = failure(error)
             return {"status": status, "error": message, "diagnostics": diagnostics}
 
-    def _complete(self, method: Method, frame: Frame) -> Frame:
+    def _load(self, frame: Frame) -> Frame:
+        self._take(opened(frame), frame["device"])
+        return {}
+
+    def _complete(self, frame: Frame) -> Frame:
         tasks: list[Task] = frame["tasks"]
+        method = self._method
         observations, seeds = [task.observation for task in tasks], [task.seed for task in tasks]
         if tasks[0].values:
             method = method.with_values(tasks[0].values)
@@ -185,12 +181,12 @@ class Desk:
             report.open = False
         return {"diagnostics": self._diagnostics(), "estimates": estimates, **size}
 
-    def _suits(self, method: Method, frame: Frame) -> Frame:
+    def _suits(self, frame: Frame) -> Frame:
         (task,) = frame["tasks"]
-        reason = _applicable(method, task.observation)
+        reason = _applicable(self._method, task.observation)
         if reason is None:
             try:
-                method.check_shape(task.observation.shape)
+                self._method.check_shape(task.observation.shape)
             except ValueError as error:
                 return {"contradiction": one_line(error).partition(": ")[2] or one_line(error)}
         return {"reason": reason}
@@ -202,12 +198,12 @@ class Desk:
             raise ValueError(f"batch_size returned {found!r:.60}; it should return a whole number of at least 1")
         return min(size, MOST_AT_ONCE)
 
-    def _fingerprint(self, method: Method, frame: Frame) -> Frame:
-        return {"fingerprint": as_fingerprint(method.fingerprint())}
+    def _fingerprint(self, frame: Frame) -> Frame:
+        return {"fingerprint": as_fingerprint(self._method.fingerprint())}
 
-    def _attention(self, method: Method, frame: Frame) -> Frame:
+    def _attention(self, frame: Frame) -> Frame:
         (task,) = frame["tasks"]
-        made = method.attention(task.observation, seed=task.seed, device="cpu")  # type: ignore[attr-defined]
+        made = self._method.attention(task.observation, seed=task.seed, device="cpu")  # type: ignore[attr-defined]
         return {"map": as_field_array(made)}
 
     @property
@@ -255,6 +251,16 @@ class _Report:
             made = Estimate.checked(given, np.isfinite(mean)) if sound else Estimate(mean)
             about = {"report": self._index, "step": operator.index(step), "numbers": numbers}
             self._desk.tell({"id": self._request, **about, "estimate": made})
+
+
+def opened(frame: Frame) -> Any:
+    """The plugins that came with a question.
+
+    Raises:
+        Exception: whatever the import of their modules raises.
+    """
+    parcel: Parcel = pickle.loads(frame["parcel"].tobytes())
+    return parcel.open()
 
 
 def as_fingerprint(value: Any) -> str:

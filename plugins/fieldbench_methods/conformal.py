@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import fieldbench
 from fieldbench import LEVELS, Fit, Fold, Withhold, calibrate, calibrated, is_fiber_mask
+
+#: Most that several folds may withhold together, as a share of the observed entries: a fit that lacks more tells little
+#: of one that lacks nothing.
+_TOGETHER = 1 / 3
 
 
 class Conformal(fieldbench.Refit):
@@ -11,11 +17,12 @@ class Conformal(fieldbench.Refit):
 
     Observed entries are withheld as the sampler chooses them, the method is fitted to the rest, and its errors there,
     over its own deviation or over a power of the distance to the nearest observation, tell how wide intervals are.
-    The mean stays the method's own. Each fold is one more fit. (Lei et al. 2018; Tibshirani et al. 2019.)
+    The last fit lacks what the others lack one by one, all at once: how much worse it is tells how much better the fit
+    on all entries is than theirs. The mean stays the method's own. (Lei et al. 2018; Tibshirani et al. 2019.)
     """
 
     name = "conformal"
-    revision = "2"
+    revision = "3"
 
     level: float = fieldbench.parameter(0.9, "probability of the interval, besides 0.5, 0.9 and 0.95", gt=0, lt=1)
     folds: int = fieldbench.parameter(5, "times that entries are withheld and the method is fitted again", ge=1)
@@ -27,10 +34,16 @@ class Conformal(fieldbench.Refit):
         self, observation: fieldbench.Observation, fit: Fit, withhold: Withhold, seed: int
     ) -> fieldbench.Estimate:
         share = self.share or _share(observation)
-        masks = [withhold(share, number) for number in range(self.folds)]
-        folds = [Fold(fold, fit(observation.without(fold), seed).at(fold)) for fold in masks]
+        several = min(self.folds - 1, int(_TOGETHER / share))
+        masks = [withhold(share, number) for number in range(self.folds - (several > 1))]
+
+        def made_without(withheld: fieldbench.Mask) -> Fold:
+            return Fold(withheld, fit(observation.without(withheld), seed).at(withheld))
+
+        folds = [made_without(mask) for mask in masks]
+        together = made_without(np.any(masks[:several], axis=0)) if several > 1 else None
         estimate = fit(observation, seed)
-        calibration = calibrate(estimate, observation, folds)
+        calibration = calibrate(estimate, observation, folds, together=together)
         if calibration.quantile(self.level) is None:
             what = "fibers" if is_fiber_mask(observation.mask, observation.valid) else "entries"
             raise fieldbench.RequestError(

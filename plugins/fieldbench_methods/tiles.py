@@ -8,11 +8,9 @@ from itertools import product
 from typing import TYPE_CHECKING, ClassVar
 
 import fieldbench
-from fieldbench import Estimate, Method, NullReport, Observation, Report, Value, as_estimate, as_field_array
+from fieldbench import Estimate, FloatArray, Method, NullReport, Observation, Report, Value, as_estimate, as_field_array
 
 if TYPE_CHECKING:
-    from fieldbench import FloatArray
-
     Box = tuple[slice, ...]
 
 
@@ -21,11 +19,12 @@ class Tiles(fieldbench.Wrapper):
 
     ``kriging+tiles`` is a set of local Gaussian processes, each with length scales and a noise of its own. A tile with
     less than ``least`` observed entries is completed within a larger part of the field, as large as it takes. Weights
-    fall off linearly towards the edges of a tile; the deviation is the weighted mean of those of the tiles.
+    fall off linearly towards the edges of a tile; the deviation and each quantile are weighted means of those of the
+    tiles. Members are left out, since those of one tile have nothing to do with those of the next.
     """
 
     name: ClassVar[str] = "tiles"
-    revision: ClassVar[str | None] = "1"
+    revision: ClassVar[str | None] = "2"
     conformance_parameters: ClassVar[dict[str, Value]] = {"size": 8, "least": 8}
 
     size: int = fieldbench.parameter(32, "of a tile along each axis, at most", ge=2, unit="grid steps")
@@ -36,8 +35,7 @@ class Tiles(fieldbench.Wrapper):
     def complete(self, method: Method, observation: Observation, *, seed: int, device: str, report: Report) -> Estimate:
         import numpy as np
 
-        total = np.zeros(observation.shape)
-        mean, deviation = np.zeros(observation.shape), np.zeros(observation.shape)
+        total, sums, tiles = np.zeros(observation.shape), dict[str | float, FloatArray](), list[set[str | float]]()
         for box in self._boxes(observation.shape):
             if not observation.valid[box].any():
                 continue
@@ -48,16 +46,21 @@ class Tiles(fieldbench.Wrapper):
             )
             weights = _weights(box)
             total[box] += weights
-            mean[box] += weights * as_field_array(made.mean)[inner]
-            stated = np.nan if made.deviation is None else as_field_array(made.deviation)[inner]
-            deviation[box] += weights * stated
+            parts: dict[str | float, FloatArray] = dict(made.quantiles or {}) | {"mean": made.mean}
+            if made.deviation is not None:
+                parts["deviation"] = made.deviation
+            for name, array in parts.items():
+                sums.setdefault(name, np.zeros(total.shape))[box] += weights * as_field_array(array)[inner]
+            tiles.append(set(parts))
         covered = total > 0
-        mean[covered] /= total[covered]
+        for array in sums.values():
+            array[covered] /= total[covered]
+        mean = sums["mean"]
         mean[~covered] = observation.observed.mean()  # where the field does not exist
-        if not np.isfinite(deviation[observation.valid]).all():
-            return Estimate(mean)
-        deviation[covered] /= total[covered]
-        return replace(made, mean=mean, deviation=deviation, members=None, quantiles=None)
+        alike = set.intersection(*tiles)  # what every tile says
+        quantiles = {level: array for level, array in sums.items() if level in alike and isinstance(level, float)}
+        deviation = sums["deviation"] if "deviation" in alike else None
+        return replace(made, mean=mean, deviation=deviation, members=None, quantiles=quantiles or None)
 
     def applicable(self, method: Method, observation: Observation) -> str | None:
         boxes = self._boxes(observation.shape)

@@ -41,15 +41,6 @@ def test_single_trials_come_in_the_order_of_the_plan(registry: Registry) -> None
     assert drain(TrialQueue(given, registry, {"cpu": 2}), "cpu") == [(trial,) for trial in given]
 
 
-def test_the_first_trial_is_that_of_the_next_group(registry: Registry) -> None:
-    queue = TrialQueue(trials("probe", "steady", count=2), registry, {"gpu": 1, "cpu": 1})
-    for lanes in (("cpu",), ("gpu", "cpu"), ("cpu",), ("gpu",)):
-        first, group = queue.first(lanes), queue.take(lanes)
-        assert group is not None
-        assert first == group.trials[0]
-    assert queue.first(("gpu", "cpu")) is None
-
-
 def test_a_lane_gets_only_methods_for_it(registry: Registry) -> None:
     queue = TrialQueue(trials("probe", "steady", count=2), registry, {"gpu": 1, "cpu": 1})
     assert [group[0].cell.method for group in drain(queue, "cpu")] == ["steady", "steady"]

@@ -88,6 +88,48 @@ def test_no_fold_is_fitted_to_what_it_withholds_and_the_mean_stays_the_methods()
     np.testing.assert_array_equal(made.mean, fit(observation, 0).mean)
 
 
+@pytest.mark.parametrize(("share", "folds", "single"), [(0.1, 3, 2), (0.1, 5, 4), (0.15, 5, 4), (0.1, 2, 2)])
+def test_the_last_fit_lacks_at_once_what_the_others_lack_up_to_a_third(share, folds, single):
+    _, observation, fit, withhold = scene()
+    asked = []
+
+    def noted(seen, seed):
+        asked.append(observation.mask & ~seen.mask)
+        return fit(seen, seed)
+
+    Conformal(folds=folds, share=share).complete(observation, noted, withhold, 0)
+    assert len(asked) == folds + 1
+    for number, withheld in enumerate(asked[:single]):
+        np.testing.assert_array_equal(withheld, withhold(share, number))
+    if single < folds:
+        some = asked[: int(1 / 3 / share)][:single]
+        np.testing.assert_array_equal(asked[single], np.any(some, axis=0))
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 2.0])
+def test_intervals_are_those_of_the_fit_on_all_where_errors_fall_with_a_power_of_the_entries(power):
+    """Every fit errs by the same pattern, less the more it observes, so that the errors of the last fit are known."""
+    _, observation, _, withhold = scene()
+    rng = np.random.default_rng(8)
+    error, spread = rng.normal(size=SHAPE), np.exp(rng.normal(size=SHAPE))
+
+    def fit(seen, seed):
+        return Estimate(observation.filled() + spread * error * float(seen.mask.sum()) ** -power, spread)
+
+    folds = [withhold(0.05, number) for number in range(4)]
+    at_once = np.any(folds, axis=0)
+    calibration = calibrate(
+        fit(observation, 0),
+        observation,
+        [Fold(fold, fit(observation.without(fold), 0).at(fold)) for fold in folds],
+        together=Fold(at_once, fit(observation.without(at_once), 0).at(at_once)),
+    )
+    assert calibration.exponent is None
+    on_all = np.abs(np.concatenate([error[fold] for fold in folds])) * float(observation.mask.sum()) ** -power
+    # An entry of two folds counts twice in one mean and once in the other.
+    np.testing.assert_allclose(calibration.ratios, np.sort(on_all), rtol=0.01)
+
+
 def test_the_methods_own_deviation_is_scaled_where_it_has_one():
     field, observation, _, withhold = scene()
     shape = np.linspace(0.5, 2.0, SHAPE[1]) * np.ones(SHAPE)
@@ -285,4 +327,4 @@ def test_less_is_withheld_of_more(count, expected):
         return RandomEntries().withhold(observation.mask, share, np.random.default_rng(number))
 
     Conformal(level=0.5).complete(observation, lambda seen, seed: Estimate(np.ones(seen.shape)), withhold, 0)
-    assert shares == [pytest.approx(expected / count)] * 5
+    assert shares == [pytest.approx(expected / count)] * 4

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import fieldbench
-from fieldbench import Axis, Observation, as_estimate
+from fieldbench import Axis, Estimate, NullReport, Observation, as_estimate
+from fieldbench_methods.tiles import Tiles
 
 
 def complete(spec, seen):
@@ -43,6 +44,24 @@ def test_between_two_tiles_is_their_weighted_mean():
     ramp = np.array([1, 2, 3, 4, 5, 5, 4, 3, 2, 1.0])
     expected = (ramp[5:] * one[5:] + ramp[:5] * other[:5]) / (ramp[5:] + ramp[:5])
     np.testing.assert_allclose(tiled[5:10], expected)
+
+
+def test_a_quantile_that_every_tile_has_is_their_weighted_mean():
+    class Ends(fieldbench.Method):
+        """A mean of zero, and quantiles that depend on where a tile lies; the upper one in some tiles alone."""
+
+        name = "ends"
+
+        def complete(self, observation, *, seed, device, report):
+            start = observation.axes[0].coordinates[0]
+            ends = {0.05: np.full(observation.shape, -start), 0.95: np.ones(observation.shape)}
+            return Estimate(np.zeros(observation.shape), quantiles=ends if start else {0.05: ends[0.05]})
+
+    made = Tiles(size=10, least=1).complete(Ends(), observation((15,), 0.6), seed=0, device="cpu", report=NullReport())
+    ramp = np.array([1, 2, 3, 4, 5, 5, 4, 3, 2, 1.0])
+    assert set(made.quantiles) == {0.05}
+    np.testing.assert_allclose(made.quantiles[0.05][5:10], -5 * ramp[:5] / (ramp[5:] + ramp[:5]))
+    np.testing.assert_allclose(made.quantiles[0.05][[0, 14]], [0, -5])
 
 
 def test_a_tile_with_little_in_it_looks_further():
