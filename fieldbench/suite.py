@@ -126,11 +126,9 @@ class Suite(BaseModel):
         """The method spec of a row in the column at ``position``."""
         return row.method if isinstance(row.method, str) else row.method[position]
 
-    def published(self, row: Row, position: int) -> float | None:
-        """The published number of a row in the column at ``position``, or None where the source has none."""
-        if not row.published or math.isnan(row.published[position]):
-            return None
-        return row.published[position]
+    def published(self, row: Row, position: int) -> float:
+        """The published number of a row in the column at ``position``, or NaN where the source has none."""
+        return row.published[position] if row.published else math.nan
 
     @property
     def rule(self) -> str:

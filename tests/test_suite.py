@@ -153,12 +153,12 @@ def test_comparison_takes_means_ratios_and_joint_uncertainty(own: tuple[suite.Su
     first = [trial for trial in trials if trial.cell.rate == 0.1]
     rows = [stored(first[0], 1.0, [3.0, 0.5]), stored(first[1], 2.0, [0.25, 4.0])]
     a, b = reproduction.compare(table, plan, rows)
-    assert (a.mean, a.ratio, a.done, a.planned) == (1.5, 1.5, 2, 2)
+    assert (a.mean, a.ratio, a.trials, a.planned) == (1.5, 1.5, 2, 2)
     assert a.oracle == pytest.approx((0.5 + 0.25) / 2)
     # std of {1, 2} is sqrt(1/2), so 2 sqrt(2) std / sqrt(2) = sqrt(2)
     assert a.joint_uncertainty == pytest.approx(math.sqrt(2))
     assert not a.further_off
-    assert (b.mean, b.done, b.ratio, b.further_off) == (None, 0, None, False)
+    assert (math.isnan(b.mean), b.trials, math.isnan(b.ratio), b.further_off) == (True, 0, True, False)
     assert reproduction.within([a, b]) == (0, 1, 1)
 
 
@@ -167,7 +167,7 @@ def test_failed_trials_and_those_of_other_plans_do_not_count(own: tuple[suite.Su
     trial = next(iter(plan))
     rows = [stored(trial, 1.0), stored(trial, 9.0) | {"key": "other"}, stored(trial, 9.0) | {"status": "failed"}]
     a, _ = reproduction.compare(table, plan, rows)
-    assert (a.mean, a.done) == (1.0, 1)
+    assert (a.mean, a.trials) == (1.0, 1)
 
 
 def with_published(tmp_path: Path, numbers: str, *changes: tuple[str, str]) -> tuple[suite.Suite, Plan]:

@@ -209,7 +209,7 @@ def _like_one(data: Any, part: np.ndarray, suffix: str, completion: Completion) 
         made.attrs = cf.beside(completion, data.attrs, part.dtype)[suffix][1]
         made.name = f"{data.name or 'data'}{suffix}"
     else:
-        made.attrs |= {f"fieldbench_{key}": value for key, value in completion.attributes.items()}
+        made.attrs |= completion.notes
     return made.chunk(dict(data.chunksizes)) if data.chunks else made
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import unittest
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, NoReturn
 
@@ -29,6 +30,15 @@ def fail(done: str, found: str, right: str) -> NoReturn:
         right: what a right plugin does, as in "returns a field".
     """
     raise ConformanceFailure(f"{done}: {found}. A right plugin {right}.")
+
+
+@contextmanager
+def no_error(done: str, right: str) -> Iterator[None]:
+    """Whatever a plugin raises within is a failure, in the words of :func:`fail`."""
+    try:
+        yield
+    except Exception as error:
+        fail(done, one_line(error), right)
 
 
 @dataclass(frozen=True)

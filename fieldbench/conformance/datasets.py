@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from fieldbench.conformance.check import NotChecked, fail
-from fieldbench.conformance.general import NamedCheck, with_global_seed
+from fieldbench.conformance.check import NotChecked, fail, no_error
+from fieldbench.conformance.general import NamedCheck, of_draws
 from fieldbench.dataset import Dataset
-from fieldbench.errors import DataUnavailable, RequestError, one_line
+from fieldbench.errors import DataUnavailable, RequestError
 from fieldbench.estimate import Estimate
 from fieldbench.field import Axis, Field
 from fieldbench.metric import for_field, score_one
@@ -22,8 +22,7 @@ from fieldbench.sampler import observe
 def of_dataset(dataset: Dataset, registry: Registry) -> Iterator[NamedCheck]:
     """The checks of a dataset."""
     yield "draws-a-field", partial(_draws_a_field, dataset)
-    yield "deterministic", partial(_deterministic, dataset)
-    yield "global-random-state", partial(_global_random_state, dataset)
+    yield from of_draws(f"drawing a field of {dataset}", partial(_draw, dataset), _same)
     yield "fixed-field", partial(_fixed_field, dataset)
     yield "defaults-exist", partial(_defaults_exist, dataset, registry)
     yield "observable", partial(_observable, dataset, registry)
@@ -38,10 +37,8 @@ def _draw(dataset: Dataset, seed: int = 1) -> Field:
         dataset.prepare()
     except DataUnavailable as error:
         raise NotChecked(str(error)) from None
-    try:
+    with no_error(done, "returns a fieldbench.Field"):
         field = dataset.draw(np.random.default_rng(seed))
-    except Exception as error:
-        fail(done, one_line(error), "returns a fieldbench.Field")
     if not isinstance(field, Field):
         fail(done, f"draw() returned a {type(field).__name__}", "returns a fieldbench.Field")
     return field
@@ -53,18 +50,6 @@ def _draws_a_field(dataset: Dataset) -> None:
         fail(f"drawing a field of {dataset}", "its quantity is empty", "says what is measured: Field(quantity=...)")
     if field.valid.sum() < 2:
         fail(f"drawing a field of {dataset}", "it has fewer than two valid entries", "draws a field worth completing")
-
-
-def _deterministic(dataset: Dataset) -> None:
-    first = _draw(dataset)
-    _draw(dataset, seed=2)
-    _same(first, _draw(dataset), f"drawing a field of {dataset} twice from one seed, another in between")
-
-
-def _global_random_state(dataset: Dataset) -> None:
-    first = _draw(dataset)
-    second = with_global_seed(partial(_draw, dataset), 3, f"drawing a field of {dataset}")
-    _same(first, second, f"drawing a field of {dataset} with another state of the global random generators")
 
 
 def _fixed_field(dataset: Dataset) -> None:

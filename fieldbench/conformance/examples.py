@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -22,6 +23,10 @@ class Example:
 
     words: str
     observation: Observation
+
+    def times(self, factor: float) -> Example:
+        """The same in another unit: values, and a log_floor where there is one, times ``factor``."""
+        return Example(f"{self.words}, values times {factor:g}", rescaled(self.observation, factor))
 
 
 def smooth_field(shape: Sequence[int]) -> FloatArray:
@@ -45,8 +50,8 @@ def random_mask(shape: Sequence[int], rate: float = 0.4, seed: int = 1) -> Mask:
     return mask.reshape(shape)
 
 
-def fiber_mask(shape: Sequence[int], rate: float = 0.4) -> Mask:
-    return np.broadcast_to(random_mask(shape[:-1], rate)[..., np.newaxis], shape).copy()
+def fiber_mask(shape: Sequence[int]) -> Mask:
+    return np.broadcast_to(random_mask(shape[:-1])[..., np.newaxis], shape).copy()
 
 
 def block_mask(shape: Sequence[int]) -> Mask:
@@ -121,6 +126,40 @@ def masks(shape: Sequence[int]) -> dict[str, Mask]:
         "fiber-mask": fiber_mask(shape),
         "block-mask": block_mask(shape),
     }
+
+
+def _masked_as(name: str, example: Example) -> Example:
+    observation = example.observation
+    words = f"a {observation.ndim}-D field with {name.replace('-', ' ')}"
+    return Example(words, masked(observation, masks(observation.shape)[name]))
+
+
+def _constant(words: str, number: float, example: Example) -> Example:
+    observation = example.observation
+    return Example(words, replace(observation, values=np.where(observation.mask, number, np.nan)))
+
+
+def _single(example: Example) -> Example:
+    values = example.observation.values.astype(np.float32)
+    return Example(f"{example.words} in single precision", replace(example.observation, values=values))
+
+
+def _gappy(example: Example) -> Example:
+    return Example(f"{example.words}, not valid at some positions (valid)", with_gaps(example.observation))
+
+
+#: What may become of an ordinary observation, by the name of the check that tries it.
+VARIATIONS: dict[str, Callable[[Example], Example]] = {
+    **{
+        name: partial(_masked_as, name) for name in ("one-observed-entry", "fully-observed", "fiber-mask", "block-mask")
+    },
+    "constant-field": partial(_constant, "a constant field", 2.5),
+    "zero-field": partial(_constant, "a field of zeros", 0.0),
+    "huge-scale": lambda example: example.times(1e12),
+    "tiny-scale": lambda example: example.times(1e-12),
+    "single-precision": _single,
+    "field-with-gaps": _gappy,
+}
 
 
 def rescaled(observation: Observation, factor: float) -> Observation:

@@ -11,8 +11,8 @@ import numpy as np
 import pydantic
 
 from fieldbench import seeding
-from fieldbench.conformance.check import fail
-from fieldbench.errors import first_complaint, nearest, one_line
+from fieldbench.conformance.check import fail, no_error
+from fieldbench.errors import first_complaint, nearest
 from fieldbench.plugin import Plugin
 from fieldbench.spec import Part, Value, format_part, parse
 
@@ -41,30 +41,32 @@ def expected_failures_exist(plugin: Plugin, names: Iterable[str]) -> None:
             fail(done, f"{name!r} has no reason", "says why each cannot pass")
 
 
-def of_draws(words: str, draw: Callable[[int], np.ndarray[Any, Any]]) -> Iterator[NamedCheck]:
-    """The checks of what draws an array from a generator with a seed.
+def of_draws(words: str, draw: Callable[[int], T], same: Callable[[T, T, str], None]) -> Iterator[NamedCheck]:
+    """The checks of what is drawn from a generator with a seed.
 
     Args:
         words: what is done, such as ``drawing a mask``.
         draw: draws with a seed.
+        same: fails if two draws, which are made as told, are not the same.
     """
-    yield "deterministic", partial(_deterministic, words, draw)
-    yield "global-random-state", partial(_global_random_state, words, draw)
+
+    def deterministic() -> None:
+        first = draw(1)
+        draw(2)
+        same(first, draw(1), f"{words} twice from one seed, another in between")
+
+    def global_random_state() -> None:
+        first = draw(1)
+        second = with_global_seed(partial(draw, 1), 3, words)
+        same(first, second, f"{words} with another state of the global random generators")
+
+    yield "deterministic", deterministic
+    yield "global-random-state", global_random_state
 
 
-def _deterministic(words: str, draw: Callable[[int], np.ndarray[Any, Any]]) -> None:
-    first = draw(1)
-    draw(2)
-    if not np.array_equal(first, draw(1)):
-        done = f"{words} twice from one seed, another in between"
-        fail(done, "the draws differ", "draws from the given generator alone")
-
-
-def _global_random_state(words: str, draw: Callable[[int], np.ndarray[Any, Any]]) -> None:
-    first = draw(1)
-    second = with_global_seed(partial(draw, 1), 3, words)
+def same_arrays(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any], done: str) -> None:
+    """Fails if two draws of an array differ."""
     if not np.array_equal(first, second):
-        done = f"{words} with another state of the global random generators"
         fail(done, "the draws differ", "draws from the given generator alone")
 
 
@@ -147,14 +149,8 @@ def parameters_are_validated(plugin: Plugin) -> None:
 
 def pickles(plugin: Plugin) -> None:
     """The plugin reaches another process."""
-    try:
+    with no_error(f"pickling {plugin}", "holds its parameters alone; what cannot be pickled is made when it is used"):
         again = cloudpickle.loads(cloudpickle.dumps(plugin))
-    except Exception as error:
-        fail(
-            f"pickling {plugin}",
-            one_line(error),
-            "holds its parameters alone; what cannot be pickled is made when it is used",
-        )
     if str(again) != str(plugin):
         fail(f"pickling {plugin} and reading it back", f"it became {again}", "holds its parameters alone")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import replace
 from functools import cached_property, partial
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fieldbench.conformance import examples
-from fieldbench.conformance.check import NotChecked, fail
+from fieldbench.conformance.check import NotChecked, fail, no_error
 from fieldbench.conformance.examples import Example
 from fieldbench.conformance.general import NamedCheck, with_global_seed
 from fieldbench.errors import one_line
@@ -25,11 +25,9 @@ from fieldbench.spec import format_value
 #: As large as the seeds of real trials can be: 32 bits.
 SEED = 2**32 - 12345
 
-HUGE, TINY = 1e12, 1e-12
-
 #: Relative to the largest magnitude of the estimate. Scaling by a power of two rounds nothing, so that only
 #: what a method adds on its own scale can differ; a GPU sums in another order, in single precision.
-SCALING_TOLERANCE, GPU_TOLERANCE = 1e-6, 1e-2
+SCALE, SCALING_TOLERANCE, GPU_TOLERANCE = 1024.0, 1e-6, 1e-2
 
 
 #: Points of a search space that are drawn and tried, beside its corners.
@@ -100,26 +98,20 @@ class MethodUnderCheck:
     def inapplicable(self, example: Example) -> str | None:
         """What ``applicable`` says to an observation: a reason, or None."""
         done = f"asking applicable() about {example.words}"
-        try:
+        with no_error(done, "returns None or the reason, and raises nothing"):
             reason = self.method.applicable(example.observation)
-        except Exception as error:
-            fail(done, one_line(error), "returns None or the reason, and raises nothing")
         if reason is not None and not (isinstance(reason, str) and reason.strip()):
             fail(done, f"the answer is {reason!r}", "returns None if it can work, else a reason in words")
         return reason
 
     def contradiction(self, shape: tuple[int, ...]) -> str | None:
         """What ``check_shape`` says against a shape, or None."""
-        try:
-            self.method.check_shape(shape)
-        except ValueError as error:
-            return str(error) or "check_shape() raises ValueError"
-        except Exception as error:
-            fail(
-                f"calling check_shape({shape})",
-                one_line(error),
-                "raises ValueError for a shape that contradicts its parameters, and nothing else",
-            )
+        right = "raises ValueError for a shape that contradicts its parameters, and nothing else"
+        with no_error(f"calling check_shape({shape})", right):
+            try:
+                self.method.check_shape(shape)
+            except ValueError as error:
+                return str(error) or "check_shape() raises ValueError"
         return None
 
     def complete(
@@ -147,14 +139,8 @@ class MethodUnderCheck:
             report: listener; one that hears nothing where None.
         """
         copy = copied(example.observation)
-        try:
+        with no_error(f"completing {example.words}", "returns an estimate, or says in applicable() why it cannot"):
             return self.method.complete(copy, seed=seed, device=device, report=report or NullReport())
-        except Exception as error:
-            fail(
-                f"completing {example.words}",
-                one_line(error),
-                "returns an estimate, or says in applicable() why it cannot",
-            )
 
     def inspected(self, made: Any, example: Example) -> FloatArray:
         """The mean of an estimate as an array, which must be real, of the right shape, and finite."""
@@ -206,14 +192,8 @@ def of_method(method: Method, observation: Observation | None = None) -> Iterato
             yield f"refuses-{order}-d", partial(_refuses, bench, order)
         elif observation is None:
             yield f"works-in-{order}-d", partial(_works_in, bench, order)
-    for name in ("one-observed-entry", "fully-observed", "fiber-mask", "block-mask"):
-        yield name, partial(_mask, bench, name)
-    yield "constant-field", partial(_constant_field, bench)
-    yield "zero-field", partial(_zero_field, bench)
-    yield "huge-scale", partial(_scale, bench, HUGE)
-    yield "tiny-scale", partial(_scale, bench, TINY)
-    yield "single-precision", partial(_single_precision, bench)
-    yield "field-with-gaps", partial(_field_with_gaps, bench)
+    for name, varied in examples.VARIATIONS.items():
+        yield name, partial(_variation, bench, varied)
     if method.tunable():
         yield "search-space", partial(search_space, method, observation)
     if method.scale_equivariant:
@@ -349,54 +329,20 @@ def _refuses(bench: MethodUnderCheck, order: int) -> None:
             )
 
 
-def _mask(bench: MethodUnderCheck, name: str) -> None:
-    observation = bench.example.observation
-    example = Example(
-        f"a {observation.ndim}-D field with {name.replace('-', ' ')}",
-        examples.masked(observation, examples.masks(observation.shape)[name]),
-    )
-    bench.try_on(example)
-
-
-def _constant_field(bench: MethodUnderCheck) -> None:
-    observation = bench.example.observation
-    constant = replace(observation, values=np.where(observation.mask, 2.5, np.nan))
-    bench.try_on(Example("a constant field", constant))
-
-
-def _zero_field(bench: MethodUnderCheck) -> None:
-    observation = bench.example.observation
-    bench.try_on(Example("a field of zeros", replace(observation, values=np.where(observation.mask, 0.0, np.nan))))
-
-
-def _scale(bench: MethodUnderCheck, factor: float) -> None:
-    observation = examples.rescaled(bench.example.observation, factor)
-    bench.try_on(Example(f"{bench.example.words}, values times {factor:g}", observation))
-
-
-def _single_precision(bench: MethodUnderCheck) -> None:
-    observation = bench.example.observation
-    single = replace(observation, values=observation.values.astype(np.float32))
-    bench.try_on(Example(f"{bench.example.words} in single precision", single))
-
-
-def _field_with_gaps(bench: MethodUnderCheck) -> None:
-    gappy = examples.with_gaps(bench.example.observation)
-    bench.try_on(Example(f"{bench.example.words}, not valid at some positions (valid)", gappy))
+def _variation(bench: MethodUnderCheck, varied: Callable[[Example], Example]) -> None:
+    bench.try_on(varied(bench.example))
 
 
 def _scale_equivariant(bench: MethodUnderCheck) -> None:
-    factor = 1024.0
-    observation = examples.rescaled(bench.example.observation, factor)
-    found = bench.complete(Example(f"{bench.example.words}, values times {factor:g}", observation)) / factor
-    largest = float(np.abs(bench.estimate).max()) or 1.0
-    error = float(np.abs(found - bench.estimate).max()) / largest
-    if not error <= SCALING_TOLERANCE:
-        fail(
-            f"completing {bench.example.words}, then the same with values times {factor:g}",
-            f"the estimates differ by more than that factor, by {error:.2g} of the largest value",
-            "scales its values by what it observes, or declares scale_equivariant = False",
-        )
+    larger = bench.example.times(SCALE)
+    _alike(
+        bench.estimate,
+        bench.complete(larger) / SCALE,
+        SCALING_TOLERANCE,
+        f"completing {bench.example.words}, then the same with values times {SCALE:g}",
+        "the estimates differ by more than that factor, by",
+        "scales its values by what it observes, or declares scale_equivariant = False",
+    )
 
 
 def search_space(method: Method, observation: Observation | None = None, tried: str = "") -> None:
@@ -429,10 +375,8 @@ def search_space(method: Method, observation: Observation | None = None, tried: 
 def _batch(bench: MethodUnderCheck) -> None:
     shape = bench.example.observation.shape
     done, right = f"calling batch_size({shape}, 'cpu')", "returns a whole number of at least 1"
-    try:
+    with no_error(done, right):
         size = bench.method.batch_size(shape, "cpu")
-    except Exception as error:
-        fail(done, one_line(error), right)
     if isinstance(size, bool) or not isinstance(size, int) or size < 1:
         fail(done, f"it returned {size!r}", right)
     batch = [
@@ -444,13 +388,9 @@ def _batch(bench: MethodUnderCheck) -> None:
         bench.complete(example, seed=seed, report=report)
         for example, seed, report in zip(batch, seeds, reports, strict=True)
     ]
-    try:
-        together = bench.method.complete_batch(
-            [copied(example.observation) for example in batch], seeds=seeds, device="cpu", reports=heard
-        )
-        estimates = list(together)
-    except Exception as error:
-        fail("completing a batch of 3", one_line(error), "returns a list with one estimate for each")
+    with no_error("completing a batch of 3", "returns a list with one estimate for each"):
+        copies = [copied(example.observation) for example in batch]
+        estimates = list(bench.method.complete_batch(copies, seeds=seeds, device="cpu", reports=heard))
     if len(estimates) != len(batch):
         fail("completing a batch of 3", f"{len(estimates)} estimates came back", "returns one estimate for each")
     right = "gives each trial the numbers that it has alone, whatever it is batched with"
@@ -480,15 +420,13 @@ def _uncertainty(bench: MethodUnderCheck) -> None:
     _same(spread, np.asarray(_spread(bench, example)), f"{done} twice", "takes all randomness from the seed")
     if not bench.method.scale_equivariant:
         return
-    factor = 1024.0
-    larger = Example(f"{example.words}, values times {factor:g}", examples.rescaled(example.observation, factor))
-    other = _spread(bench, larger)
-    ratio = np.nan if other is None else float(np.sum(other) / (factor * np.sum(spread)))
+    other = _spread(bench, example.times(SCALE))
+    ratio = np.nan if other is None else float(np.sum(other) / (SCALE * np.sum(spread)))
     tolerance = GPU_TOLERANCE if example.observation.log_floor is None else 0.05
     if not abs(ratio - 1) <= tolerance:
         fail(
-            f"{done}, then with values times {factor:g}",
-            f"the deviations grow by {ratio * factor:.4g}",
+            f"{done}, then with values times {SCALE:g}",
+            f"the deviations grow by {ratio * SCALE:.4g}",
             "gives a deviation in the field's unit (of a lognormal, of ln(x + floor)), neither a variance nor one of "
             "scaled values",
         )
@@ -519,15 +457,14 @@ def _gpu(bench: MethodUnderCheck) -> None:
 
     if not torch.cuda.is_available():
         raise NotChecked("there is no GPU on this machine")
-    found = bench.complete(bench.example, device="cuda:0")
-    largest = float(np.abs(bench.estimate).max()) or 1.0
-    error = float(np.abs(found - bench.estimate).max()) / largest
-    if not error <= GPU_TOLERANCE:
-        fail(
-            f"completing {bench.example.words} on the CPU and on the GPU",
-            f"the estimates differ by {error:.2g} of the largest value",
-            "gives the same numbers on both, up to rounding",
-        )
+    _alike(
+        bench.estimate,
+        bench.complete(bench.example, device="cuda:0"),
+        GPU_TOLERANCE,
+        f"completing {bench.example.words} on the CPU and on the GPU",
+        "the estimates differ by",
+        "gives the same numbers on both, up to rounding",
+    )
 
 
 def copied(observation: Observation) -> Observation:
@@ -540,3 +477,10 @@ def _same(expected: FloatArray, found: FloatArray, done: str, right: str) -> Non
         difference = np.abs(expected - found)
         count = int((difference > 0).sum())
         fail(done, f"{count} of {found.size} entries differ, by up to {float(difference.max()):.3g}", right)
+
+
+def _alike(expected: FloatArray, found: FloatArray, tolerance: float, done: str, differ: str, right: str) -> None:
+    """Two estimates are the same but for a share of the largest value."""
+    error = float(np.abs(found - expected).max()) / (float(np.abs(expected).max()) or 1.0)
+    if not error <= tolerance:
+        fail(done, f"{differ} {error:.2g} of the largest value", right)

@@ -9,9 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from fieldbench.conformance.check import NotChecked, fail
+from fieldbench.conformance.check import NotChecked, fail, no_error
 from fieldbench.conformance.general import NamedCheck
-from fieldbench.errors import one_line
 from fieldbench.estimate import Estimate
 from fieldbench.field import Field, FloatArray, Mask
 from fieldbench.metric import Metric
@@ -45,16 +44,11 @@ def _scene(share: float = 1.0, deviation: bool = True) -> tuple[Estimate, Field,
     return Estimate(mean, spread if deviation else None), Field(truth), where, rng.random(_SHAPE) < 1 / 3
 
 
-def _raw(metric: Metric, estimate: Estimate, truth: Field, where: Mask, mask: Mask) -> Any:
-    try:
-        return metric.score(estimate, truth, where, mask)
-    except Exception as error:
-        fail(f"scoring a field of shape {_SHAPE} by {metric}", one_line(error), "returns a number")
-
-
 def _scores(metric: Metric, estimate: Estimate, truth: Field, where: Mask, mask: Mask) -> dict[str, float]:
     """All numbers of a metric by name; of a single one the name is empty."""
-    found = _raw(metric, estimate, truth, where, mask)
+    found: Any = None
+    with no_error(f"scoring a field of shape {_SHAPE} by {metric}", "returns a number"):
+        found = metric.score(estimate, truth, where, mask)
     if found is None:
         return {}
     named = found if isinstance(found, Mapping) else {"": found}

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 
 from fieldbench.conformance import examples, tuners
-from fieldbench.conformance.check import NotChecked, fail
+from fieldbench.conformance.check import NotChecked, fail, no_error
 from fieldbench.conformance.general import NamedCheck
 from fieldbench.conformance.methods import SEED, MethodUnderCheck, of_method, search_space
 from fieldbench.errors import RequestError, one_line
@@ -79,12 +79,9 @@ class _Fitted:
     def estimate(self) -> Estimate:
         """What the modifier makes of them."""
         done = f"having a small field completed by +{self._modifier.name}"
-        try:
-            return self._modifier.complete(self.observation, self._fit, self._withhold, SEED).checked(
-                self.observation.valid
-            )
-        except Exception as error:
-            fail(done, one_line(error), "returns a fieldbench.Estimate")
+        with no_error(done, "returns a fieldbench.Estimate"):
+            made = self._modifier.complete(self.observation, self._fit, self._withhold, SEED)
+            return made.checked(self.observation.valid)
 
     def _fit(self, observation: Observation, seed: int) -> Estimate:
         self.asked.append(observation)

@@ -11,7 +11,7 @@ import numpy as np
 
 from fieldbench.conformance import examples
 from fieldbench.conformance.check import NotChecked, fail
-from fieldbench.conformance.general import NamedCheck, of_draws
+from fieldbench.conformance.general import NamedCheck, of_draws, same_arrays
 from fieldbench.errors import RequestError, one_line
 from fieldbench.field import Mask, Observation
 from fieldbench.sampler import Sampler
@@ -34,7 +34,8 @@ def of_sampler(sampler: Sampler) -> Iterator[NamedCheck]:
         yield f"works-in-{order}-d", partial(_draws_a_mask, sampler, order)
     yield "keeps-the-rate", partial(_keeps_the_rate, sampler)
     yield "observes-what-exists", partial(_observes_what_exists, sampler)
-    yield from of_draws(f"drawing a mask by {sampler}", lambda seed: _draw(sampler, _some(sampler), seed=seed))
+    draw = partial(_draw, sampler)
+    yield from of_draws(f"drawing a mask by {sampler}", lambda seed: draw(_some(sampler), seed=seed), same_arrays)
     yield "inputs-unmodified", partial(_inputs_unmodified, sampler)
     yield "small-rates", partial(_small_rates, sampler)
     yield "withholds-a-part", partial(_withholds_a_part, sampler)

@@ -122,19 +122,19 @@ def _tries_points(tuner: Tuner) -> None:
 
 
 def _deterministic(tuner: Tuner) -> None:
-    if _World(tuner, 1).tried() != _World(tuner, 1).tried():
-        fail(
-            f"having +{tuner.name} tune the same trial twice",
-            "it tried other points",
-            "takes all randomness from the seed",
-        )
+    done = f"having +{tuner.name} tune the same trial twice"
+    _tried_alike(tuner, 1, done, "it tried other points", "takes all randomness from the seed")
 
 
 def _learns_errors_alone(tuner: Tuner) -> None:
-    if _World(tuner, 1).tried() != _World(tuner, 2).tried():
-        fail(
-            f"having +{tuner.name} tune on two fields on which every point has the same error",
-            "it tried other points on one than on the other, so that it knows the field itself, withheld entries or "
-            "what is not observed",
-            "learns of each point its error alone",
-        )
+    done = f"having +{tuner.name} tune on two fields on which every point has the same error"
+    found = (
+        "it tried other points on one than on the other, so that it knows the field itself, withheld entries or "
+        "what is not observed"
+    )
+    _tried_alike(tuner, 2, done, found, "learns of each point its error alone")
+
+
+def _tried_alike(tuner: Tuner, number: int, done: str, found: str, right: str) -> None:
+    if _World(tuner, 1).tried() != _World(tuner, number).tried():
+        fail(done, found, right)

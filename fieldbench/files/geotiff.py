@@ -158,7 +158,5 @@ def _write_like(data: Any, target: Path, values: FloatArray, completions: Sequen
                 made.write_colormap(band, data.colormap(band))
         for completion in completions:
             bands = _bands(data, completion.gridded.variable, target)
-            made.update_tags(
-                *(bands if len(bands) == 1 else ()),
-                **{f"fieldbench_{key}": str(value) for key, value in completion.attributes.items()},
-            )
+            notes = {key: str(value) for key, value in completion.notes.items()}
+            made.update_tags(*(bands if len(bands) == 1 else ()), **notes)

@@ -200,6 +200,11 @@ class Completion:
     attributes: Mapping[str, str | float] = field(default_factory=dict)
 
     @property
+    def notes(self) -> dict[str, str | float]:
+        """The attributes by the names that they have in a file."""
+        return {f"fieldbench_{key}": value for key, value in self.attributes.items()}
+
+    @property
     def filled(self) -> Mask:
         """True where there was nothing, and now is."""
         return np.isnan(self.gridded.values) & ~np.isnan(self.values)

@@ -106,7 +106,7 @@ class HDF5(Format):
             _created(data, name, self._turned(layout), about, item)
             if not self._matlab:
                 cf.refer(item.attrs, name.rpartition("/")[2])
-        item.attrs.update({f"fieldbench_{key}": value for key, value in completion.attributes.items()})
+        item.attrs.update(completion.notes)
 
     def _beside(self, name: str, suffix: str) -> str:
         """The path of a new dataset; MATLAB lists the fields of a structure, so there it lies outside."""

@@ -219,7 +219,7 @@ def _complete(data: Any, completion: Completion, called: str, taken: Container[s
         name = unused(f"{called}{suffix}", taken)
         data[name] = (found.dims, part, about)
         cf.refer(kept, name)
-    kept |= {f"fieldbench_{key}": value for key, value in completion.attributes.items()}
+    kept |= completion.notes
     layout = {key: found.encoding[key] for key in ("chunks", "compressors", "filters") if key in found.encoding}
     data[called] = (found.dims, stored, kept, layout if stored.dtype == found.dtype else {})
 

@@ -82,7 +82,7 @@ def from_run(path: Path, exact: Mapping[str, float] | None = None) -> Scores:
     if frame.empty:
         raise RequestError(f"{path} holds no trial; run something first")
     plain = frame.astype(dict.fromkeys({*CELL, "status", "device"} - {"rate"}, str))
-    metrics = plain["dataset"].map(lambda text: metadata.headline.get(text, "rmse"))
+    metrics = plain["dataset"].map(metadata.headline_of)
     good = plain["status"] == OK
     rows = plain[[*KEY, "status"]].assign(
         metric=metrics,

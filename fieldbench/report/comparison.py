@@ -341,7 +341,7 @@ def compare(
     for setting in settings_of(plain, by, metadata):
         part = records_of(setting, plain)
         dataset = str(setting["dataset"])
-        chosen = metric or metadata.headline.get(dataset, "rmse")
+        chosen = metric or metadata.headline_of(dataset)
         lower, target = metadata.lower_is_better(chosen), metadata.targets.get(chosen)
         unit = metadata.unit(chosen, dataset)
         paired = _paired(part, chosen, average, methods)
@@ -355,10 +355,10 @@ def compare(
         one_field = called(dataset, labels) if dataset in metadata.fixed else ""
         groups.append(replace(group, caution=warning, one_field=one_field))
         directions.append(not lower)
-        vectors = {str(name): values.to_numpy() for name, values in paired.scores.items()}
-        drafts.append((vectors, lower, _compared(group, paired, None if baseline is None else names[baseline])))
-    together = sum(_in_common(scores, compared) for scores, _, compared in drafts)
-    pairs = [[_pair(*pair, scores, lower, max(1, together)) for pair in compared] for scores, lower, compared in drafts]
+        compared = _compared(group, paired, None if baseline is None else names[baseline])
+        drafts.append([_advantage(first, second, paired.scores, lower) for first, second in compared])
+    together = sum(len(met.advantages) > 1 for listed in drafts for met in listed)
+    pairs = [[_pair(met, max(1, together)) for met in listed] for listed in drafts]
     corrected = iter(holm([pair.p for listed in pairs for pair in listed]))
     groups = [
         replace(group, pairs=tuple(replace(pair, corrected=next(corrected)) for pair in listed))
@@ -453,22 +453,29 @@ def _compared(group: SettingComparison, paired: _Paired, baseline: str | None) -
     return [pair for pair in itertools.combinations(ordered, 2) if baseline is None or baseline in pair]
 
 
-def _in_common(scores: Mapping[str, Vector], compared: Sequence[tuple[str, str]]) -> int:
-    """How many pairs have two or more trials in common, and so an interval."""
-    scored = {name: np.isfinite(vector) for name, vector in scores.items()}
-    return sum(int((scored[first] & scored[second]).sum()) > 1 for first, second in compared)
+@dataclass(frozen=True)
+class _Met:
+    """Two methods: by how much the first is better on each trial that both have, and the number of other trials."""
+
+    first: str
+    second: str
+    advantages: Vector
+    missing: int
 
 
-def _pair(first: str, second: str, scores: Mapping[str, Vector], lower: bool, together: int) -> Pair:
-    """Compare two methods on the trials that both have, one of ``together`` such pairs."""
-    left, right = scores[first], scores[second]
+def _advantage(first: str, second: str, scores: pd.DataFrame, lower: bool) -> _Met:
+    left, right = scores[first].to_numpy(), scores[second].to_numpy()
     advantage = right - left if lower else left - right
-    advantage = advantage[np.isfinite(advantage)]
-    missing = int((np.isfinite(left) | np.isfinite(right)).sum()) - len(advantage)
-    count = len(advantage)
+    found = advantage[np.isfinite(advantage)]
+    return _Met(first, second, found, int((np.isfinite(left) | np.isfinite(right)).sum()) - len(found))
+
+
+def _pair(met: _Met, together: int) -> Pair:
+    """Compare two methods that have met, one of ``together`` such pairs."""
+    first, second, advantage, count = met.first, met.second, met.advantages, len(met.advantages)
     if count == 0:
         nothing = math.nan
-        return Pair(first, second, nothing, nothing, nothing, 0, 0, 0, missing, nothing, "none", nothing)
+        return Pair(first, second, nothing, nothing, nothing, 0, 0, 0, met.missing, nothing, "none", nothing)
     if advantage.mean() < 0:  # the means over common trials may differ from those over all
         first, second, advantage = second, first, -advantage
     low, high = interval(advantage, together)
@@ -482,7 +489,7 @@ def _pair(first: str, second: str, scores: Mapping[str, Vector], lower: bool, to
         wins=int((advantage > 0).sum()),
         ties=int((advantage == 0).sum()),
         count=count,
-        missing=missing,
+        missing=met.missing,
         detectable=detectable(float(advantage.std(ddof=1)), count, together) if count > 1 else math.nan,
         test=test,
         p=p,

@@ -82,7 +82,7 @@ def leaks(frame: pd.DataFrame, metadata: RunMetadata, floors: pd.DataFrame) -> l
     honest = frame[(frame["status"] == OK) & ~frame["select"].astype(str).str.startswith("oracle")]
     groups = list(honest.groupby(["dataset", "method"], observed=True)) if len(floors) else []
     for (dataset, method), part in groups:
-        metric = metadata.headline.get(str(dataset), "rmse")
+        metric = metadata.headline_of(str(dataset))
         if metric not in part or not has_floor(metric, metadata):
             continue
         ratios = (part[metric] / floors_of(part, metric, floors)).to_numpy(dtype=float)

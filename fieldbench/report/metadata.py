@@ -90,6 +90,10 @@ class RunMetadata:
         size = sum(planned.count() for planned in cells) if len(manifests) == 1 else 0
         return replace(known, trials=trials, size=size)
 
+    def headline_of(self, dataset: str) -> str:
+        """The metric that tables of a dataset show; RMSE where that is not known."""
+        return self.headline.get(dataset, "rmse")
+
     def unit(self, metric: str, dataset: str) -> str:
         """The unit of a metric (or of seconds and memory) on a dataset, or an empty text."""
         if metric in MEASURES:

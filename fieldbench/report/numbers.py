@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 
 def decimals(size: float, figures: int) -> int:
@@ -12,6 +13,18 @@ def decimals(size: float, figures: int) -> int:
     (4, 1, 0)
     """
     return max(0, figures - 1 - math.floor(math.log10(abs(size))))
+
+
+def decimals_of_column(numbers: Iterable[float]) -> int:
+    """Digits behind the point that show three figures of the smallest number; -1 asks for powers of ten.
+
+    >>> decimals_of_column([0.5678, 12.3]), decimals_of_column([1.5e-9]), decimals_of_column([float("nan"), 0.0])
+    (3, -1, 3)
+    """
+    sizes = [abs(number) for number in numbers if number and math.isfinite(number)]
+    if not sizes:
+        return 3
+    return -1 if max(sizes) >= 1e7 or min(sizes) < 1e-5 else decimals(min(sizes), figures=3)
 
 
 def decimals_of(value: float, uncertainty: float, otherwise: int) -> int:

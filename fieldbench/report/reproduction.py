@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -21,19 +21,29 @@ from fieldbench.report.statistics import half_width
 from fieldbench.report.tables import SPREADS
 from fieldbench.suite import Suite
 
+#: Ours meets a published number if it is worse by no more than this share of it.
+WORSE = 0.15
+
+#: Behind a ratio: ours and the published number differ by more than their joint uncertainty.
+FURTHER_OFF = "≠"
+
+#: What CSV has of each cell.
+_COLUMNS = ["row", "column", "method", "select", "mean", "std", "trials", "planned", "oracle", "published", "ratio"]
+
 
 @dataclass(frozen=True)
 class SuiteCell:
-    """One number of a suite's table, ours and the published one.
+    """One number of a suite's table, ours and the published one; NaN stands for a number that there is not.
 
     Attributes:
         row, column, heading: labels in the suite.
+        method, select: whose it is, and by which rule its estimates were chosen.
         mean, std: mean and standard deviation of our trials (std is NaN for a single trial, and where a score
-            is infinite); None if there is no finished trial.
-        done, planned: trials that ended well with a score, and trials asked for.
+            is infinite).
+        trials, planned: trials that ended well with a score, and trials asked for.
         oracle: mean over trials of the best reported estimate against the truth: what oracle stopping would
-            have shown. None if the method reports no estimates, or the suite's own rule is oracle.
-        published: the source's number, or None.
+            have shown. NaN if the method reports no estimates, or the suite's own rule is oracle.
+        published: the source's number.
         lower_is_better: direction of the metric.
     """
 
@@ -41,54 +51,45 @@ class SuiteCell:
     column: str
     heading: str
     method: str
-    mean: float | None
+    select: str
+    mean: float
     std: float
-    done: int
+    trials: int
     planned: int
-    oracle: float | None
-    published: float | None
+    oracle: float
+    published: float
     lower_is_better: bool = True
 
     @property
-    def ratio(self) -> float | None:
-        """Ours over the published number; None where that is 0."""
-        return None if self.mean is None or not self.published else self.mean / self.published
+    def ratio(self) -> float:
+        """Ours over the published number; NaN where that is 0."""
+        return self.mean / self.published if self.published else math.nan
 
     @property
     def half_width(self) -> float:
         """Of the mean's 95 % interval; NaN where there is no deviation."""
-        return half_width(self.std, self.done) if self.done > 1 else math.nan
+        return half_width(self.std, self.trials) if self.trials > 1 else math.nan
 
     @property
-    def joint_uncertainty(self) -> float | None:
+    def joint_uncertainty(self) -> float:
         """Half-width of the interval in which two means of this many trials should differ.
 
         The source gives no spread, so its mean is taken to be as uncertain as ours: twice the standard
         error of a difference of two such means, 2 sqrt(2) std / sqrt(n).
         """
-        if self.done < 2:
-            return None
-        return 2 * math.sqrt(2) * self.std / math.sqrt(self.done)
+        return 2 * math.sqrt(2) * self.std / math.sqrt(max(1, self.trials))
 
     @property
     def further_off(self) -> bool:
         """Whether ours and the published number differ by more than their joint uncertainty."""
-        if self.mean is None or self.published is None or self.joint_uncertainty is None:
-            return False
         return abs(self.mean - self.published) > self.joint_uncertainty
 
-    def meets(self, share: float, *, by_oracle: bool = False) -> bool:
-        """Whether ours is worse than the published number by no more than ``share`` of it.
-
-        Args:
-            share: of the published number.
-            by_oracle: take ours by oracle stopping, where there is such a number.
-        """
-        ours = self.oracle if by_oracle and self.oracle is not None else self.mean
-        if ours is None or self.published is None:
-            return False
+    def meets(self, *, by_oracle: bool = False) -> bool:
+        """Whether ours (by oracle stopping, where there is such a number) is at most :data:`WORSE` off the published
+        one."""
+        ours = self.oracle if by_oracle and not math.isnan(self.oracle) else self.mean
         worse = ours - self.published if self.lower_is_better else self.published - ours
-        return worse <= share * abs(self.published)
+        return worse <= WORSE * abs(self.published)
 
 
 def compare(
@@ -115,18 +116,19 @@ def compare(
             method, setting = plan.canonical(suite.method(row, position), suite.setting(column))
             cell = setting.cell(method, plan.selections[0])
             kept = found.get(cell, [])
-            mean, std, done = _scored([stored["metrics"].get(suite.metric) for stored in kept])
+            mean, std, trials = _scored([stored["metrics"].get(suite.metric) for stored in kept])
             cells.append(
                 SuiteCell(
                     row=row.label,
                     column=column.label,
                     heading=row.heading,
                     method=method,
+                    select=suite.select[0],
                     mean=mean,
                     std=std,
-                    done=done,
+                    trials=trials,
                     planned=planned[cell],
-                    oracle=None if suite.uses_truth else _by_oracle(kept, suite.metric, lower_is_better),
+                    oracle=math.nan if suite.uses_truth else _by_oracle(kept, suite.metric, lower_is_better),
                     published=suite.published(row, position),
                     lower_is_better=lower_is_better,
                 )
@@ -134,32 +136,30 @@ def compare(
     return cells
 
 
-def within(cells: Iterable[SuiteCell], share: float = 0.15) -> tuple[int, int, int]:
-    """How many published numbers are met: ours no more than ``share`` worse, by our own and by oracle selection.
+def within(cells: Iterable[SuiteCell]) -> tuple[int, int, int]:
+    """How many published numbers are met, by our own and by oracle selection.
 
     Returns:
         Cells met by our estimate, cells met by oracle stopping, and cells that have both numbers.
     """
-    known = [cell for cell in cells if cell.mean is not None and cell.published is not None]
-    own = sum(cell.meets(share) for cell in known)
-    oracle = sum(cell.meets(share, by_oracle=True) for cell in known)
-    return own, oracle, len(known)
+    known = [cell for cell in cells if cell.trials and not math.isnan(cell.published)]
+    return sum(cell.meets() for cell in known), sum(cell.meets(by_oracle=True) for cell in known), len(known)
 
 
-def _scored(scores: Iterable[float | None]) -> tuple[float | None, float, int]:
+def _scored(scores: Iterable[float | None]) -> tuple[float, float, int]:
     """Mean, standard deviation and number of the scores that there are.
 
     The deviation is NaN for a single score, and where it is beyond all numbers, as with an infinite score.
     """
     values = np.array([score for score in scores if is_number(score)], float)
     if not values.size:
-        return None, math.nan, 0
+        return math.nan, math.nan, 0
     with np.errstate(over="ignore", invalid="ignore"):
         mean, std = float(values.mean()), float(values.std(ddof=1)) if values.size > 1 else math.nan
     return mean, std if math.isfinite(std) else math.nan, values.size
 
 
-def _by_oracle(rows: list[Mapping[str, Any]], metric: str, lower_is_better: bool) -> float | None:
+def _by_oracle(rows: list[Mapping[str, Any]], metric: str, lower_is_better: bool) -> float:
     """Mean over the scored trials of the best on each one's curve of reported estimates, the final one included."""
     best = min if lower_is_better else max
     chosen = []
@@ -168,13 +168,9 @@ def _by_oracle(rows: list[Mapping[str, Any]], metric: str, lower_is_better: bool
             continue
         curve = row.get("diagnostics", {}).get("curve", {}).get(metric)
         if not curve:
-            return None
+            return math.nan
         chosen.append(best([final, *filter(is_number, curve)]))
     return _scored(chosen)[0]
-
-
-#: Behind a ratio: ours and the published number differ by more than their joint uncertainty.
-FURTHER_OFF = "≠"
 
 
 def floors_of_columns(suite: Suite, plan: Plan, floors: pd.DataFrame) -> list[float]:
@@ -218,7 +214,7 @@ def written(
         styled, width: as of :func:`fieldbench.report.formats.style_of`.
     """
     if format == "csv":
-        return csv_text(_flat(suite, cells))
+        return csv_text({name: getattr(cell, name) for name in _COLUMNS} for cell in cells)
     head = [f"{suite.title} ({suite.metric})", "", *(column.label for column in suite.columns)]
     across = len(suite.columns)
     body: list[list[str]] = []
@@ -227,14 +223,14 @@ def written(
             body.append([row.heading, *[""] * (across + 1)])
         line = cells[position * across : (position + 1) * across]
         body.append([row.label, _whose(suite), *map(_ours, line)])
-        if any(cell.oracle is not None for cell in line):
+        if not all(math.isnan(cell.oracle) for cell in line):
             body.append(["", "oracle*", *(_number(cell.oracle) for cell in line)])
         if row.published:
             body.append(["", "published", *(_number(cell.published) for cell in line)])
             body.append(["", "ratio", *map(_ratio, line)])
     closing = _closing(suite, cells)
     if np.isfinite(floors).any():
-        body.append(["floor", "", *("" if math.isnan(floor) else _number(floor) for floor in floors)])
+        body.append(["floor", "", *map(_number, floors)])
         closing.append(NOBODY)
     style = style_of(format, styled=styled, width=width)
     head, *body = [[style.text(text) for text in line] for line in (head, *body)]
@@ -243,7 +239,7 @@ def written(
 
 def _closing(suite: Suite, cells: list[SuiteCell]) -> list[str]:
     lines = [f"ours: mean ± {SPREADS['interval']} over {suite.trials} trials, (k/n) where only k of n are there."]
-    if suite.uses_truth or any(cell.oracle is not None for cell in cells):
+    if suite.uses_truth or not all(math.isnan(cell.oracle) for cell in cells):
         lines.append(
             "oracle*: the best estimate reported during training, chosen against the truth; no user can do that."
         )
@@ -256,13 +252,12 @@ def _closing(suite: Suite, cells: list[SuiteCell]) -> list[str]:
     off = [cell for cell in cells if cell.further_off]
     if off:
         lines.append(f"{FURTHER_OFF}: further off than the joint uncertainty, 2 sqrt(2) std / sqrt(n):")
-        for cell in off:
-            ratio = "" if cell.ratio is None else f"ratio {_quotient(cell.ratio)}, "
-            uncertainty = _number(cell.joint_uncertainty, beside=cell.mean)
-            lines.append(
-                f"  {cell.row}, {cell.column}: {_number(cell.mean)} where {_number(cell.published)} is published "
-                f"({ratio}uncertainty {uncertainty})"
-            )
+    for cell in off:
+        ratio = f"ratio {_quotient(cell.ratio)}, " if cell.published else ""
+        lines.append(
+            f"  {cell.row}, {cell.column}: {_number(cell.mean)} where {_number(cell.published)} is published "
+            f"({ratio}uncertainty {_number(cell.joint_uncertainty, beside=cell.mean)})"
+        )
     return lines
 
 
@@ -274,55 +269,37 @@ def _whose(suite: Suite) -> str:
 
 
 def _ours(cell: SuiteCell) -> str:
-    if cell.mean is None:
-        return f"({cell.done}/{cell.planned})"
-    decimals = decimals_of(cell.mean, cell.half_width, _decimals(cell.mean))
-    spread = "" if math.isnan(cell.half_width) else f" ± {fixed(cell.half_width, decimals)}"
-    count = "" if cell.done == cell.planned else f" ({cell.done}/{cell.planned})"
-    return f"{fixed(cell.mean, decimals)}{spread}{count}"
+    if not cell.trials:
+        return f"(0/{cell.planned})"
+    digits = decimals_of(cell.mean, cell.half_width, _digits(cell.mean))
+    spread = "" if math.isnan(cell.half_width) else f" ± {fixed(cell.half_width, digits)}"
+    count = "" if cell.trials == cell.planned else f" ({cell.trials}/{cell.planned})"
+    return f"{fixed(cell.mean, digits)}{spread}{count}"
 
 
 def _ratio(cell: SuiteCell) -> str:
-    return " ".join(filter(None, (_quotient(cell.ratio), FURTHER_OFF if cell.further_off else "")))
+    return f"{_quotient(cell.ratio)} {FURTHER_OFF if cell.further_off else ''}".strip()
 
 
-def _quotient(ratio: float | None) -> str:
+def _quotient(ratio: float) -> str:
     """A ratio with two decimals, or two figures where these would say nothing."""
-    if ratio is None:
+    if math.isnan(ratio):
         return ""
     return f"{ratio:.2f}" if ratio == 0 or 0.01 <= abs(ratio) < 1e7 else f"{ratio:.2g}"
 
 
-def _number(value: float | None, beside: float | None = None) -> str:
-    """A number with three decimals (two from 10 on), and three figures of one below 0.01.
+def _number(value: float, beside: float = 0.0) -> str:
+    """A number with three decimals (two from 10 on), and three figures of one below 0.01; nothing for NaN.
 
     Args:
         value: the number.
         beside: the mean that it is the spread of; both end at the same digit.
     """
-    return "" if value is None else fixed(value, _decimals(value, beside or 0.0))
+    return "" if math.isnan(value) else fixed(value, _digits(value, beside))
 
 
-def _decimals(value: float, beside: float = 0.0) -> int:
+def _digits(value: float, beside: float = 0.0) -> int:
     size = max(abs(value), abs(beside))
     if not math.isfinite(value) or 0 < size < 1e-5 or abs(value) >= 1e7:
         return -1
     return 2 if abs(value) >= 10 else 3 if size >= 0.01 or size == 0 else decimals(size, figures=3)
-
-
-def _flat(suite: Suite, cells: list[SuiteCell]) -> Iterator[dict[str, Any]]:
-    """A row a cell."""
-    for cell in cells:
-        yield {
-            "row": cell.row,
-            "column": cell.column,
-            "method": cell.method,
-            "select": suite.select[0],
-            "mean": cell.mean,
-            "std": cell.std,
-            "trials": cell.done,
-            "planned": cell.planned,
-            "oracle": cell.oracle,
-            "published": cell.published,
-            "ratio": cell.ratio,
-        }

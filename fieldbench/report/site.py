@@ -8,7 +8,6 @@ import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,9 @@ from fieldbench.registry import Entry, Registry, Sources
 from fieldbench.report.factors import label
 from fieldbench.report.floors import distance, floors_of, has_floor
 from fieldbench.report.labels import called, nameable
-from fieldbench.report.numbers import decimals, fixed, rounded, significant, with_unit
+from fieldbench.report.numbers import decimals_of_column, fixed, rounded, significant, with_unit
 from fieldbench.report.page import render
-from fieldbench.report.page.contents import Grid, GridCell, GridColumn, GridRow, anchor, contents, main_table, numeric
+from fieldbench.report.page.contents import Grid, GridCell, GridRow, anchor, contents, main_table, numeric
 from fieldbench.report.page.drawings import drawings
 from fieldbench.report.settings import ORDINARY, about_masks
 from fieldbench.report.statistics import half_width
@@ -135,7 +134,7 @@ def _run_page(name: str, run: StoredRun) -> str:
 def _ranks(run: StoredRun) -> Grid | None:
     """Mean ranks as a table, or None where there are none."""
     ranks, draws = _mean_ranks(run)
-    columns = [GridColumn("method"), GridColumn("mean rank", "number"), GridColumn("± 95 % interval", "number")]
+    columns = [("method", "text"), ("mean rank", "number"), ("± 95 % interval", "number")]
     rows = [
         GridRow([GridCell(called(method, run.labels)), *(numeric(number, fixed(number, 2)) for number in numbers)])
         for method, numbers in ranks.items()
@@ -152,7 +151,8 @@ def _mean_ranks(run: StoredRun) -> tuple[dict[str, tuple[float, float]], int]:
     ranks = []
     for setting in run.settings:
         part = run.part(setting)
-        part = part.assign(method=part["method"].astype(str), score=part["score"].map(partial(_rank, run, setting)))
+        better_first = [run.metadata.rank(setting.metric, score) for score in part["score"]]
+        part = part.assign(method=part["method"].astype(str), score=better_first)
         scores = part.pivot_table(index=["seed", "trial"], columns="method", values="score")
         if set(scores.columns) == set(run.methods):
             ranks.append(scores.dropna().rank(axis=1))
@@ -162,10 +162,6 @@ def _mean_ranks(run: StoredRun) -> tuple[dict[str, tuple[float, float]], int]:
     means = together.mean().sort_values(kind="stable")
     halves = {method: half_width(float(values.std()), len(together)) for method, values in together.items()}
     return {str(method): (float(mean), halves[method]) for method, mean in means.items()}, len(together)
-
-
-def _rank(run: StoredRun, setting: Panel, score: float) -> float:
-    return run.metadata.rank(setting.metric, score)
 
 
 def _listed(cells: pd.DataFrame) -> Grid:
@@ -184,7 +180,7 @@ def _listed(cells: pd.DataFrame) -> Grid:
         rows.append(GridRow(shown))
     kinds = {"method": "text", "setting": "text", "score": "number", "± 95 % interval": "number", "trials": "number"}
     kinds |= {"rank": "text", "above floor": "number"}
-    return Grid("Scores by method and setting", [GridColumn(*item) for item in kinds.items()], rows, "rows")
+    return Grid("Scores by method and setting", list(kinds.items()), rows, "rows")
 
 
 def _plugin_page(kind: str, bare: str, cells: pd.DataFrame, runs: dict[str, StoredRun], registry: Registry) -> str:
@@ -232,12 +228,7 @@ def _described(kind: str, bare: str, registry: Registry) -> Iterator[dict[str, A
             default = "required" if field.is_required() else str(field.default)
             texts = (parameter, default, field.description or "", str(extra.get("source") or ""))
             rows.append(GridRow([GridCell(text) for text in texts]))
-        columns = [
-            GridColumn("parameter"),
-            GridColumn("default"),
-            GridColumn("meaning", "long"),
-            GridColumn("source", "long"),
-        ]
+        columns = [("parameter", "text"), ("default", "text"), ("meaning", "long"), ("source", "long")]
         terms = [(title.capitalize(), getattr(entry.cls, title, "")) for title in ("licence", "citation")]
         yield {
             "name": name,
@@ -278,7 +269,7 @@ def _matrix(run: StoredRun, cells: pd.DataFrame) -> dict[str, Any]:
         part = cells[np.logical_and.reduce([cells[name] == level for name, level in setting.levels.items()])]
         found = {str(row["method"]): row for row in part.to_dict("records")}
         floor = run.floor(setting)
-        decimals = _decimals([row["mean"] for row in found.values()])
+        digits = decimals_of_column(row["mean"] for row in found.values())
         most = max((row["trials"] for row in found.values()), default=0)
         ranked = [method for method, row in found.items() if row["trials"] == most]
         for method, shown in rows.items():
@@ -288,14 +279,14 @@ def _matrix(run: StoredRun, cells: pd.DataFrame) -> dict[str, Any]:
                 continue
             counted = "" if row["trials"] == most else f" ({row['trials']}/{most})"
             best = ranked and found[ranked[0]]["mean"] == row["mean"] and not counted
-            shown.append(numeric(row["mean"], f"{fixed(row['mean'], decimals)}{counted}", rank=int(bool(best))))
-        floors.append(GridCell("" if np.isnan(floor) else fixed(floor, decimals)))
+            shown.append(numeric(row["mean"], f"{fixed(row['mean'], digits)}{counted}", rank=int(bool(best))))
+        floors.append(GridCell("" if np.isnan(floor) else fixed(floor, digits)))
         heads.append(_head(setting, run.labels))
     return {
         "heads": heads,
         "rows": [
             {"method": called(method, run.labels), "address": _page_of("method", name_of(method)),
-             "rank": _rank_text(ranks, method), "cells": shown}
+             "rank": " ± ".join(fixed(number, 1) for number in ranks.get(method, ())), "cells": shown}
             for method, shown in rows.items()
         ],
         "floors": floors if any(cell.text for cell in floors) else [],
@@ -313,16 +304,6 @@ def _head(setting: Panel, labels: Mapping[str, str]) -> dict[str, Any]:
     )
     address = _page_of("dataset", name_of(str(setting.levels["dataset"])))
     return {"dataset": dataset, "address": address, "details": [*details, with_unit(setting.name, setting.unit)]}
-
-
-def _rank_text(ranks: dict[str, tuple[float, float]], method: str) -> str:
-    return " ± ".join(fixed(number, 1) for number in ranks[method]) if ranks else ""
-
-
-def _decimals(means: Sequence[float]) -> int:
-    """Digits behind the point of a column: three figures of its least number."""
-    sizes = [abs(mean) for mean in means if np.isfinite(mean) and mean]
-    return min(decimals(min(sizes), 3), 6) if sizes else 3
 
 
 def _page_of(kind: str, name: str) -> str:

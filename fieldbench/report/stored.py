@@ -56,10 +56,6 @@ class Panel:
         """The metric with its unit: an axis label."""
         return with_unit(self.name, self.unit)
 
-    def holds(self, row: Mapping[str, Any]) -> bool:
-        """Whether a stored row belongs to this setting."""
-        return all(row[factor] == value for factor, value in self.levels.items())
-
 
 @dataclass(frozen=True)
 class StoredRun:
@@ -157,9 +153,9 @@ class StoredRun:
         """Every setting of the run, in order."""
         return [self._setting(levels) for levels in settings_of(self.frame, SETTING, self.metadata)]
 
-    def headline(self, dataset: str) -> str:
-        """The metric that tables of a dataset show."""
-        return self.metadata.headline.get(dataset, "rmse")
+    def setting_of(self, row: Mapping[str, Any]) -> Panel:
+        """The setting that a stored row belongs to."""
+        return next(setting for setting in self.settings if setting.levels.items() <= row.items())
 
     def floor(self, setting: Panel) -> float:
         """The average floor of a setting's draws; NaN unless all have one."""
@@ -220,6 +216,6 @@ class StoredRun:
         return int(self.frame["seed"].nunique()) > 1
 
     def _setting(self, levels: dict[str, Any]) -> Panel:
-        metric = self.headline(levels["dataset"])
+        metric = self.metadata.headline_of(levels["dataset"])
         title, unit = title_of(levels, self.frame, self.labels), self.metadata.unit(metric, levels["dataset"])
         return Panel(levels, title, metric, self.labels.get(metric, metric.upper()), unit)

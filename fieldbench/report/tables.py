@@ -30,7 +30,7 @@ from fieldbench.report.floors import DRAW, MEANING, floors_of, has_floor
 from fieldbench.report.formats import block_table, csv_text, style_of
 from fieldbench.report.labels import called, labelled, named_so
 from fieldbench.report.metadata import MEASURES, RunMetadata
-from fieldbench.report.numbers import decimals, decimals_of, fixed, with_unit
+from fieldbench.report.numbers import decimals_of, decimals_of_column, fixed, with_unit
 from fieldbench.report.settings import ORDINARY, about_masks, named, settings_of
 from fieldbench.report.statistics import half_width
 from fieldbench.report.times import MEANINGS, SECONDS, counted, left_out, timings
@@ -383,7 +383,7 @@ def _block(
             else:  # a method without the parameter that columns differ in has no trials there, and none are missing
                 cells[i, j] = TableCell(planned=planned[seed] if set(by) <= set(FACTORS) else 0)
     floor = _floor(part, arrangement, columns)
-    otherwise = _decimals([cell.value for cell in (*cells.values(), *floor.values())])
+    otherwise = decimals_of_column([cell.value for cell in (*cells.values(), *floor.values())])
     cells, floor = _with_digits(cells, otherwise), _with_digits(floor, otherwise)
     cells = _ranked(cells, rows, columns, arrangement, partial(metadata.rank, metric))
     return Block(
@@ -538,16 +538,6 @@ def _ranked(
 
 def _position(levels: dict[str, object], frame: pd.DataFrame, metadata: RunMetadata) -> list[int]:
     return [ordered(list(frame[factor].unique()), factor, metadata).index(value) for factor, value in levels.items()]
-
-
-def _decimals(means: list[float]) -> int:
-    """Digits behind the point that show three figures of the smallest mean; -1 asks for powers of ten."""
-    sizes = [abs(mean) for mean in means if mean and math.isfinite(mean)]
-    if not sizes:
-        return 3
-    if max(sizes) >= 1e7 or min(sizes) < 1e-5:
-        return -1
-    return decimals(min(sizes), figures=3)
 
 
 def _goes_with_dataset(frame: pd.DataFrame, factor: str) -> bool:

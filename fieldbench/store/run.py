@@ -317,10 +317,8 @@ def _must_be_run(path: Path, fresh: bool) -> None:
 def _clear(path: Path) -> None:
     """Delete what a run left, and nothing else."""
     with storing(path):
-        (path / TRIALS).unlink(missing_ok=True)
-        (path / SECRET).unlink(missing_ok=True)
-        (path / FLOORS).unlink(missing_ok=True)
-        (path / COLUMNS).unlink(missing_ok=True)
+        for name in (TRIALS, SECRET, FLOORS, COLUMNS):
+            (path / name).unlink(missing_ok=True)
         shutil.rmtree(path / FIELDS, ignore_errors=True)
         (path / MANIFEST).unlink(missing_ok=True)  # last: without it the folder is not a run that can be cleared
 

@@ -109,6 +109,10 @@ WRONG = {
     "list method": ["'method'", "'methods'"],
     "plugins tosy": ["'tosy'", "toys"],
     "status nowhere": ["nowhere", "not there"],
+    "merge nowhere there --out both": ["nowhere is not a run"],
+    "verify nowhere": ["nowhere is not a run"],
+    "verify full --share 0": ["--share 0", "above 0"],
+    "verify full --share 2": ["--share", "1.0"],
 }
 
 
@@ -136,25 +140,6 @@ def test_what_starts_over_needs_no_manifest_that_can_be_read(run) -> None:
     assert run("mean", "--trials", "1", "--dry-run").code == 2
     assert run("mean", "--trials", "1", "--dry-run", "--fresh").code == 0
     assert run("mean", "--trials", "1", "--fresh").code == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--rows", "methd"], ["'methd'", "'method'"]),
-        (["--rows", "rate"], ["'rate'", "both rows and columns"]),
-        (["--rows", "mean.shfit"], ["'mean.shfit'", "'mean.shift'"]),
-        (["--metric", "rmes"], ["'rmes'", "'rmse'"]),
-        (["--spread", "sdt"], ["'sdt'", "'std'"]),
-        (["--format", "latx"], ["'latx'", "'latex'"]),
-    ],
-)
-def test_a_wrong_table_gets_one_line_and_code_2(run, fieldbench, arguments: list[str], words: list[str]) -> None:
-    assert run("mean", "--trials", "1").code == 0
-    outcome = fieldbench("table", "kept", *arguments)
-    assert outcome.code == 2
-    (complaint,) = outcome.err.splitlines()
-    assert all(word in complaint for word in words)
 
 
 def test_missing_data_is_said_in_one_line(fieldbench, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -84,21 +84,3 @@ def test_a_terminal_without_the_characters_shows_the_table(kept: Path) -> None:
     done = call(kept, "", "table", "kept", LC_ALL="C", PYTHONIOENCODING="ascii")
     assert done.returncode == 0, done.stderr
     assert " ? " in done.stdout  # between mean and standard deviation
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("report", "kept", "--out", "file/page.html"),
-        ("report", "kept", "--out", "folder"),
-        ("plot", "kept", "--kind", "strips", "--out", "file"),
-    ],
-)
-def test_a_path_that_cannot_be_written_is_said_in_one_line(kept: Path, fieldbench, arguments: tuple[str, ...]) -> None:
-    (kept / "file").touch()
-    (kept / "folder").mkdir()
-    outcome = fieldbench(*arguments)
-    assert outcome.code == 2
-    (complaint,) = outcome.err.splitlines()
-    assert complaint.startswith("fieldbench: ")
-    assert arguments[-1].partition("/")[0] in complaint

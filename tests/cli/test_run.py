@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import re
@@ -50,24 +48,6 @@ def test_the_same_command_again_runs_nothing_and_prints_the_same(run) -> None:
     assert second.code == 0
     assert second.out == first.out
     assert Path("kept/trials.jsonl").read_bytes() == before
-
-
-def test_more_trials_extend_a_run(run) -> None:
-    run("mean", "--trials", "2")
-    before = Path("kept/trials.jsonl").read_text()
-    run("mean", "--trials", "5")
-    after = Path("kept/trials.jsonl").read_text()
-    assert after.startswith(before)
-    assert sorted(row["trial"] for row in rows()) == [0, 1, 2, 3, 4]
-
-
-def test_first_trial_spreads_a_run(run, fieldbench) -> None:
-    run("mean", "--trials", "4")
-    whole = scores()
-    run("mean", "--trials", "2", "--out", "first")
-    run("mean", "--trials", "2", "--first-trial", "2", "--out", "second")
-    assert scores("first") | scores("second") == whole
-    assert len(scores("first")) == len(scores("second")) == 2
 
 
 def test_the_largest_seed_and_trial_number_are_tabled(run) -> None:
@@ -125,20 +105,6 @@ def test_a_method_that_diverges_leaves_a_table(fieldbench, command: str) -> None
     outcome = fieldbench(command, "own.toml", "--device", "cpu", "--jobs", "1")
     assert outcome.code == 0
     assert re.search(r"^Far +ours +inf$", outcome.out, re.MULTILINE)
-
-
-def test_fresh_starts_over(run) -> None:
-    run("mean", "--seed", "1")
-    old = scores()
-    assert run("mean", "--fresh").code == 0
-    assert len(rows()) == 3
-    assert not set(scores()) & set(old)
-
-
-def test_two_jobs_give_the_numbers_of_one(run) -> None:
-    run("mean,walk,flaky", "--trials", "4")
-    run("mean,walk,flaky", "--trials", "4", "--jobs", "2", "--out", "two")
-    assert scores() == scores("two")
 
 
 def test_failures_are_rows_counted_and_exit_with_1(run) -> None:
@@ -279,14 +245,6 @@ def test_the_command_to_go_on_with_does_what_is_left_and_no_more(
     assert len(rows()) == 8
     assert fieldbench(*again).code == 1
     assert len(rows()) == 8 + failed
-
-
-def test_csv_has_the_mean_of_the_rows(run, fieldbench) -> None:
-    run("mean", "--trials", "4")
-    (line,) = csv.DictReader(io.StringIO(fieldbench("table", "kept", "--format", "csv").out))
-    expected = [row["metrics"]["rmse"] for row in rows()]
-    assert float(line["mean"]) == pytest.approx(sum(expected) / 4)
-    assert (line["count"], line["planned"], line["unit"]) == ("4", "4", "m/s")
 
 
 def all_shown(terminal: int) -> str:

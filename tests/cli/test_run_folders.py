@@ -33,14 +33,6 @@ def test_status_says_what_is_missing(fieldbench: Command, run: Command) -> None:
     assert [line.split() for line in shown.out.splitlines() if line.startswith("mean")] == [["mean", "2", "1"]]
 
 
-@pytest.mark.parametrize("command", ["status", "merge"])
-def test_a_folder_that_is_no_run_is_one_line(fieldbench: Command, command: str) -> None:
-    rest = ("there", "--out", "both") if command == "merge" else ()
-    shown = fieldbench(command, "nowhere", *rest)
-    assert (shown.code, shown.err.count("\n")) == (2, 1)
-    assert "nowhere is not a run" in shown.err
-
-
 def test_merge_joins_runs_of_other_machines(fieldbench: Command) -> None:
     for folder, first in (("here", "0"), ("there", "2")):
         arguments = ("--methods", "mean", "--datasets", "wave", "--trials", "2", "--device", "cpu", "--jobs", "1")

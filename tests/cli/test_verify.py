@@ -55,14 +55,3 @@ def test_versions_are_written_as_pip_reads_them(fieldbench, kept) -> None:
     assert lines[0].startswith("# Python 3.")
     assert any(line.startswith("numpy==") for line in lines)
     assert not any("+" in line for line in lines)
-
-
-@pytest.mark.parametrize("share", ["0", "2"])
-def test_a_share_that_is_none_is_refused(fieldbench, kept, share) -> None:
-    assert fieldbench("verify", "kept", "--share", share).code == 2
-
-
-def test_no_run_is_refused(fieldbench) -> None:
-    outcome = fieldbench("verify", "nowhere")
-    assert outcome.code == 2
-    assert "is not a run" in outcome.err

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fieldbench.cli.main import main
+from tests.command import command
 
 PLUGIN = ["--plugin", str(Path(__file__).with_name("candidates.py"))]
 TRUTH = 3.0 + 0.5 * np.indices((12, 10))[0] - 0.25 * np.indices((12, 10))[1]
@@ -28,16 +28,9 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
-def run(*arguments: object) -> int:
-    with pytest.raises(SystemExit) as ended:
-        main([str(argument) for argument in arguments])
-    return int(ended.value.code or 0)
-
-
-def test_auto_fills_the_gaps_and_says_why(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = run("complete", file, "--variable", "temp", "--valid", "sea", "--among", "zero,plane,picky", *PLUGIN)
-    assert code == 0
-    shown = capsys.readouterr().out
+def test_auto_fills_the_gaps_and_says_why(file: Path) -> None:
+    words = ["complete", file, "--variable", "temp", "--valid", "sea", "--among", "zero,plane,picky", *PLUGIN]
+    shown = command(*words).shown
     assert "20 not valid" in shown
     assert shown.index("plane") < shown.index("zero")
     assert "picky works on 7-D" in shown
@@ -58,59 +51,45 @@ def test_auto_fills_the_gaps_and_says_why(file: Path, capsys: pytest.CaptureFixt
     assert note["budget_seconds"] == 110
 
 
-def test_errors_beyond_all_numbers_are_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_errors_beyond_all_numbers_are_shown(tmp_path: Path) -> None:
     """The square of 1e300 is infinite; that is no reason not to fill the gaps."""
     huge = np.where(np.indices((6, 5)).sum(axis=0) % 2, 1e300 * TRUTH[:6, :5], np.nan)
     np.save(tmp_path / "huge.npy", huge)
-    assert run("complete", tmp_path / "huge.npy", "--among", "zero,picky", *PLUGIN) == 0
-    assert "rmse inf" in capsys.readouterr().out
+    assert "rmse inf" in command("complete", tmp_path / "huge.npy", "--among", "zero,picky", *PLUGIN).shown
     assert np.isfinite(np.load(tmp_path / "huge_completed.npy")).all()
 
 
-def test_it_never_overwrites_unasked(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_never_overwrites_unasked(file: Path) -> None:
     arguments = ["complete", file, "--variable", "temp", "--method", "zero", "--budget", "0", *PLUGIN]
-    assert run(*arguments) == 0
+    assert command(*arguments).code == 0
     target = file.with_name("survey_completed.npz")
     before = target.read_bytes()
-    assert run(*arguments) == 2
-    assert "use --force" in capsys.readouterr().err
+    assert "use --force" in command(*arguments).refusal
     assert target.read_bytes() == before
-    assert run(*arguments, "--force") == 0
+    assert command(*arguments, "--force").code == 0
 
 
 def test_denoise_replaces_what_was_observed(file: Path) -> None:
     out = file.with_name("out.npz")
     arguments = ["--variable", "temp", "--method", "zero", "--budget", "0", "--out", out, "--denoise", *PLUGIN]
-    assert run("complete", file, *arguments) == 0
+    assert command("complete", file, *arguments).code == 0
     assert (np.load(out)["temp"] == 0).all()
 
 
 def test_facts_reach_the_method(file: Path) -> None:
     arguments = ["--variable", "temp", "--method", "told", "--known", "emitters=7", "--budget", "0", *PLUGIN]
-    assert run("complete", file, *arguments, "--denoise") == 0
+    assert command("complete", file, *arguments, "--denoise").code == 0
     assert (np.load(file.with_name("survey_completed.npz"))["temp"] == 7).all()
 
 
-def test_coordinates_that_cannot_be_used_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    h5py = pytest.importorskip("h5py")
-    with h5py.File(tmp_path / "t.h5", "w") as data:
-        data["temp"] = np.where(np.eye(5), np.nan, TRUTH[:5, :5])
-        data["lon"] = [358.0, 359, 0, 1, 0]
-        data["lon"].make_scale()
-        data["temp"].dims[0].attach_scale(data["lon"])
-    assert run("complete", tmp_path / "t.h5", "--method", "plane", "--budget", "0", *PLUGIN) == 0
-    assert "'lon' repeat 0 (positions 2 and 4); positions along lon are counted" in capsys.readouterr().out
-
-
-def test_codes_limits_and_areas_as_options(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_codes_limits_and_areas_as_options(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     gappy = np.where(rng.random(TRUTH.shape) < 0.3, -999.0, TRUTH)
     gappy[9:] = -99.5
     np.savez(tmp_path / "a.npz", t=gappy, lat=np.linspace(-80, 80, 12), x=np.arange(10.0))
-    command = ["complete", tmp_path / "a.npz", "--variable", "t", "--coordinates", "lat,x", "--budget", "60", *PLUGIN]
+    words = ["complete", tmp_path / "a.npz", "--variable", "t", "--coordinates", "lat,x", "--budget", "60", *PLUGIN]
     limits = ["--max-gap", "1.5", "--within", "0", "6", "--by-area", "--missing", "-999", "--missing", "-99.5"]
-    assert run(*command, *limits, "--among", "plane,zero") == 0
-    shown = capsys.readouterr().out
+    shown = command(*words, *limits, "--among", "plane,zero").shown
     assert "withheld entries a fold, weighted by area" in shown
     assert "Error of plane by distance" in shown
     assert "farther from an observation than max-gap says, and stay missing" in shown
@@ -123,38 +102,28 @@ def test_codes_limits_and_areas_as_options(tmp_path: Path, capsys: pytest.Captur
     assert note["estimated_by"].endswith("weighted by area")
 
 
-def test_decibels_are_refused_a_log_floor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_decibels_are_refused_a_log_floor(tmp_path: Path) -> None:
     np.save(tmp_path / "dbm.npy", np.where(np.eye(12, 10) == 1, np.nan, -90 + TRUTH))
-    command = ["complete", tmp_path / "dbm.npy", "--method", "zero", "--budget", "0", *PLUGIN]
-    assert run(*command, "--log-floor", "1e-6") == 2
-    error = capsys.readouterr().err
+    words = ["complete", tmp_path / "dbm.npy", "--method", "zero", "--budget", "0", *PLUGIN]
+    error = command(*words, "--log-floor", "1e-6").refusal
     assert "110 of 110 values are at or below -1e-06" in error
     assert "leave out the log floor for values that are logarithms already, such as dBm" in error
-    assert run(*command) == 0
+    assert command(*words).code == 0
 
 
-def test_a_suspected_code_is_a_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    gappy = TRUTH.copy()
-    gappy[:3, :3], gappy[5, 5] = -999, np.nan
-    np.save(tmp_path / "a.npy", gappy)
-    assert run("complete", tmp_path / "a.npy", "--method", "zero", "--budget", "0", *PLUGIN) == 0
-    assert "9 entries of a are exactly -999, far from all others" in capsys.readouterr().out
-    assert (np.load(tmp_path / "a_completed.npy")[:3, :3] == -999).all()
-
-
-def test_a_code_that_hides_every_gap_is_a_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_code_that_hides_every_gap_is_a_question(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", np.where(np.random.default_rng(0).random(TRUTH.shape) < 0.3, -999.0, TRUTH))
-    assert run("complete", tmp_path / "a.npy", "--method", "plane", *PLUGIN) == 2
-    assert re.search("a has no gap to fill; .* are exactly -999, .* say --missing -999$", capsys.readouterr().err, re.M)
+    done = command("complete", tmp_path / "a.npy", "--method", "plane", *PLUGIN)
+    assert done.code == 2
+    assert re.search("a has no gap to fill; .* are exactly -999, .* say --missing -999$", done.err, re.M)
 
 
-def test_several_variables_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_several_variables_at_once(tmp_path: Path) -> None:
     unobserved = np.random.default_rng(0).random((2, *TRUTH.shape)) < 0.3
     temp, salt = np.where(unobserved, np.nan, np.stack([TRUTH, 2 * TRUTH]))
     np.savez(tmp_path / "a.npz", temp=temp, salt=salt)
-    command = ["complete", tmp_path / "a.npz", "--variable", "temp,salt", "--budget", "60"]
-    assert run(*command, "--among", "plane,zero", *PLUGIN) == 0
-    shown = capsys.readouterr().out
+    words = ["complete", tmp_path / "a.npz", "--variable", "temp,salt", "--budget", "60"]
+    shown = command(*words, "--among", "plane,zero", *PLUGIN).shown
     assert shown.index("temp: x 12") < shown.index("salt: x 12")
     with np.load(tmp_path / "a_completed.npz") as made:
         np.testing.assert_allclose(made["temp"], TRUTH)
@@ -163,32 +132,28 @@ def test_several_variables_at_once(tmp_path: Path, capsys: pytest.CaptureFixture
         assert set(json.loads(str(made["fieldbench"]))) == {"temp", "salt"}
 
 
-def test_stations_are_completed_at_points(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_stations_are_completed_at_points(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows = "\n".join(f"{x:.6f};{y:.6f};{1 + x:.6f}".replace(".", ",") for x, y in rng.random((150, 2)))
     (tmp_path / "stations.csv").write_text(f"x;y;temp\n{rows}\n")
     (tmp_path / "selector.csv").write_text("site,x,y\nA,0.25,0.5\nB,0.75,0.5\n")
-    command = ["complete", tmp_path / "stations.csv", "--coordinates", "x,y", "--method", "thin-plate"]
-    assert run(*command) == 2
-    assert "150 rows lie on no grid" in capsys.readouterr().err
-    assert run(*command, "--at", tmp_path / "selector.csv", "--budget", "60") == 0
-    shown = capsys.readouterr().out
+    words = ["complete", tmp_path / "stations.csv", "--coordinates", "x,y", "--method", "thin-plate"]
+    assert "150 rows lie on no grid" in command(*words).refusal
+    shown = command(*words, "--at", tmp_path / "selector.csv", "--budget", "60").shown
     assert "150 entries observed, 2 missing" in shown
     assert "by distance" not in shown  # a step from one station to the next is not a distance
     made = np.genfromtxt(tmp_path / "stations_completed.csv", delimiter=",", names=True, dtype=None, encoding="utf-8")
     assert made["site"].tolist() == ["A", "B"]
     np.testing.assert_allclose(made["temp"], [1.25, 1.75], atol=0.02)
-    assert run(*command, "--grid", "0.05", "--budget", "0", "--force") == 0
-    assert "temp: x 21 x y 21" in capsys.readouterr().out
+    assert "temp: x 21 x y 21" in command(*words, "--grid", "0.05", "--budget", "0", "--force").shown
 
 
-def test_scattered_points_are_gridded_and_completed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_scattered_points_are_gridded_and_completed(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     rows = "\n".join(f"{x},{y},{1 + x}" for x, y in rng.random((300, 2)))
     (tmp_path / "casts.csv").write_text(f"x,y,temp\n{rows}\n")
-    command = ["complete", tmp_path / "casts.csv", "--coordinates", "x,y", "--grid", "30x20"]
-    assert run(*command, "--method", "plane", *PLUGIN) == 0
-    assert "temp: x 30 x y 20" in capsys.readouterr().out
+    words = ["complete", tmp_path / "casts.csv", "--coordinates", "x,y", "--grid", "30x20"]
+    assert "temp: x 30 x y 20" in command(*words, "--method", "plane", *PLUGIN).shown
     made = np.genfromtxt(tmp_path / "casts_completed.csv", delimiter=",", names=True)
     assert len(made) == 600
     np.testing.assert_allclose(made["temp"], 1 + made["x"], atol=0.05)  # gridding moves points by half a step
@@ -210,22 +175,17 @@ def test_scattered_points_are_gridded_and_completed(tmp_path: Path, capsys: pyte
         (["--variable", "temp,lat"], "lat has no gap to fill"),
         (["--variable", "temp", "--grid", "ten"], "is neither a shape nor a step; write 20x20x10, or step=0.5x0.5x10"),
         (["--variable", "temp", "--out", "nowhere/out.npz"], "is not a folder"),
-        (["--variable", "lat"], "has no gap to fill"),
     ],
 )
-def test_a_wrong_request_is_one_clear_line_and_exit_code_2(
-    file: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("complete", file, *arguments, *PLUGIN) == 2
-    error = capsys.readouterr().err.strip()
+def test_a_wrong_request_is_one_clear_line_and_exit_code_2(file: Path, arguments: list[str], message: str) -> None:
+    error = command("complete", file, *arguments, *PLUGIN).refusal.strip()
     assert message in error
     assert len(error.splitlines()) == 1
     assert [path.name for path in file.parent.iterdir()] == ["survey.npz"]
 
 
-def test_an_error_is_told_with_its_interval(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run("complete", file, "--variable", "temp", "--valid", "sea", "--among", "zero", *PLUGIN) == 0
-    shown = capsys.readouterr().out
+def test_an_error_is_told_with_its_interval(file: Path) -> None:
+    shown = command("complete", file, "--variable", "temp", "--valid", "sea", "--among", "zero", *PLUGIN).shown
     low, high = map(float, re.search(r"With a probability of 90 %, it is (\S+) to (\S+)$", shown, re.M).groups())
     gaps = TRUTH[2:][np.isnan(np.load(file)["temp"][2:])]
     assert low < np.sqrt(np.mean(gaps**2)) < high
@@ -235,12 +195,11 @@ def test_an_error_is_told_with_its_interval(file: Path, capsys: pytest.CaptureFi
     assert note["estimated_rmse_low"] < note["estimated_rmse"] < note["estimated_rmse_high"]
 
 
-def test_an_error_that_cannot_be_checked_has_no_number(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_that_cannot_be_checked_has_no_number(tmp_path: Path) -> None:
     corner = np.full((40, 40), np.nan)
     corner[:8, :8] = 3.0 + np.hypot(*np.indices((8, 8)))
     np.save(tmp_path / "corner.npy", corner)
-    assert run("complete", tmp_path / "corner.npy", "--among", "zero,plane", *PLUGIN) == 0
-    shown = capsys.readouterr().out
+    shown = command("complete", tmp_path / "corner.npy", "--among", "zero,plane", *PLUGIN).shown
     assert "The error at the gaps is beyond what can be checked" in shown
     assert "probability" not in shown
     assert re.search(r"^Completed 1536 entries with plane$", shown, re.M)

@@ -39,22 +39,6 @@ def test_the_method_that_is_right_is_chosen_and_its_error_known(observation: Obs
     assert 0.1 * observation.mask.sum() - 2 <= made.withheld <= 0.5 * observation.mask.sum() + 2
 
 
-def test_the_comparison_is_a_frame_best_first(observation: Observation) -> None:
-    made = complete(observation, candidates=["zero", "plane", "picky"], budget=60, sources=SOURCES, device="cpu")
-    frame = made.frame()
-    assert frame["method"].tolist() == ["plane", "zero", "picky"]
-    assert frame["expected"][0] < 1e-9
-    assert np.isnan(frame["expected"][2])
-    assert len(frame["errors"][1]) == 3
-
-
-def test_the_uncertainty_of_a_method_that_has_it_is_reported(observation: Observation) -> None:
-    made = complete(observation, "plane", budget=0, sources=SOURCES, device="cpu")
-    assert made.deviation is not None
-    np.testing.assert_array_equal(made.deviation, np.where(observation.mask, 0.0, 0.25))
-    assert complete(observation, "zero", budget=0, sources=SOURCES, device="cpu").deviation is None
-
-
 FAULTY = """
 import fieldbench, pydantic
 
@@ -148,17 +132,6 @@ def test_the_same_seed_gives_the_same_comparison(observation: Observation) -> No
     np.testing.assert_array_equal(first.values, again.values)
     assert first.comparison[0].errors == again.comparison[0].errors
     assert first.comparison[0].errors != other.comparison[0].errors
-
-
-def test_what_must_stay_missing_stays_missing(observation: Observation) -> None:
-    valid = np.ones(SHAPE, dtype=bool)
-    valid[:3] = False
-    sea = Observation(TRUTH, observation.mask & valid, valid=valid)
-    made = complete(sea, "plane", budget=0, sources=SOURCES, device="cpu")
-    assert np.isnan(made.values[~valid]).all()
-    assert made.deviation is not None
-    assert np.isnan(made.deviation[~valid]).all()
-    np.testing.assert_allclose(made.values[valid], TRUTH[valid])
 
 
 def test_power_is_compared_by_its_logarithm() -> None:

@@ -70,8 +70,6 @@ def test_a_field_without_near_gaps_is_a_wrong_request(tmp_path: Path) -> None:
     values[3:] = np.nan
     with pytest.raises(RequestError, match="no gap of t lies as near"):
         filled(gridded(tmp_path, values), limits=Limits(max_gap=("0.5",)))
-    with pytest.raises(RequestError, match="t has no gap to fill"):
-        filled(gridded(tmp_path, PLANE))
 
 
 def test_a_constant_field_is_filled_with_the_constant(tmp_path: Path) -> None:

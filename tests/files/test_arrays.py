@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -292,6 +293,25 @@ def test_a_damaged_file_is_one_clear_line(tmp_path: Path, suffix: str) -> None:
     assert "\n" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("suffix", "start", "library", "extra"),
+    [
+        (".nc", b"\x89HDF", "xarray", "files"),
+        (".nc", b"CDF\x05", "netCDF4", "files"),
+        (".h5", b"\x89HDF", "h5py", "files"),
+        (".tif", b"II*\x00", "rasterio", "geotiff"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_without_its_library_a_format_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, suffix: str, start: bytes, library: str, extra: str
+) -> None:
+    (tmp_path / f"a{suffix}").write_bytes(start + bytes(40))
+    monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(RequestError, match=rf"need {library}; install the extra fieldbench-completion\[{extra}\]"):
+        read(tmp_path / f"a{suffix}")
+
+
 def test_unknown_formats_and_missing_files(tmp_path: Path) -> None:
     (tmp_path / "t.docx").write_text("")
     with pytest.raises(RequestError, match=r"no format '\.docx'; there are \.nc"):
@@ -305,16 +325,6 @@ def test_a_mask_of_texts_is_refused(tmp_path: Path) -> None:
     np.savez(words, temp=np.ones((2, 2)), good=np.array([["yes", "no"]] * 2))
     with pytest.raises(RequestError, match=r"good holds <U3; a mask holds numbers"):
         read(words, Selector(variable="temp", mask="good"))
-
-
-def test_longitudes_across_the_meridian_are_neighbours(several: Path, ocean: Any) -> None:
-    other = several.with_name(f"other{several.name.removeprefix('ocean')}")
-    arrays = {"temp": ocean.values, "depth": ocean.depth, "lat": ocean.lat, "lon": np.array([358.0, 359, 0, 1, 2])}
-    SAVERS[several.name.partition(".")[2]](other, arrays)
-    gridded = read(other, Selector(variable="temp", coordinates=("depth", "lat", "lon")))
-    assert gridded.axes[2].coordinates.tolist() == [358, 359, 360, 361, 362]
-    np.testing.assert_array_equal(gridded.values, ocean.values)
-    assert gridded.remarks == ("lon goes on across the meridian; its positions are taken as 358 to 362",)
 
 
 def test_coordinates_out_of_order_are_sorted_and_put_back(several: Path, ocean: Any) -> None:

@@ -115,10 +115,7 @@ def test_classes_of_a_palette_stay_classes(tmp_path: Path) -> None:
         assert after.colormap(1)[2] == (0, 255, 0, 255)
 
 
-def test_without_rasterio_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_damaged_file_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "a.tif").write_bytes(b"II*\x00")
     with pytest.raises(RequestError, match=r"cannot be read as \.tif"):
-        read(tmp_path / "a.tif")
-    monkeypatch.setitem(__import__("sys").modules, "rasterio", None)
-    with pytest.raises(RequestError, match=r"need rasterio; install the extra fieldbench-completion\[geotiff\]"):
         read(tmp_path / "a.tif")

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fieldbench.errors import RequestError
 from fieldbench.files import Completion, Selector, read, write
 
 h5py = pytest.importorskip("h5py")
@@ -103,9 +102,3 @@ def test_what_is_missing_stays_missing_in_every_type(
         assert (data["t"].compression, data["t"].maxshape) == ("gzip", (None, 3, 4))
         assert (data["t_std"][()] == 0.125).all()
         assert (data["t_std_2"][0] == 2).all()
-
-
-def test_without_h5py_the_error_says_what_to_install(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "h5py", None)
-    with pytest.raises(RequestError, match=r"need h5py; install the extra fieldbench-completion\[files\]"):
-        read(file)

@@ -333,9 +333,3 @@ def test_a_file_of_classes_alone_has_them_as_its_field(tmp_path: Path) -> None:
     cover = (("y", "x"), classes, {"_FillValue": np.int32(-1), "flag_values": np.array([1, 2], dtype="i4")})
     xarray.Dataset({"cover": cover}).to_netcdf(tmp_path / "t.nc", engine="h5netcdf")
     assert read(tmp_path / "t.nc").classes == (1, 2)
-
-
-def test_without_xarray_the_error_says_what_to_install(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "xarray", None)
-    with pytest.raises(RequestError, match=r"need xarray; install the extra fieldbench-completion\[files\]"):
-        read(file)

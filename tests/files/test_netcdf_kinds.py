@@ -70,13 +70,6 @@ def test_cdf5_is_read_and_written(tmp_path: Path) -> None:
         assert data["t"].ancillary_variables == "t_std t_filled"
 
 
-def test_a_format_whose_library_is_missing_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "a.nc").write_bytes(b"CDF\x05" + bytes(40))
-    monkeypatch.setitem(__import__("sys").modules, "netCDF4", None)
-    with pytest.raises(RequestError, match=r"need netCDF4; install the extra fieldbench-completion\[files\]"):
-        read(tmp_path / "a.nc")
-
-
 @pytest.mark.parametrize("filters", ["zstd", "gzip", "scaleoffset"])
 @pytest.mark.parametrize("dtype", ["f4", "i2"])
 def test_filters_are_undone_and_kept(tmp_path: Path, filters: str, dtype: str) -> None:

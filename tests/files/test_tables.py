@@ -42,6 +42,12 @@ def file(request: pytest.FixtureRequest, tmp_path: Path, ocean: Any) -> Path:
     return path
 
 
+def saved(folder: Path, columns: Any) -> Path:
+    """A text table of these columns."""
+    pd.DataFrame(columns).to_csv(folder / "p.csv", index=False)
+    return folder / "p.csv"
+
+
 def load(file: Path) -> pd.DataFrame:
     return pd.read_csv(file, float_precision="round_trip") if file.suffix == ".csv" else pd.read_parquet(file)
 
@@ -97,30 +103,28 @@ def test_a_field_called_observed_keeps_its_column(tmp_path: Path) -> None:
 
 
 def test_scattered_points_are_averaged_into_the_wanted_grid(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"x": [0.0, 0.2, 4.0, 2.1], "y": [0.0, 0.1, 2.0, 1.9], "v": [1.0, 3.0, 5.0, 7.0]})
-    frame.to_csv(tmp_path / "p.csv", index=False)
-    gridded = read(tmp_path / "p.csv", Selector(coordinates=("x", "y"), grid=(3, 2)))
+    file = saved(tmp_path, {"x": [0.0, 0.2, 4.0, 2.1], "y": [0.0, 0.1, 2.0, 1.9], "v": [1.0, 3.0, 5.0, 7.0]})
+    gridded = read(file, Selector(coordinates=("x", "y"), grid=(3, 2)))
     assert gridded.axes[0].coordinates.tolist() == [0, 2, 4]
     np.testing.assert_array_equal(gridded.values, [[2, np.nan], [np.nan, 7], [np.nan, 5]])
 
 
 def test_a_grid_by_its_step(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"x": [0.1, 0.2, 1.1], "y": [7.0, 12.0, 21.0], "v": [1.0, 3.0, 5.0]})
-    frame.to_csv(tmp_path / "p.csv", index=False)
-    gridded = read(tmp_path / "p.csv", Selector(coordinates=("x", "y"), step=(0.5, 5.0)))
+    file = saved(tmp_path, {"x": [0.1, 0.2, 1.1], "y": [7.0, 12.0, 21.0], "v": [1.0, 3.0, 5.0]})
+    gridded = read(file, Selector(coordinates=("x", "y"), step=(0.5, 5.0)))
     assert [axis.coordinates.tolist() for axis in gridded.axes] == [[0, 0.5, 1, 1.5], [5, 10, 15, 20, 25]]
     assert gridded.values[0, 0] == 1
-    same = read(tmp_path / "p.csv", Selector(coordinates=("x", "y"), step=(0.5,)))
+    same = read(file, Selector(coordinates=("x", "y"), step=(0.5,)))
     assert [len(axis) for axis in same.axes] == [4, 29]
 
 
 @pytest.mark.parametrize("count", [20, 150, 400])
 def test_scattered_rows_without_a_gap_are_a_question(tmp_path: Path, count: int) -> None:
     rng = np.random.default_rng(0)
-    pd.DataFrame({"x": rng.random(count), "y": rng.random(count), "v": 1.0}).to_csv(tmp_path / "p.csv", index=False)
+    file = saved(tmp_path, {"x": rng.random(count), "y": rng.random(count), "v": 1.0})
     message = rf"{count} rows lie on no grid .*--at POINTS.csv.*--grid 20x20.*--grid step=0.5"
     with pytest.raises(RequestError, match=message):
-        read(tmp_path / "p.csv", Selector(coordinates=("x", "y")))
+        read(file, Selector(coordinates=("x", "y")))
 
 
 def profiles() -> pd.DataFrame:
@@ -160,31 +164,30 @@ def test_scattered_rows_are_completed_where_they_lack_a_value(tmp_path: Path, su
 def test_scattered_rows_are_completed_at_the_points_asked_for(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     x, y = rng.random((2, 150))
-    pd.DataFrame({"x": x, "y": y, "v": x + 2 * y}).to_csv(tmp_path / "p.csv", index=False)
+    file = saved(tmp_path, {"x": x, "y": y, "v": x + 2 * y})
     points = pd.DataFrame({"buoy": ["a", "b", "c"], "y": [0.5, y[3], 0.25], "x": [0.5, x[3], 0.75]})
     points.to_csv(tmp_path / "at.csv", index=False)
-    gridded = read(tmp_path / "p.csv", Selector(coordinates=("x", "y"), points=tmp_path / "at.csv"))
+    gridded = read(file, Selector(coordinates=("x", "y"), points=tmp_path / "at.csv"))
     assert (int((~np.isnan(gridded.values)).sum()), int(gridded.missing.sum())) == (150, 2)
     plane = gridded.axes[0].coordinates[:, None] + 2 * gridded.axes[1].coordinates
     target = tmp_path / "out.csv"
-    write(tmp_path / "p.csv", target, Completion(gridded, np.where(gridded.valid, plane, np.nan), plane))
+    write(file, target, Completion(gridded, np.where(gridded.valid, plane, np.nan), plane))
     written = load(target)
     assert list(written.columns) == ["buoy", "y", "x", "v", "observed", "v_std"]
     np.testing.assert_allclose(written["v"], points["x"] + 2 * points["y"])
     points.drop(columns="x").to_csv(tmp_path / "at.csv", index=False)
     with pytest.raises(RequestError, match=r"the points have no column 'x', which .* has; they have buoy, y"):
-        read(tmp_path / "p.csv", Selector(coordinates=("x", "y"), points=tmp_path / "at.csv"))
+        read(file, Selector(coordinates=("x", "y"), points=tmp_path / "at.csv"))
 
 
 def test_rows_at_one_buoy_keep_their_own_values(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"x": [0.1, 0.1, 0.7, 0.35], "y": [0.3, 0.3, 0.9, 0.77], "v": [1.0, 3.0, 5.0, np.nan]})
-    frame.to_csv(tmp_path / "p.csv", index=False)
-    gridded = read(tmp_path / "p.csv", Selector(coordinates=("x", "y")))
+    file = saved(tmp_path, {"x": [0.1, 0.1, 0.7, 0.35], "y": [0.3, 0.3, 0.9, 0.77], "v": [1.0, 3.0, 5.0, np.nan]})
+    gridded = read(file, Selector(coordinates=("x", "y")))
     assert gridded.values[0, 0] == 2
     made = np.where(gridded.valid, np.nan_to_num(gridded.values, nan=7.0), np.nan)
-    write(tmp_path / "p.csv", tmp_path / "out.csv", Completion(gridded, made))
+    write(file, tmp_path / "out.csv", Completion(gridded, made))
     assert load(tmp_path / "out.csv")["v"].tolist() == [1, 3, 5, 7]
-    write(tmp_path / "p.csv", tmp_path / "smooth.csv", Completion(gridded, np.where(gridded.valid, 4.0, np.nan)))
+    write(file, tmp_path / "smooth.csv", Completion(gridded, np.where(gridded.valid, 4.0, np.nan)))
     assert load(tmp_path / "smooth.csv")["v"].tolist() == [4, 4, 4, 4]
 
 
@@ -192,25 +195,24 @@ def test_a_grid_too_large_for_memory_rounds_positions_and_says_so(tmp_path: Path
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(rng.random((500, 3)), columns=list("xyz")).assign(v=1.0)
     frame.loc[7, "v"] = np.nan
-    frame.to_csv(tmp_path / "p.csv", index=False)
-    gridded = read(tmp_path / "p.csv", Selector(coordinates=tuple("xyz")))
+    file = saved(tmp_path, frame)
+    gridded = read(file, Selector(coordinates=tuple("xyz")))
     assert gridded.values.size <= 4_000_000
     assert gridded.missing.sum() == 1
     assert all(line.startswith("positions along ") and " are rounded to 0.00" in line for line in gridded.remarks)
 
 
 def test_a_code_is_a_gap_of_scattered_rows(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"x": [0.1, 0.7, 0.35], "y": [0.3, 0.9, 0.77], "v": [1.0, 5.0, -999.0]})
-    frame.to_csv(tmp_path / "p.csv", index=False)
-    gridded = read(tmp_path / "p.csv", Selector(coordinates=("x", "y"), missing=(-999.0,)))
+    file = saved(tmp_path, {"x": [0.1, 0.7, 0.35], "y": [0.3, 0.9, 0.77], "v": [1.0, 5.0, -999.0]})
+    gridded = read(file, Selector(coordinates=("x", "y"), missing=(-999.0,)))
     assert gridded.missing.sum() == 1
-    write(tmp_path / "p.csv", tmp_path / "out.csv", Completion(gridded, np.where(gridded.missing, 7.0, gridded.values)))
+    write(file, tmp_path / "out.csv", Completion(gridded, np.where(gridded.missing, 7.0, gridded.values)))
     assert load(tmp_path / "out.csv")["v"].tolist() == [1, 5, 7]
 
 
 def test_a_time_series_is_its_own_grid(tmp_path: Path) -> None:
-    pd.DataFrame({"t": [0.1, 3.7, 2.2], "v": [1.0, np.nan, 2.0]}).to_csv(tmp_path / "p.csv", index=False)
-    gridded = read(tmp_path / "p.csv", Selector(coordinates=("t",)))
+    file = saved(tmp_path, {"t": [0.1, 3.7, 2.2], "v": [1.0, np.nan, 2.0]})
+    gridded = read(file, Selector(coordinates=("t",)))
     np.testing.assert_array_equal(gridded.values, [1, 2, np.nan])
 
 
@@ -292,11 +294,10 @@ def test_dates_that_can_be_read_in_two_ways_are_refused(tmp_path: Path) -> None:
 
 
 def test_several_columns_are_completed_together(tmp_path: Path) -> None:
-    frame = pd.DataFrame({"x": [0, 0, 1], "y": [0, 1, 0], "t": [1.0, 2, 3], "s": [4.0, np.nan, 6]})
-    frame.to_csv(tmp_path / "p.csv", index=False)
-    several = [read(tmp_path / "p.csv", Selector(coordinates=("x", "y"), variable=name)) for name in "ts"]
+    file = saved(tmp_path, {"x": [0, 0, 1], "y": [0, 1, 0], "t": [1.0, 2, 3], "s": [4.0, np.nan, 6]})
+    several = [read(file, Selector(coordinates=("x", "y"), variable=name)) for name in "ts"]
     made = [Completion(gridded, np.nan_to_num(gridded.values, nan=9.0), None, {"method": "tnn"}) for gridded in several]
-    write(tmp_path / "p.csv", tmp_path / "out.csv", *made)
+    write(file, tmp_path / "out.csv", *made)
     written = load(tmp_path / "out.csv")
     assert written["t"].tolist() == [1, 2, 3, 9]
     assert written["s"].tolist() == [4, 9, 6, 9]
@@ -315,8 +316,8 @@ def test_mask_and_validity_columns(tmp_path: Path) -> None:
             "water": [1, 1, 1, 0, 1, 1, np.nan],
         }
     )
-    frame.to_csv(tmp_path / "p.csv", index=False)
-    gridded = read(tmp_path / "p.csv", Selector(coordinates=("x", "y"), mask="good", valid="water"))
+    file = saved(tmp_path, frame)
+    gridded = read(file, Selector(coordinates=("x", "y"), mask="good", valid="water"))
     np.testing.assert_array_equal(gridded.values, [[1, np.nan], [3, 4], [5, np.nan], [np.nan, 7]])
     np.testing.assert_array_equal(gridded.valid, [[True, True], [True, False], [True, True], [True, False]])
     assert np.argwhere(gridded.missing).tolist() == [[0, 1], [2, 1], [3, 0]]
@@ -341,6 +342,6 @@ def test_what_is_asked_of_a_table_must_be_there(file: Path, selector: Selector, 
 
 
 def test_a_row_without_coordinates_is_refused(tmp_path: Path) -> None:
-    pd.DataFrame({"x": [0.0, np.nan], "v": [1.0, 2.0]}).to_csv(tmp_path / "p.csv", index=False)
+    file = saved(tmp_path, {"x": [0.0, np.nan], "v": [1.0, 2.0]})
     with pytest.raises(RequestError, match="'x' has missing"):
-        read(tmp_path / "p.csv", Selector(coordinates=("x",)))
+        read(file, Selector(coordinates=("x",)))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import re
 import shutil
 import urllib.request
@@ -14,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from fieldbench.cli.main import main
 from fieldbench.report.stored import StoredRun
 from fieldbench.results import Results
+from tests.command import command
 
 
 @pytest.fixture
@@ -25,60 +23,49 @@ def run(run_folder: Path, tmp_path: Path) -> Path:
     return tmp_path / "sea-run"
 
 
-def command(*words: object) -> int:
-    with pytest.raises(SystemExit) as end:
-        main([str(word) for word in words])
-    assert isinstance(end.value.code, int)
-    return end.value.code
-
-
-def test_compare_prints_the_sentence_first_and_csv_for_programs(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("compare", run, "--only", "rate=0.4", "--only", "method=learner,half") == 0
+def test_compare_prints_the_sentence_first_and_csv_for_programs(run: Path) -> None:
+    done = command("compare", run, "--only", "rate=0.4", "--only", "method=learner,half")
+    assert done.code == 0
     expected = Results(run).compare(only={"rate": [0.4], "method": ["learner", "half"]})
-    printed = " ".join(capsys.readouterr().out.split())  # lines end where the terminal does
+    printed = " ".join(done.out.split())  # lines end where the terminal does
     assert printed.startswith(expected.sentence)
-    assert command("compare", run, "--format", "csv") == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    rows = command("compare", run, "--format", "csv").rows
     assert len(rows) == 3 + 6  # pairs of three methods at the lower rate, of four at the higher
     assert {row["dataset"] for row in rows} == {"sea"}
 
 
-def test_plot_writes_every_kind_it_can_and_says_what_it_cannot(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plot_writes_every_kind_it_can_and_says_what_it_cannot(run: Path) -> None:
     pytest.importorskip("matplotlib", reason="figures come with the extra plots")
-    assert command("plot", run, "--only", "method=learner,fussy", "--only", "rate=0.4", "--format", "svg") == 0
-    printed = capsys.readouterr()
+    printed = command("plot", run, "--only", "method=learner,fussy", "--only", "rate=0.4", "--format", "svg")
+    assert printed.code == 0
     files = sorted(Path(line).name for line in printed.out.splitlines())
     assert files == ["cost-sea-rate-40.svg", "epoch-sea-rate-40.svg", "settings.svg", "strips-sea-rate-40.svg"]
     assert all((run / "figures" / name).read_text().startswith("<?xml") for name in files)
     assert "no rate: there is nothing to draw against the rate" in printed.err
 
 
-def test_plot_draws_what_it_can_of_one_method(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plot_draws_what_it_can_of_one_method(run: Path) -> None:
     pytest.importorskip("matplotlib", reason="figures come with the extra plots")
-    assert command("plot", run, "--only", "method=learner", "--format", "svg") == 0
-    printed = capsys.readouterr()
+    printed = command("plot", run, "--only", "method=learner", "--format", "svg")
+    assert printed.code == 0
     assert {Path(line).name.partition("-")[0] for line in printed.out.splitlines()} == {
         *("settings.svg", "rate", "epoch", "cost", "strips")
     }
     assert "no ranks: ranks need three methods" in printed.err
 
 
-def test_a_wrong_kind_is_refused_before_anything_is_written(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_kind_is_refused_before_anything_is_written(run: Path) -> None:
     pytest.importorskip("matplotlib", reason="figures come with the extra plots")
-    assert command("plot", run, "--kind", "strips,all") == 2
-    assert "unknown kind of figure 'all'; all goes alone" in capsys.readouterr().err
+    assert "unknown kind of figure 'all'; all goes alone" in command("plot", run, "--kind", "strips,all").refusal
     assert not (run / "figures").exists()
 
 
-def test_trials_that_are_left_out_are_not_missing(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("table", run, "--only", "trial=0", "--format", "csv") == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+def test_trials_that_are_left_out_are_not_missing(run: Path) -> None:
+    rows = command("table", run, "--only", "trial=0", "--format", "csv").rows
     assert {(row["planned"], row["count"]) for row in rows if row["failed"] == "0"} == {("1", "1")}
 
 
-def test_plot_says_which_figure_is_higher_than_a_page(
-    write_run: Callable[..., StoredRun], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_plot_says_which_figure_is_higher_than_a_page(write_run: Callable[..., StoredRun]) -> None:
     pytest.importorskip("matplotlib", reason="figures come with the extra plots")
     rows = [
         {"method": f"idw[power={power}]", "rate": rate, "metrics": {"rmse": 1.0}}
@@ -86,17 +73,20 @@ def test_plot_says_which_figure_is_higher_than_a_page(
         for rate in (0.1, 0.2, 0.3, 0.4, 0.5)
     ]
     many = write_run(*rows).path
-    assert command("plot", many, "--kind", "settings", "--width", "column", "--format", "svg") == 0
-    assert re.search(r"settings is \d+ inches high, more than a page; --width text", capsys.readouterr().err)
-    assert command("plot", many, "--kind", "settings", "--only", "rate=0.1", "--format", "svg") == 0
-    assert capsys.readouterr().err == ""
+    done = command("plot", many, "--kind", "settings", "--width", "column", "--format", "svg")
+    assert done.code == 0
+    assert re.search(r"settings is \d+ inches high, more than a page; --width text", done.err)
+    done = command("plot", many, "--kind", "settings", "--only", "rate=0.1", "--format", "svg")
+    assert done.code == 0
+    assert done.err == ""
 
 
-def test_plot_takes_width_style_colours_and_labels(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_plot_takes_width_style_colours_and_labels(run: Path) -> None:
     pytest.importorskip("matplotlib", reason="figures come with the extra plots")
     words = ["--kind", "settings", "--format", "svg", "--width", "column", "--style", "dark"]
-    assert command("plot", run, *words, "--colour", "flat=#56b4e9", "--label", "flat=Level") == 0
-    drawn = Path(capsys.readouterr().out.strip()).read_text()
+    done = command("plot", run, *words, "--colour", "flat=#56b4e9", "--label", "flat=Level")
+    assert done.code == 0
+    drawn = Path(done.out.strip()).read_text()
     assert 'width="252pt"' in drawn  # 3.5 inches
     assert "#14171c" in drawn  # the ground
     assert "#56b4e9" in drawn
@@ -112,6 +102,11 @@ def test_plot_takes_width_style_colours_and_labels(run: Path, capsys: pytest.Cap
         (["compare", "RUN", "--average", "trial"], "cannot average over 'trial'"),
         (["compare", "RUN", "--metric", "status"], "unknown metric 'status'"),
         (["table", "RUN", "RUN"], "two folders are called 'sea-run'"),
+        (["table", "RUN", "--rows", "methd"], "unknown factor 'methd'; did you mean 'method'"),
+        (["table", "RUN", "--rows", "rate"], "factor 'rate' cannot be both rows and columns"),
+        (["table", "RUN", "--metric", "rmes"], "unknown metric 'rmes'; did you mean 'rmse'"),
+        (["table", "RUN", "--spread", "sdt"], "unknown spread 'sdt'; did you mean 'std'"),
+        (["table", "RUN", "--format", "latx"], "did you mean 'latex'"),
         (["table", "RUN", "--order", "method"], "write --order rate=0.1"),
         (["table", "RUN", "--width", "12"], "greater than or equal to 40"),
         (["plot", "RUN", "--kind", "slice"], "did you mean 'slices'"),
@@ -142,27 +137,22 @@ def test_plot_takes_width_style_colours_and_labels(run: Path, capsys: pytest.Cap
         (["watch", "nowhere"], "nowhere is not a run"),
     ],
 )
-def test_wrong_requests_get_one_line_and_code_2(
-    run: Path, words: list[str], complaint: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_requests_get_one_line_and_code_2(run: Path, words: list[str], complaint: str) -> None:
     (run.parent / "a-file").write_text("")
-    assert command(*(word.replace("RUN", str(run)).replace("A-FILE", f"{run.parent}/a-file") for word in words)) == 2
-    printed = capsys.readouterr()
+    printed = command(*(word.replace("RUN", str(run)).replace("A-FILE", f"{run.parent}/a-file") for word in words))
+    assert printed.code == 2
     assert complaint in printed.err
     assert len(printed.err.strip().splitlines()) == 1
     assert printed.out == ""
 
 
-def test_report_lies_in_the_run_by_default(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("report", run) == 0
-    path = Path(capsys.readouterr().out.strip().removeprefix("Wrote "))
+def test_report_lies_in_the_run_by_default(run: Path) -> None:
+    path = Path(command("report", run).shown.strip().removeprefix("Wrote "))
     assert path == run / "report.html"
     assert "<h1>sea-run</h1>" in path.read_text()
 
 
-def test_watch_names_its_address_and_ends_quietly(
-    run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_watch_names_its_address_and_ends_quietly(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", opened.append)
 
@@ -178,72 +168,61 @@ def test_watch_names_its_address_and_ends_quietly(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(ThreadingHTTPServer, "serve_forever", one_request_then_ctrl_c)
-    assert command("watch", run) == 0
-    assert capsys.readouterr().out.startswith(opened[0])
+    assert command("watch", run).shown.startswith(opened[0])
 
 
-def test_a_table_of_several_folders_in_the_users_order(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_table_of_several_folders_in_the_users_order(run: Path, tmp_path: Path) -> None:
     other = tmp_path / "other-run"
     shutil.copytree(run, other)
     for folder, left_out in ((run, '"learner"'), (other, '"flat"')):
         lines = (folder / "trials.jsonl").read_text().splitlines(keepends=True)
         (folder / "trials.jsonl").write_text("".join(line for line in lines if left_out not in line))
     words = ["table", run, other, "--only", "rate=0.4", "--only", "method=learner,half,flat", "--format", "csv"]
-    assert command(*words, "--order", "method=half") == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    rows = command(*words, "--order", "method=half").rows
     assert [(row["method"], row["count"], row["planned"]) for row in rows] == [
         ("half", "4", "4"), ("learner", "4", "4"), ("flat", "4", "4"),
     ]  # fmt: skip
-    assert command(*words, "--rows", "run,method") == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    rows = command(*words, "--rows", "run,method").rows
     counts = {(row["run"], row["method"]): row["count"] for row in rows if row["count"] != "0"}
     assert counts == {
         ("sea-run", "half"): "4", ("sea-run", "flat"): "4", ("other-run", "half"): "4", ("other-run", "learner"): "4",
     }  # fmt: skip
 
 
-def test_methods_of_two_folders_are_compared(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_methods_of_two_folders_are_compared(run: Path, tmp_path: Path) -> None:
     other = tmp_path / "other-run"
     shutil.copytree(run, other)
     for folder, kept in ((run, "learner"), (other, "flat")):
         lines = (folder / "trials.jsonl").read_text().splitlines(keepends=True)
         (folder / "trials.jsonl").write_text("".join(line for line in lines if f'"method":"{kept}"' in line))
-    assert command("compare", run, other, "--only", "rate=0.4", "--format", "csv") == 0
-    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    (row,) = command("compare", run, other, "--only", "rate=0.4", "--format", "csv").rows
     assert {row["better"], row["worse"]} == {"learner", "flat"}
     assert row["count"] == "4"
 
 
 @pytest.mark.parametrize("name", ["table", "compare"])
 def test_both_tables_come_in_every_format_and_fit_the_terminal(
-    name: str, run: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     starts = {"text": ("sea", "learner", "half", "flat"), "markdown": ("sea", "learner", "half", "flat"),
               "latex": ("% needs",), "html": ("<div",), "csv": ("sampler", "dataset")}  # fmt: skip
     for format, expected in starts.items():
-        assert command(name, run, "--format", format) == 0
-        assert capsys.readouterr().out.startswith(expected), format
+        assert command(name, run, "--format", format).shown.startswith(expected), format
     monkeypatch.setenv("COLUMNS", "60")
-    assert command(name, run) == 0
-    assert max(map(len, capsys.readouterr().out.splitlines())) <= 60
-    assert command(name, run, "--width", "100") == 0
-    assert 60 < max(map(len, capsys.readouterr().out.splitlines())) <= 100
+    assert max(map(len, command(name, run).shown.splitlines())) <= 60
+    assert 60 < max(map(len, command(name, run, "--width", "100").shown.splitlines())) <= 100
 
 
-def test_a_baseline_that_is_not_there_is_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert command("compare", run, "--baseline", "lerner") == 2
-    assert capsys.readouterr().err == "fieldbench: the baseline 'lerner' is not in this run; did you mean 'learner'?\n"
-    assert command("compare", run, "--baseline", "learner", "--format", "csv") == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+def test_a_baseline_that_is_not_there_is_refused(run: Path) -> None:
+    done = command("compare", run, "--baseline", "lerner")
+    assert done.code == 2
+    assert done.err == "fieldbench: the baseline 'lerner' is not in this run; did you mean 'learner'?\n"
+    rows = command("compare", run, "--baseline", "learner", "--format", "csv").rows
     assert len(rows) == 2 + 3  # of the other methods that have scores
     assert all("learner" in (row["better"], row["worse"]) for row in rows)
 
 
-def test_only_takes_parameters_as_rows_do(
-    write_run: Callable[..., StoredRun], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_only_takes_parameters_as_rows_do(write_run: Callable[..., StoredRun]) -> None:
     methods = ["idw[power=1.0]", "idw[power=2.0]", "nearest"]
     path = write_run(
         *({"method": method, "metrics": {"rmse": 1.0}} for method in methods),
@@ -254,49 +233,39 @@ def test_only_takes_parameters_as_rows_do(
         (["--only", "power=2,-"], methods[1:]),
         (["--only", "method=idw", "--only", "power=1"], methods[:1]),
     ):
-        assert command("table", path, *words, "--format", "csv") == 0
-        assert [row["method"] for row in csv.DictReader(io.StringIO(capsys.readouterr().out))] == kept
+        assert [row["method"] for row in command("table", path, *words, "--format", "csv").rows] == kept
 
 
-def test_a_label_stands_for_its_method_in_options(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_label_stands_for_its_method_in_options(run: Path) -> None:
     words = ["--label", "learner=Ours", "--only", "rate=0.4", "--format", "csv"]
     for name in ("learner", "Ours"):
-        assert command("compare", run, "--baseline", name, *words) == 0
-        rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+        rows = command("compare", run, "--baseline", name, *words).rows
         assert all("Ours" in (row["better"], row["worse"]) for row in rows)
         assert len(rows) == 3
-        assert command("table", run, "--only", f"method={name},half", "--order", f"method={name}", *words) == 0
-        assert [row["method"] for row in csv.DictReader(io.StringIO(capsys.readouterr().out))] == ["Ours", "half"]
+        rows = command("table", run, "--only", f"method={name},half", "--order", f"method={name}", *words).rows
+        assert [row["method"] for row in rows] == ["Ours", "half"]
 
 
-def test_a_baseline_may_leave_its_parameters_out(
-    write_run: Callable[..., StoredRun], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_baseline_may_leave_its_parameters_out(write_run: Callable[..., StoredRun]) -> None:
     methods = ["idw[power=1.0]", "idw[power=2.0]", "tap[epochs=5]"]
     path = write_run(*({"method": method, "metrics": {"rmse": 1.0}} for method in methods)).path
-    assert command("compare", path, "--baseline", "tap", "--format", "csv") == 0
-    assert len(capsys.readouterr().out.splitlines()) == 3
-    assert command("compare", path, "--baseline", "idw") == 2
-    assert "may be any of idw[power=1.0], idw[power=2.0]; give one of these" in capsys.readouterr().err
+    assert len(command("compare", path, "--baseline", "tap", "--format", "csv").shown.splitlines()) == 3
+    done = command("compare", path, "--baseline", "idw")
+    assert done.code == 2
+    assert "may be any of idw[power=1.0], idw[power=2.0]; give one of these" in done.err
 
 
-def test_a_run_without_records_has_no_page(
-    write_run: Callable[..., StoredRun], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_without_records_has_no_page(write_run: Callable[..., StoredRun]) -> None:
     path = write_run().path
-    assert command("report", path) == 2
-    assert "has no record yet" in capsys.readouterr().err
+    assert "has no record yet" in command("report", path).refusal
     assert not (path / "report.html").exists()
 
 
 @pytest.mark.parametrize("columns", ["40", "52", "80"])
-def test_a_narrow_terminal_breaks_no_name(
-    run: Path, columns: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_narrow_terminal_breaks_no_name(run: Path, columns: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     words = ["--label", "learner=tucker-als", "--label", "flat=thin-plate"]
-    assert command("compare", run, "--only", "rate=0.4", *words) == 0
-    printed = capsys.readouterr().out
+    printed = command("compare", run, "--only", "rate=0.4", *words).shown
     assert max(map(len, printed.splitlines())) <= int(columns)
     for name in ("tucker-als", "thin-plate", "half", "fussy"):
         assert printed.split().count(name) >= 3  # in each of its pairs

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -247,17 +246,6 @@ def test_what_a_run_could_have_found_stands_beside_each_pair() -> None:
     assert row.split()[-1] == f"{pair.detectable:.2f}"
 
 
-def test_trials_on_one_field_are_said_to_tell_of_masks() -> None:
-    metadata = replace(METADATA, fixed=("sea",))
-    frame = both(records({"a": [1.0], "b": [2.0]}), records({"a": [1.0], "b": [2.0]}, dataset="map"))
-    said = [note for note in compare(frame, metadata).notes if "other masks" in note]
-    assert said == [
-        "the trials on sea share one field and differ in their masks: what they tell holds for other masks of that "
-        "field, not for other fields"
-    ]
-    assert not any("other masks" in note for note in compare(frame, METADATA).notes)
-
-
 @pytest.mark.parametrize("pairs", [1, 3, 6, 45])
 def test_ranks_are_used_only_where_they_can_reach_five_per_cent_after_correction(pairs: int) -> None:
     enough = fewest_for_ranks(pairs)
@@ -272,12 +260,6 @@ def test_holm_by_hand() -> None:
     assert with_gap[0] == pytest.approx(0.04)
     assert math.isnan(with_gap[1])
     assert with_gap[2] == 0.5
-
-
-def test_holm_is_statsmodels_holm() -> None:
-    multitest = pytest.importorskip("statsmodels.stats.multitest", reason="statsmodels comes with the extra ranks")
-    values = list(np.random.default_rng(0).random(12) ** 3)
-    assert holm(values) == pytest.approx(list(multitest.multipletests(values, method="holm")[1]))
 
 
 def test_averaging_over_rates_keeps_trials_as_the_unit() -> None:
@@ -319,7 +301,7 @@ def test_wrong_requests_are_refused() -> None:
         compare(frame, METADATA, metric="rsme")
     with pytest.raises(RequestError, match=r"unknown metric 'worst'; there are: nmse, rmse$"):
         compare(frame.assign(nmse=0.5), METADATA, metric="worst")
-    for column in ("method", "status", "error", "device", "trial", "rate"):
+    for column in ("method", "status", "error", "device", "trial", "rate", "machine", "slots", "timed"):
         with pytest.raises(RequestError, match=f"unknown metric '{column}'"):
             compare(frame, METADATA, metric=column)
 

@@ -361,18 +361,6 @@ def test_methods_are_called_by_their_specs_or_labels(write_run: Callable[..., St
         assert figure.get_suptitle().startswith(f"{title}\n")
 
 
-def test_interval_is_scipy_s() -> None:
-    values = [1.0, 2.0, 4.0, 8.0]
-    assert interval(values) == pytest.approx(stats.t.interval(0.95, 3, np.mean(values), stats.sem(values)))
-
-
-def test_strips_say_which_method_lost_trials(stored: StoredRun) -> None:
-    first, second = draw(stored, "strips").values()
-    names = [label.get_text() for label in first.axes[0].get_yticklabels()]
-    assert names == ["learner", "flat", "half", "fussy (4 without score)"]
-    assert [label.get_text() for label in second.axes[0].get_yticklabels()] == ["learner", "flat", "half", "fussy"]
-
-
 def test_slices_share_scales_and_show_where_nothing_is_observed(stored: StoredRun) -> None:
     figure = draw(stored, "slices", View(at=(2,)))["slices-sea-rate-40-trial-0"]
     images = {ax.get_title().split("\n")[0]: ax.images[0] for ax in figure.axes if ax.images and ax.get_title()}
@@ -458,8 +446,6 @@ def test_slices_along_another_axis_and_wrong_views(stored: StoredRun) -> None:
         draw(stored, "slices", View(axis="dept"))
     with pytest.raises(RequestError, match="no slice 5; the axis has 5, from 0 to 4"):
         draw(stored, "slices", View(at=(5,)))
-    with pytest.raises(RequestError, match="no trial 77 ended well; these did: 0, 1, 2, 3"):
-        draw(stored, "slices", View(trial=77))
 
 
 def test_power_is_shown_in_decibels_and_the_sea_in_its_own_colours() -> None:
@@ -542,8 +528,6 @@ def test_only_chooses_and_refuses(run_folder: Path) -> None:
     for wanted in (["tap"], ["learner", "tap"]):
         with pytest.raises(RequestError, match="no record of method tap; there are: flat, fussy, half, learner"):
             _ = StoredRun(run_folder, only={"method": wanted}).frame
-    with pytest.raises(RequestError, match="unknown factor 'rat'; did you mean 'rate'"):
-        _ = StoredRun(run_folder, only={"rat": ["1"]}).frame
 
 
 def test_without_matplotlib_the_extra_is_named(stored: StoredRun, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,6 @@ import pandas as pd
 import pytest
 
 import fieldbench
-from fieldbench.cli.main import main
 from fieldbench.report.floors import floor_frame, leaks
 from fieldbench.report.metadata import RunMetadata
 from fieldbench.report.tables import make_table
@@ -18,6 +17,7 @@ from fieldbench.results import Results
 from fieldbench.store.files import FLOORS
 from fieldbench.store.floors import Floor, read_floors, write_floors
 from fieldbench.store.merge import merge
+from tests.command import command
 from tests.report.test_tables import frame, only, trials
 
 FIELDS = "gaussian-field[shape=6x6]"
@@ -159,12 +159,10 @@ method = "nearest"
 """
 
 
-def test_a_suite_ends_with_the_floors_of_its_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_suite_ends_with_the_floors_of_its_columns(tmp_path: Path) -> None:
     (tmp_path / "suite.toml").write_text(SUITE)
-    with pytest.raises(SystemExit) as ended:
-        main(["run", str(tmp_path / "suite.toml"), "--device", "cpu", "--jobs", "1", "--out", str(tmp_path / "run")])
-    assert ended.value.code == 0
-    text = capsys.readouterr().out
+    suite, out = tmp_path / "suite.toml", tmp_path / "run"
+    text = command("run", suite, "--device", "cpu", "--jobs", "1", "--out", out).shown
     (line,) = (line for line in text.splitlines() if line.split()[:1] == ["floor"])
     floors = [json.loads(line) for line in (tmp_path / "run" / "floors.jsonl").read_text().splitlines()]
     known = [floor["metrics"]["rmse"] for floor in floors if floor["metrics"]]
@@ -175,7 +173,7 @@ def test_a_suite_ends_with_the_floors_of_its_columns(tmp_path: Path, capsys: pyt
 
 
 LEAKY = '''
-"""A dataset whose floor is far too high."""
+"""A dataset with a floor."""
 import numpy as np
 import fieldbench
 
@@ -188,7 +186,7 @@ class Low(fieldbench.Dataset):
         return fieldbench.Field(np.arange(20.0).reshape(4, 5) + rng.normal(), quantity="slope")
 
     def floor(self, field, observation):
-        return fieldbench.Estimate(field.values + 100)
+        return FLOOR
 
 @fieldbench.hookimpl
 def fieldbench_register_datasets():
@@ -196,27 +194,24 @@ def fieldbench_register_datasets():
 '''
 
 
-def command() -> object:
-    """The exit code of a run on that dataset."""
-    asked = ["run", "--plugin", "low.py", "--methods", "nearest", "--datasets", "low", "--rates", "0.5"]
-    with pytest.raises(SystemExit) as ended:
-        main(asked)
-    return ended.value.code
-
-
-def test_a_run_with_a_leak_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd) -> None:
-    (tmp_path / "low.py").write_text(LEAKY)
+@pytest.mark.parametrize(
+    ("floor", "code", "said"),
+    [
+        ("fieldbench.Estimate(field.values + 100)", 1, "leak: nearest is"),
+        ("'nothing'", 0, "floor of low"),
+        ("1 / 0", 0, "floor of low"),
+    ],
+    ids=["a leak fails the run", "a floor that is none costs nothing else", "nor does one that raises"],
+)
+def test_floors_that_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, floor: str, code: int, said: str
+) -> None:
+    (tmp_path / "low.py").write_text(LEAKY.replace("FLOOR", floor))
     monkeypatch.chdir(tmp_path)
-    assert command() == 1
-    assert "leak: nearest is" in capfd.readouterr().err
-
-
-@pytest.mark.parametrize("broken", ["'nothing'", "1 / 0"])
-def test_a_floor_that_fails_is_said_and_costs_nothing_else(tmp_path: Path, monkeypatch, capfd, broken: str) -> None:
-    (tmp_path / "low.py").write_text(LEAKY.replace("fieldbench.Estimate(field.values + 100)", broken))
-    monkeypatch.chdir(tmp_path)
-    assert command() == 0
-    assert "floor of low" in capfd.readouterr().err
+    asked = ["--plugin", "low.py", "--methods", "nearest", "--datasets", "low", "--rates", "0.5"]
+    done = command("run", *asked)
+    assert done.code == code
+    assert said in done.err
 
 
 def test_floors_of_an_empty_run_are_an_empty_frame() -> None:

@@ -13,7 +13,6 @@ import pytest
 from fieldbench.records import Cell, Record, Trial, encode
 from fieldbench.report.frame import read_frame
 from fieldbench.report.stored import StoredRun, run_name
-from fieldbench.store.run import read_rows
 
 
 @pytest.fixture(autouse=True)
@@ -47,20 +46,6 @@ def test_a_trial_that_was_run_again_counts_once_as_it_ended_last(tmp_path: Path)
     frame = read_frame(write(tmp_path, *again))
     assert frame["status"].tolist() == ["ok", "ok"]
     assert sorted(frame["trial"]) == [0, 1]
-
-
-@pytest.mark.parametrize("cut", [1, 2, 8, 40, 200])
-def test_a_torn_last_line_does_not_count_here_nor_there(tmp_path: Path, cut: int) -> None:
-    """Wherever it ends: within its diagnostics, which are not read, or before."""
-    torn = encode(record(2, diagnostics={"curve": {"step": [1, 2]}}).as_row())[:-cut]
-    assert read_frame(write(tmp_path, record(0), record(1), end=torn))["trial"].tolist() == [0, 1]
-    assert [row["trial"] for row in read_rows(tmp_path)] == [0, 1]
-
-
-def test_a_line_of_rubbish_in_the_middle_costs_itself_alone(tmp_path: Path) -> None:
-    lines = [encode(record(0).as_row()), b'{"key": nonsense\n', encode(record(1).as_row())]
-    (tmp_path / "trials.jsonl").write_bytes(b"".join(lines))
-    assert read_frame(tmp_path)["trial"].tolist() == [0, 1]
 
 
 def test_what_looks_like_diagnostics_in_a_message_is_a_message(tmp_path: Path) -> None:

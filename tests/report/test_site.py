@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import fieldbench
-from fieldbench.cli.main import main
 from fieldbench.errors import RequestError
 from fieldbench.registry import Sources
 from fieldbench.report.comparison import about_masks
 from fieldbench.report.page.contents import anchor
 from fieldbench.report.site import slug, write_site
 from fieldbench.results import Results
+from tests.command import command
 from tests.report.chromium import DESK, PHONE, faults, scheme, show
 from tests.report.markup import Element, parse
 
@@ -121,14 +121,6 @@ def test_two_runs_of_one_name_are_refused(runs: list[Path], tmp_path: Path) -> N
     assert not (tmp_path / "out").exists()
 
 
-def test_the_command_writes_it(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        main(["site", str(runs[1]), "--out", str(tmp_path / "public")])
-    assert ended.value.code == 0
-    assert "index.html" in capsys.readouterr().out
-    assert (tmp_path / "public" / "index.html").is_file()
-
-
 def test_the_first_page_shows_every_mean_with_the_best_bold_ranks_and_floors(site: Path, runs: list[Path]) -> None:
     tables = list(parse((site / "index.html").read_text()).every("table"))
     rows = [[cell.text for cell in row.every("td")] for row in tables[0].every("tr")][1:]
@@ -152,16 +144,6 @@ def test_the_first_page_shows_every_mean_with_the_best_bold_ranks_and_floors(sit
     assert float(rows[-1][2]) < means["gaussian-field[shape=6x6]"].min()
 
 
-@pytest.mark.usefixtures("scheme_of_the_system")
-@pytest.mark.parametrize("width", [DESK, PHONE])
-@pytest.mark.parametrize("name", ["light", "dark"])
-def test_axe_finds_nothing_wrong_with_the_first_page(site: Path, browser: WebDriver, name: str, width: int) -> None:
-    scheme(browser, name)
-    show(browser, f"file://{site / 'index.html'}", width)
-    assert faults(browser) == []
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
-
-
 def test_the_first_page_says_what_trials_of_one_field_speak_about(tmp_path: Path) -> None:
     np.save(tmp_path / "field.npy", np.add.outer(np.arange(6.0), np.arange(6.0)))
     out = run(tmp_path / "run", ["nearest"], [f"file[path={tmp_path / 'field.npy'}]"])
@@ -170,14 +152,10 @@ def test_the_first_page_says_what_trials_of_one_field_speak_about(tmp_path: Path
     assert about_masks([dataset]) in page.text
 
 
-def test_labels_take_the_place_of_names_and_change_no_address(
-    site: Path, runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_labels_take_the_place_of_names_and_change_no_address(site: Path, runs: list[Path], tmp_path: Path) -> None:
     words = ["site", *map(str, runs), "--out", f"{tmp_path}/labelled"]
     labels = ["--label", "idw=Weighted & near", "--label", "gaussian-field=Gauss", "--label", "nearest=Next"]
-    with pytest.raises(SystemExit) as end:
-        main([*words, *labels])
-    assert end.value.code == 0
+    assert "index.html" in command(*words, *labels).shown
     labelled = tmp_path / "labelled"
     assert {page.name for page in labelled.glob("*.html")} == {page.name for page in site.glob("*.html")}
     for page in labelled.glob("*.html"):
@@ -191,15 +169,11 @@ def test_labels_take_the_place_of_names_and_change_no_address(
             is_named = [any(text == name or text.startswith(f"{name}[") for text in texts) for texts in (told, before)]
             assert not is_named[0], (page.name, name)
             assert any(label in text for text in told) or not is_named[1], (page.name, label)
-    with pytest.raises(SystemExit) as end:
-        main([*words, "--label", "idv=Ours"])
-    assert end.value.code == 2
-    assert "a label is for 'idv', which no run has; did you mean 'idw'" in capsys.readouterr().err
+    refusal = command(*words, "--label", "idv=Ours").refusal
+    assert "a label is for 'idv', which no run has; did you mean 'idw'" in refusal
 
 
-def test_a_site_goes_into_a_folder(runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_site_goes_into_a_folder(runs: list[Path], tmp_path: Path) -> None:
     (tmp_path / "a-file").write_text("")
-    with pytest.raises(SystemExit) as end:
-        main(["site", str(runs[0]), "--out", f"{tmp_path}/a-file"])
-    assert end.value.code == 2
-    assert "a file stands where a folder has to be" in capsys.readouterr().err
+    refusal = command("site", runs[0], "--out", f"{tmp_path}/a-file").refusal
+    assert "a file stands where a folder has to be" in refusal

@@ -107,11 +107,6 @@ def test_digits_follow_the_uncertainty() -> None:
     }
 
 
-def test_numbers_that_read_alike_share_a_rank() -> None:
-    made = frame(*trials([0.1, 0.9], method="a"), *trials([0.101, 0.9], method="b"), *trials([5.0, 5.5], method="c"))
-    assert ranks(make_table(made, RunMetadata())) == {"a": 1, "b": 1, "c": 2}
-
-
 def test_trials_on_one_field_are_said_to_tell_of_masks(three: pd.DataFrame) -> None:
     metadata = RunMetadata(fixed=("ssf",))
     said = "the trials on South China Sea share one field and differ in their masks"
@@ -162,24 +157,26 @@ def test_one_trial_has_no_spread() -> None:
     assert "±" not in str(table)
 
 
-def test_best_and_second_best(three: pd.DataFrame) -> None:
-    assert ranks(make_table(three, RunMetadata())) == {"tap": 1, "tnn": 2, "nearest": 0}
-
-
-def test_more_is_better_where_the_metric_says_so(three: pd.DataFrame) -> None:
-    metadata = RunMetadata(higher_is_better=("rmse",))
-    assert ranks(make_table(three, metadata)) == {"tap": 0, "tnn": 2, "nearest": 1}
-
-
-def test_equals_share_a_rank() -> None:
-    table = make_table(
-        frame(*trials([1.0], method="a"), *trials([1.0], method="b"), *trials([2.0], method="c")), RunMetadata()
-    )
-    assert ranks(table) == {"a": 1, "b": 1, "c": 2}
-
-
-def test_a_method_alone_is_not_the_best() -> None:
-    assert ranks(make_table(frame(*trials([1.0, 2.0])), RunMetadata())) == {"tap": 0}
+@pytest.mark.parametrize(
+    ("scores", "higher", "expected"),
+    [
+        ({"tap": TAP, "tnn": TNN, "nearest": NEAREST}, (), {"tap": 1, "tnn": 2, "nearest": 0}),
+        ({"tap": TAP, "tnn": TNN, "nearest": NEAREST}, ("rmse",), {"tap": 0, "tnn": 2, "nearest": 1}),
+        ({"a": [1.0], "b": [1.0], "c": [2.0]}, (), {"a": 1, "b": 1, "c": 2}),
+        ({"a": [0.1, 0.9], "b": [0.101, 0.9], "c": [5.0, 5.5]}, (), {"a": 1, "b": 1, "c": 2}),
+        ({"tap": [1.0, 2.0]}, (), {"tap": 0}),
+    ],
+    ids=[
+        "best and second",
+        "more is better",
+        "equals share a rank",
+        "and what reads alike",
+        "one alone is not the best",
+    ],
+)
+def test_ranks(scores: dict[str, list[float]], higher: tuple[str, ...], expected: dict[str, int]) -> None:
+    made = frame(*(row for name, listed in scores.items() for row in trials(listed, method=name)))
+    assert ranks(make_table(made, RunMetadata(higher_is_better=higher))) == expected
 
 
 def test_failed_trials_are_neither_averaged_in_nor_hidden(three: pd.DataFrame) -> None:
@@ -246,11 +243,18 @@ def test_oracles_among_themselves_are_ranked(three: pd.DataFrame) -> None:
     assert str(table).splitlines()[-1].endswith("not ranked beside others")
 
 
-def test_trained_methods_are_marked(three: pd.DataFrame) -> None:
-    text = str(make_table(three, RunMetadata(trained=("tnn",))))
-    assert "tnn ‡" in text
-    assert "‡ trained" in text
-    assert "tap ‡" not in text
+@pytest.mark.parametrize(
+    ("mark", "sign", "meaning"),
+    [
+        ("trained", "‡", "trained on data beyond the observation"),
+        ("refitted", "‖", "fitted several times in each trial; its seconds are of all fits"),
+    ],
+)
+def test_what_a_method_rests_on_is_marked(three: pd.DataFrame, mark: str, sign: str, meaning: str) -> None:
+    text = str(make_table(three, RunMetadata(**{mark: ("tnn",)})))
+    assert f"tnn {sign}" in text
+    assert f"{sign} {meaning}" in text
+    assert f"tap {sign}" not in text
 
 
 def test_a_score_that_is_a_bound_is_said_to_be_one(three: pd.DataFrame) -> None:
@@ -263,13 +267,6 @@ def test_a_score_that_is_a_bound_is_said_to_be_one(three: pd.DataFrame) -> None:
         f"resolution.x: of {len(rows)} trials, in 2 no wave is resolved, and the value is a lower bound; "
         "in 1 all are, and it is an upper bound"
     ) in table.notes
-
-
-def test_what_is_fitted_several_times_is_marked(three: pd.DataFrame) -> None:
-    text = str(make_table(three, RunMetadata(refitted=("tnn",))))
-    assert "tnn ‖" in text
-    assert "‖ fitted several times in each trial; its seconds are of all fits" in text
-    assert "tap ‖" not in text
 
 
 def test_several_metrics_have_a_block_each(three: pd.DataFrame) -> None:
@@ -557,20 +554,6 @@ def test_no_line_is_wider_than_the_terminal_and_no_number_is_broken(width: int) 
 def test_a_factor_named_twice_counts_once(three: pd.DataFrame) -> None:
     twice = make_table(three, RunMetadata(), rows=["method", "method"], columns=["rate", "rate"])
     assert twice.to("csv") == make_table(three, RunMetadata(), rows=["method"], columns=["rate"]).to("csv")
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ({"rows": ["metod"]}, "'method'"),
-        ({"columns": ["method"], "rows": ["method"]}, "both rows and columns"),
-        ({"metric": "rsme"}, "'rmse'"),
-        ({"spread": "sdt"}, "'std'"),
-    ],
-)
-def test_a_wrong_request_names_what_would_be_right(three: pd.DataFrame, arguments: dict[str, Any], words: str) -> None:
-    with pytest.raises(RequestError, match=re.escape(words)):
-        make_table(three, RunMetadata(), **arguments)
 
 
 def test_no_records_make_no_table(three: pd.DataFrame) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from fieldbench.cli.main import main
 from fieldbench.errors import RequestError
 from fieldbench.records import Cell, Record, Trial, encode
 from fieldbench.report.page import page
 from fieldbench.report.stored import StoredRun
 from fieldbench.report.tables import Table, make_table
+from tests.command import command
 from tests.report.markup import parse
 
 ALONE: dict[str, Any] = {"machine": "m1", "slots": 1, "session": "s1", "timed": "alone"}
@@ -72,23 +72,6 @@ def line(text: str, method: str) -> str:
 
 def notes_of(table: Table, mark: str) -> list[str]:
     return [note for note in table.notes if note.startswith(mark)]
-
-
-def test_the_frame_says_where_and_how_seconds_were_taken(write: Callable[..., StoredRun]) -> None:
-    frame = write(took("tap", [1.0], ALONE), took("tnn", [2.0], OLD)).frame
-    assert frame["machine"].tolist() == ["m1", ""]
-    assert frame["session"].tolist() == ["s1", ""]
-    assert frame["timed"].tolist() == ["alone", ""]
-    assert frame["slots"].tolist() == [1, 0]
-    assert frame["slots"].dtype.kind == "i"
-    assert all(str(frame[name].dtype) == "category" for name in ("machine", "session", "timed"))
-
-
-@pytest.mark.parametrize("column", ["machine", "session", "timed", "slots"])
-def test_what_is_said_of_seconds_is_no_metric(write: Callable[..., StoredRun], column: str) -> None:
-    run = write(took("tap", [1.0], ALONE))
-    with pytest.raises(RequestError, match=f"unknown metric '{column}'"):
-        make_table(run.frame, run.metadata, metric=column)
 
 
 def test_the_start_up_of_a_process_is_not_in_a_method_s_seconds(write: Callable[..., StoredRun]) -> None:
@@ -190,35 +173,25 @@ def test_other_metrics_are_means_of_all_trials_without_marks(write: Callable[...
     assert not re.search("[§¶*]", str(table))
 
 
-def test_a_comparison_of_seconds_warns(write: Callable[..., StoredRun], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_comparison_of_seconds_warns(write: Callable[..., StoredRun]) -> None:
     run = write(
         took("tap", [4.0, 1.0, 1.5], [FIRST, SHARED, SHARED]),
         took("tnn", [2.0, 2.0, 2.0], [{**SHARED, "machine": "m2"}] * 3),
     )
-    with pytest.raises(SystemExit):
-        main(["compare", str(run.path), "--metric", "seconds"])
-    text = capsys.readouterr().out
+    text = command("compare", run.path, "--metric", "seconds").shown
     assert "these seconds do not compare" in text
     assert "several machines" in text
     assert "start-up" in text
     assert "--timing" in text
-    with pytest.raises(SystemExit):
-        main(["compare", str(run.path), "--metric", "seconds", "--format", "csv"])
-    (row,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    (row,) = command("compare", run.path, "--metric", "seconds", "--format", "csv").rows
     assert "these seconds do not compare" in row["caution"]
-    with pytest.raises(SystemExit):
-        main(["compare", str(run.path)])
-    assert "seconds" not in capsys.readouterr().out
+    assert "seconds" not in command("compare", run.path).shown
 
 
-def test_a_comparison_of_seconds_taken_alone_on_one_machine_does_not_warn(
-    write: Callable[..., StoredRun], capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_comparison_of_seconds_taken_alone_on_one_machine_does_not_warn(write: Callable[..., StoredRun]) -> None:
     """A method on a GPU and one on the processor compare: each device is part of how its method is used."""
     run = write(took("tap", [4.0, 5.0], {**ALONE, "device": "cuda:0"}), took("tnn", [2.0, 2.0], ALONE))
-    with pytest.raises(SystemExit):
-        main(["compare", str(run.path), "--metric", "seconds"])
-    assert "do not compare" not in capsys.readouterr().out
+    assert "do not compare" not in command("compare", run.path, "--metric", "seconds").shown
 
 
 def written_in(figure: Any) -> str:
@@ -243,18 +216,6 @@ def test_cost_is_drawn_at_medians_without_start_up_and_says_what_does_not_compar
     said = written_in(figure)
     assert "these seconds do not compare" in said
     assert "1 first trial of a process is left out" in said
-
-
-def test_cost_of_seconds_that_compare_says_nothing(write: Callable[..., StoredRun]) -> None:
-    pytest.importorskip("matplotlib", reason="figures come with the extra plots")
-    from fieldbench.report.figures import draw
-
-    (figure,) = draw(write(took("tnn", [2.0, 1.0], ALONE), took("tap", [1.0], ALONE)), "cost").values()
-    said = written_in(figure)
-    assert "sea, rate 20 %" in said
-    assert "do not compare" not in said
-    assert "left out" not in said
-    assert figure.axes[0].get_xlabel() == "seconds a trial, median (cpu)"
 
 
 def test_a_page_marks_the_seconds_of_its_trials(write: Callable[..., StoredRun]) -> None:

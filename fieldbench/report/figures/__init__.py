@@ -11,9 +11,9 @@ from __future__ import annotations
 import importlib
 import logging
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain, count
+from itertools import chain, count, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -224,25 +224,27 @@ def of_settings(
     Raises:
         NothingToDraw: if no setting has.
     """
+    figures = filter(None, map(drawn, run.settings))
+    return by_file_name(kind, ((str(figure.get_label()), figure) for figure in figures), view, nothing)
+
+
+def by_file_name(kind: str, drawn: Iterable[tuple[str, Figure]], view: View, nothing: str) -> dict[str, Figure]:
+    """Figures by file names such as ``rate-ssf-noise-gaussian-sigma-0.3``, as many as the view asks for.
+
+    Args:
+        kind: of the figures.
+        drawn: title and figure of each, drawn when it is taken.
+        view: what is shown.
+        nothing: what to say where there is none.
+
+    Raises:
+        NothingToDraw: if there is none.
+    """
     figures: dict[str, Figure] = {}
-    for setting in run.settings:
-        if len(figures) == view.most:
-            break
-        if figure := drawn(setting):
-            figures[file_name(kind, str(figure.get_label()), figures)] = figure
+    for title, figure in islice(drawn, view.most):
+        slug = re.sub(r"[^a-z0-9.]+", "-", f"{kind}-{title}".lower()).strip("-.")
+        numbered = (f"{slug}-{number}" for number in count(2))
+        figures[next(name for name in chain([slug], numbered) if name not in figures)] = figure
     if not figures:
         raise NothingToDraw(nothing)
     return figures
-
-
-def file_name(kind: str, title: str, taken: Container[str]) -> str:
-    """A file name for a figure that no other has: ``rate-ssf-noise-gaussian-sigma-0.3``.
-
-    Args:
-        kind: of figure.
-        title: of the figure.
-        taken: names that are in use.
-    """
-    slug = re.sub(r"[^a-z0-9.]+", "-", f"{kind}-{title}".lower()).strip("-.")
-    numbered = (f"{slug}-{number}" for number in count(2))
-    return next(name for name in chain([slug], numbered) if name not in taken)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from matplotlib.colors import PowerNorm
 from matplotlib.figure import Figure
@@ -49,7 +48,8 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
 
     def drawn(setting: Panel) -> Figure | None:
         title, rows = run.draw(setting, view.trial)
-        shown = {text: _map(run, rows[text]) for text in able if text in rows}
+        secrets = secrets_of(run.path)
+        shown = {text: attention(trial_of(rows[text]), run.registry, secrets) for text in able if text in rows}
         return _figure(title, shown, styles, view) if shown else None
 
     return of_settings("attention", run, view, drawn, "no trial that ended well is there to be shown")
@@ -57,7 +57,8 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
 
 def _figure(title: str, shown: dict[str, FloatArray], styles: dict[str, Look], view: View) -> Figure:
     figure, axes = grid(len(shown), view.width, 2.2, 2.2)
-    for ax, (text, weights) in zip(axes, shown.items(), strict=True):
+    for ax, (text, heads) in zip(axes, shown.items(), strict=True):
+        weights = heads.reshape(len(heads), -1)
         # Most weights are small or zero; the square root shows them without hiding the large ones.
         image = ax.imshow(
             weights, cmap="magma_r", norm=PowerNorm(0.5, 0, weights.max()), aspect="auto", interpolation="nearest"
@@ -70,8 +71,3 @@ def _figure(title: str, shown: dict[str, FloatArray], styles: dict[str, Look], v
         figure.colorbar(image, ax=ax, label=f"weight ({share:.3g} % not zero)")
     heading(figure, title)
     return figure
-
-
-def _map(run: StoredRun, row: Mapping[str, Any]) -> FloatArray:
-    weights = attention(trial_of(row), run.registry, secrets_of(run.path))
-    return weights.reshape(weights.shape[0], -1)

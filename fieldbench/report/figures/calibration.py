@@ -38,8 +38,7 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     shares: dict[tuple[str, str], list[Sequence[float]]] = defaultdict(list)
     for row in run.rows():
         if pit := _known(row):
-            setting = next(setting for setting in run.settings if setting.holds(row))
-            shares[setting.title, row["method"]].append(pit)
+            shares[run.setting_of(row).title, row["method"]].append(pit)
     return of_settings("calibration", run, view, lambda setting: _figure(run, setting, styles, shares, view), nothing)
 
 

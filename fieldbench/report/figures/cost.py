@@ -45,7 +45,8 @@ def _figure(run: StoredRun, setting: Panel, styles: dict[str, Look], view: View)
     floor_edge(ax, ax.get_xlim(), [floor, floor])
     doubt = caution(timed)
     if not doubt:
-        _step(ax, [centres[name] for name in _front(run, setting, centres)])
+        ranked = {name: (time, run.metadata.rank(setting.metric, score)) for name, (time, score) in centres.items()}
+        _step(ax, [centres[name] for name in front(ranked)])
     devices = " and ".join(sorted({str(name) for name in part["device"]}))
     ax.set_xlabel(f"seconds a trial, median ({devices})")
     ax.set_ylabel(setting.measure)
@@ -72,10 +73,6 @@ def _points(
             ax.plot(*centres[method], linestyle="", **look.points, markersize=6 * scale(), zorder=3)
         ax.plot([], [], linestyle="", **look.points, markersize=5 * scale(), label=look.name)
     return centres
-
-
-def _front(run: StoredRun, setting: Panel, centres: dict[str, tuple[float, float]]) -> list[str]:
-    return front({name: (time, run.metadata.rank(setting.metric, score)) for name, (time, score) in centres.items()})
 
 
 def _step(ax: Axes, best: list[tuple[float, float]]) -> None:

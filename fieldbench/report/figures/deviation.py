@@ -111,7 +111,7 @@ def _figure(title: str, truth: Field, stated: Mapping[str, Stated], styles: dict
     tall = size * aspect(truth, axis)
     names = [wrapped(styles[method].name, block - 0.2, points) for method in stated]
     row = max(height_of(name, points) for name in names) + tall + 0.5 * scale()
-    label = with_unit("size of error, deviation", "dB" if scale_of(truth).decibel else truth.unit)
+    label = with_unit("size of error, deviation", scale_of(truth).unit)
     bar = min(3.0 * scale(), view.width - 0.5)
     down, foot = -(-len(stated) // pairs), room_of_bars([label], bar)
     figure = Figure(figsize=(view.width, down * row + foot))

@@ -53,7 +53,7 @@ def _curves(run: StoredRun) -> dict[tuple[str, str], list[dict[str, Any]]]:
         curve = (row.get("diagnostics") or {}).get("curve")
         if row["status"] != OK or not curve:
             continue
-        setting = next(setting for setting in run.settings if setting.holds(row))
+        setting = run.setting_of(row)
         if len(curve.get("step", ())) != len(curve.get(setting.metric, ())):
             continue
         found.setdefault((setting.title, row["method"]), []).append(curve)

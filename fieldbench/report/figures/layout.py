@@ -241,17 +241,11 @@ def apart(wanted: Any, heights: Any, low: float, high: float) -> Any:
         heights: of the things.
         low, high: between which they stand, as far as there is room.
     """
+    from scipy.optimize import isotonic_regression
+
     heights = np.asarray(heights, dtype=float)
     steps = np.concatenate([[0.0], np.cumsum((heights[1:] + heights[:-1]) / 2)])
-    # Least squares over rising sequences: neighbours that would be out of order share their mean.
-    blocks: list[tuple[float, int]] = []
-    for value in np.asarray(wanted, dtype=float) - steps:
-        mean, count = float(value), 1
-        while blocks and blocks[-1][0] > mean:
-            before, many = blocks.pop()
-            mean, count = (before * many + mean * count) / (many + count), many + count
-        blocks.append((mean, count))
-    best = np.array([mean for mean, count in blocks for _ in range(count)])
+    best = isotonic_regression(np.asarray(wanted, dtype=float) - steps).x
     bottom = low + heights[0] / 2
     return np.clip(best, bottom, max(bottom, high - heights[-1] / 2 - steps[-1])) + steps
 

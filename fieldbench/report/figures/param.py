@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import partial
 
 import matplotlib
 import numpy as np
@@ -12,19 +13,11 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from fieldbench.records import percent
-from fieldbench.report.figures import NothingToDraw, View, file_name
+from fieldbench.report.figures import View, by_file_name
 from fieldbench.report.figures.colours import DASHES, MARKERS, Look, luminance
-from fieldbench.report.figures.layout import (
-    grid,
-    heading,
-    name_lines,
-    panel_width,
-    size_of,
-    value_ticks,
-    wrapped,
-)
-from fieldbench.report.figures.rate import rates_of
-from fieldbench.report.figures.style import Shown, error_axis, log_axis, logarithmic, mean_band, not_finite, trials_of
+from fieldbench.report.figures.layout import value_ticks
+from fieldbench.report.figures.rate import figure_of_panels, rates_of
+from fieldbench.report.figures.style import Shown, error_axis, log_axis, logarithmic, mean_band
 from fieldbench.report.labels import called
 from fieldbench.report.metadata import RunMetadata
 from fieldbench.report.stored import Panel, StoredRun
@@ -38,7 +31,11 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     Raises:
         NothingToDraw: if no method was run at several values of a parameter.
     """
-    figures: dict[str, Figure] = {}
+    nothing = "no method of this run has several values of a parameter; run --methods 'idw[power=1],idw[power=2]'"
+    return by_file_name("param", _figures(run, view), view, nothing)
+
+
+def _figures(run: StoredRun, view: View) -> Iterator[tuple[str, Figure]]:
     for (method, parameter), rows in grids(run.methods, run.metadata).items():
         for dataset in dict.fromkeys(str(setting.levels["dataset"]) for setting in run.settings):
             settings = [setting for setting in run.settings if setting.levels["dataset"] == dataset]
@@ -46,18 +43,11 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
                 ", ".join(filter(None, [*others, what])): (methods, listed)
                 for others, methods in rows.items()
                 for what, listed in rates_of(run, settings).items()
-                if any(_scored(run, setting, methods) for setting in listed)
+                if any(_part(run, setting, methods)["score"].notna().any() for setting in listed)
             }
             if panels:
-                figure = _figure(
-                    run, f"{called(method, run.labels)} on {called(dataset, run.labels)}", parameter, panels, view
-                )
-                figures[file_name("param", f"{method} {parameter} {dataset}", figures)] = figure
-    if not figures:
-        raise NothingToDraw(
-            "no method of this run has several values of a parameter; run --methods 'idw[power=1],idw[power=2]'"
-        )
-    return figures
+                what = f"{called(method, run.labels)} on {called(dataset, run.labels)}"
+                yield f"{method} {parameter} {dataset}", _figure(run, what, called(parameter, run.labels), panels, view)
 
 
 def grids(methods: list[str], metadata: RunMetadata) -> dict[tuple[str, str], dict[tuple[str, ...], dict[str, str]]]:
@@ -93,9 +83,10 @@ def _short(key: str, others: list[str]) -> str:
     return key if [other.partition(".")[2] for other in others].count(bare) > 1 else bare
 
 
-def _scored(run: StoredRun, setting: Panel, methods: Iterable[str]) -> bool:
+def _part(run: StoredRun, setting: Panel, methods: Iterable[str]) -> pd.DataFrame:
+    """The records of some methods in a setting."""
     part = run.part(setting)
-    return bool(part.loc[part["method"].isin(list(methods)), "score"].notna().any())
+    return part[part["method"].isin(list(methods))]
 
 
 def _figure(
@@ -105,28 +96,22 @@ def _figure(
     panels: dict[str, tuple[dict[str, str], list[Panel]]],
     view: View,
 ) -> Figure:
-    figure, axes = grid(len(panels), view.width, 2.2, 2.2)
-    rates = sorted({float(setting.levels["rate"]) for _, listed in panels.values() for setting in listed})
-    styles = _looks(rates)
-    parts = []
-    for ax, (title, (methods, listed)) in zip(axes, panels.items(), strict=True):
-        here = {float(setting.levels["rate"]): run.part(setting) for setting in listed}
-        here = {rate: part[part["method"].isin(list(methods))] for rate, part in here.items()}
-        parts += list(here.values())
-        ends = _panel(ax, here, methods, styles)
-        ax.set_xlabel(called(parameter, run.labels))
+    styles = _looks(sorted({float(setting.levels["rate"]) for _, listed in panels.values() for setting in listed}))
+    parts = {
+        title: {float(setting.levels["rate"]): _part(run, setting, methods) for setting in listed}
+        for title, (methods, listed) in panels.items()
+    }
+
+    def draw_in(title: str, ax: Axes) -> dict[str, float]:
+        methods, listed = panels[title]
+        ends = _panel(ax, parts[title], methods, styles)
+        ax.set_xlabel(parameter)
         ax.set_ylabel(listed[0].measure)
-        if len(panels) > 1:
-            ax.set_title(wrapped(title, panel_width(figure), size_of("axes.title")))
-    whole = pd.concat(parts)
-    only = [title for title in panels if title and len(panels) == 1]
-    heading(
-        figure,
-        ", ".join([f"{what}: {called(parameter, run.labels)}", *only]),
-        [trials_of(whole), *not_finite(whole["score"].dropna())],
-    )
-    name_lines(axes, ends, styles.values())
-    return figure
+        return ends
+
+    whole = pd.concat([part for by_rate in parts.values() for part in by_rate.values()])
+    drawn = {title: partial(draw_in, title) for title in panels}
+    return figure_of_panels(f"{what}: {parameter}", drawn, whole, styles.values(), view)
 
 
 def _looks(rates: list[float]) -> dict[float, Look]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import matplotlib
@@ -20,6 +20,7 @@ from fieldbench.estimate import Estimate
 from fieldbench.field import Axis, Field, FloatArray
 from fieldbench.report.figures.layout import height_of, inch_axes, size_of, wrapped
 from fieldbench.report.figures.style import scale
+from fieldbench.report.numbers import with_unit
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,7 @@ class Scale:
         label: quantity with unit.
         decibel: whether values are shown as 10 log10(value + floor).
         floor: what is added to them then.
+        unit: of errors and deviations.
     """
 
     colours: Any
@@ -40,6 +42,7 @@ class Scale:
     label: str
     decibel: bool
     floor: float
+    unit: str
 
     def shown(self, values: FloatArray) -> NDArray[np.float64]:
         """Values on the scale that is shown."""
@@ -57,27 +60,20 @@ class Scale:
 
 def scale_of(field: Field) -> Scale:
     """The scale of a field's truth: decibels for power, else the unit itself; cmocean's colours for the sea."""
-    quantity = field.quantity or "value"
-    if field.log_floor is not None:
-        unit = f"dB re 1 {field.unit}" if field.unit else "dB"
-        shown = Scale(matplotlib.colormaps["inferno"], 0, 1, f"{quantity} ({unit})", True, field.log_floor)
-    else:
-        label = f"{quantity} ({field.unit})" if field.unit else quantity
-        shown = Scale(matplotlib.colormaps["viridis"], 0, 1, label, False, 0.0)
-    values = shown.shown(field.values[field.valid])
+    quantity, decibel = field.quantity or "value", field.log_floor is not None
+    reference = f" re 1 {field.unit}" if decibel and field.unit else ""
+    unit = "dB" if decibel else field.unit
+    scale = Scale(None, 0, 1, with_unit(quantity, unit + reference), decibel, field.log_floor or 0.0, unit)
+    values = scale.shown(field.values[field.valid])
     low, high = float(values.min()), float(values.max())
     if low == high:
         low, high = low - 0.5, high + 0.5
-    colours = shown.colours
-    if not shown.decibel and low < 0 < high:
+    signed, ocean = not decibel and low < 0 < high, "sound speed" in quantity
+    if signed:
         high = max(high, -low)
-        low, colours = (
-            -high,
-            _ocean("balance", "RdBu_r") if "sound speed" in quantity else matplotlib.colormaps["RdBu_r"],
-        )
-    elif "sound speed" in quantity:
-        colours = _ocean("thermal", "viridis")
-    return Scale(colours, low, high, shown.label, shown.decibel, shown.floor)
+        low = -high
+    sea, other = ("balance", "RdBu_r") if signed else ("thermal", "inferno" if decibel else "viridis")
+    return replace(scale, low=low, high=high, colours=_ocean(sea, other) if ocean else matplotlib.colormaps[other])
 
 
 def error_colours() -> Any:
@@ -224,11 +220,6 @@ def extent(across: Axis, up: Axis) -> tuple[float, float, float, float]:
         sign = 1 if last >= first else -1
         edges += [first - sign * half, last + sign * half]
     return edges[0], edges[1], edges[2], edges[3]
-
-
-def axis_label(axis: Axis) -> str:
-    """An axis with its unit."""
-    return f"{axis.name} ({axis.unit})" if axis.unit else axis.name
 
 
 def _ocean(name: str, otherwise: str) -> Any:

@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -55,19 +54,10 @@ def critical_difference(methods: int, settings: int) -> float:
         methods: that are ranked.
         settings: over which.
     """
-    from scipy.integrate import trapezoid
-    from scipy.optimize import brentq
-    from scipy.special import ndtr
+    from scipy.stats import studentized_range
 
-    grid = np.linspace(-8, 8, 2001)
-    density = np.exp(-(grid**2) / 2) / math.sqrt(2 * math.pi)
-
-    def beyond(spread: float) -> float:
-        """The chance that the range of that many normal deviates is larger, less the chance of the test."""
-        within = methods * trapezoid(density * (ndtr(grid) - ndtr(grid - spread)) ** (methods - 1), grid)
-        return float(CONFIDENCE - within)
-
-    return float(brentq(beyond, 0.0, 20.0)) / math.sqrt(2) * math.sqrt(methods * (methods + 1) / (6 * settings))
+    quantile = float(studentized_range.ppf(CONFIDENCE, methods, math.inf)) / math.sqrt(2)
+    return quantile * math.sqrt(methods * (methods + 1) / (6 * settings))
 
 
 def alike(means: Sequence[float], difference: float) -> list[tuple[int, int]]:

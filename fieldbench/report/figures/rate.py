@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from itertools import groupby
 
 import numpy as np
@@ -10,17 +11,9 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fieldbench.report.figures import NothingToDraw, View, file_name
+from fieldbench.report.figures import View, by_file_name
 from fieldbench.report.figures.colours import Look, looks
-from fieldbench.report.figures.layout import (
-    grid,
-    heading,
-    name_lines,
-    panel_width,
-    size_of,
-    value_ticks,
-    wrapped,
-)
+from fieldbench.report.figures.layout import grid, heading, name_lines, panel_width, size_of, value_ticks, wrapped
 from fieldbench.report.figures.style import FLOOR, Shown, error_axis, floor_edge, mean_band, not_finite, trials_of
 from fieldbench.report.labels import called
 from fieldbench.report.settings import title_of
@@ -35,15 +28,17 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
         NothingToDraw: if no setting was run at more than one rate.
     """
     styles = looks(run.methods, run.labels, view.colours)
-    figures: dict[str, Figure] = {}
-    for dataset, settings in groupby(run.settings, key=lambda setting: str(setting.levels["dataset"])):
-        several = {what: listed for what, listed in rates_of(run, settings).items() if len(listed) > 1}
-        if several:
-            figure = _figure(run, dataset, several, styles, view)
-            figures[file_name("rate", dataset, figures)] = figure
-    if not figures:
-        raise NothingToDraw("there is nothing to draw against the rate: every setting has one rate only")
-    return figures
+
+    def figures() -> Iterator[tuple[str, Figure]]:
+        for dataset, settings in groupby(run.settings, key=lambda setting: str(setting.levels["dataset"])):
+            several = {what: listed for what, listed in rates_of(run, settings).items() if len(listed) > 1}
+            if several:
+                panels = {what: partial(_panel, run, listed, styles) for what, listed in several.items()}
+                whole = pd.concat([run.part(setting) for listed in several.values() for setting in listed])
+                yield dataset, figure_of_panels(called(dataset, run.labels), panels, whole, styles.values(), view)
+
+    nothing = "there is nothing to draw against the rate: every setting has one rate only"
+    return by_file_name("rate", figures(), view, nothing)
 
 
 def rates_of(run: StoredRun, settings: Iterable[Panel]) -> dict[str, list[Panel]]:
@@ -55,22 +50,34 @@ def rates_of(run: StoredRun, settings: Iterable[Panel]) -> dict[str, list[Panel]
     return alike
 
 
-def _figure(
-    run: StoredRun, dataset: str, several: dict[str, list[Panel]], styles: dict[str, Look], view: View
+def figure_of_panels(
+    title: str,
+    panels: Mapping[str, Callable[[Axes], dict[str, float]]],
+    records: pd.DataFrame,
+    looks: Iterable[Look],
+    view: View,
 ) -> Figure:
-    figure, axes = grid(len(several), view.width, 2.2, 2.2)
-    for ax, (what, listed) in zip(axes, several.items(), strict=True):
-        ends = _panel(ax, run, listed, styles)
-        if len(several) > 1:
+    """Panels beside one another, each below its own title where there are several.
+
+    Args:
+        title: of the figure; that of an only panel follows it.
+        panels: by title what draws each, and tells where each of its lines ends on the right.
+        records: rows with scores that are shown.
+        looks: of the lines.
+        view: what is shown.
+    """
+    figure, axes = grid(len(panels), view.width, 2.2, 2.2)
+    for ax, (what, draw_in) in zip(axes, panels.items(), strict=True):
+        ends = draw_in(ax)
+        if len(panels) > 1:
             ax.set_title(wrapped(what, panel_width(figure), size_of("axes.title")))
-    whole = pd.concat([run.part(setting) for listed in several.values() for setting in listed])
-    title = ", ".join(filter(None, [called(dataset, run.labels), *(several if len(several) == 1 else ())]))
-    heading(figure, title, [trials_of(whole), *not_finite(whole["score"].dropna())])
-    name_lines(axes, ends, styles.values())
+    whole = ", ".join(filter(None, [title, *(panels if len(panels) == 1 else ())]))
+    heading(figure, whole, [trials_of(records), *not_finite(records["score"].dropna())])
+    name_lines(axes, ends, looks)
     return figure
 
 
-def _panel(ax: Axes, run: StoredRun, settings: list[Panel], styles: dict[str, Look]) -> dict[str, float]:
+def _panel(run: StoredRun, settings: list[Panel], styles: dict[str, Look], ax: Axes) -> dict[str, float]:
     """Draw one panel, and tell where each line ends on the right."""
     parts = {100 * float(setting.levels["rate"]): run.part(setting) for setting in settings}
     shown = Shown()

@@ -28,7 +28,6 @@ from fieldbench.report.figures.pictures import (
     Coloured,
     Scale,
     aspect,
-    axis_label,
     colour_bars,
     cut_axis,
     cut_positions,
@@ -167,7 +166,7 @@ def _figure(title: str, shown: dict[str, Reconstruction], heads: dict[str, str],
     names = [[wrapped(column.head, sheet.size, points) for column in band] for band in sheet.bands]
     tops = [max(height_of(name, points) for name in band) + 0.06 for band in names]
     what = "error, deviation" if any("deviation" in column.rows for column in columns) else "error"
-    labels = [colours.label, with_unit(what, "dB" if colours.decibel else truth.unit)]
+    labels = [colours.label, with_unit(what, colours.unit)]
     half, foot = (view.width - sheet.left - 0.45) / 2, 0.42 * scale()
     begin = sum(tops) + sum(sheet.pictures(band) + foot for band in sheet.bands) + room_of_bars(labels, half)
     figure = Figure(figsize=(view.width, begin))
@@ -205,13 +204,14 @@ def _band(
                 ax.set_ylabel(wrapped(_where(sheet, index), max(sheet.tall, 0.9), size_of("axes.label")))
                 ax.tick_params(labelleft=True)
             if number == 0 and row == own[-1]:
-                ax.set_xlabel(wrapped(axis_label(across), sheet.size, size_of("axes.label")))
+                ax.set_xlabel(wrapped(with_unit(across.name, across.unit), sheet.size, size_of("axes.label")))
                 ax.tick_params(labelbottom=True)
 
 
 def _where(sheet: _Sheet, index: int) -> str:
     """The position of a slice, and its upward axis."""
-    up = axis_label(plane_axes(sheet.truth, sheet.axis)[1])
+    upward = plane_axes(sheet.truth, sheet.axis)[1]
+    up = with_unit(upward.name, upward.unit)
     if len(sheet.truth.shape) == 2:
         return up
     cut = sheet.truth.axes[sheet.axis]

@@ -16,6 +16,7 @@ from fieldbench import reconstructions
 from fieldbench.reconstructions import Reconstruction
 from fieldbench.records import OK
 from fieldbench.report.labels import called
+from fieldbench.report.numbers import with_unit
 from fieldbench.report.stored import Panel, StoredRun
 
 #: The album stops growing at this size in bytes: a page is to fit into a mail.
@@ -96,7 +97,7 @@ def _draws(run: StoredRun) -> Iterator[tuple[Panel, str, list[dict[str, Any]]]]:
     groups: dict[tuple[int, int, int], list[dict[str, Any]]] = {}
     for row in run.rows():
         if row["status"] == OK:
-            index = next(index for index, setting in enumerate(run.settings) if setting.holds(row))
+            index = run.settings.index(run.setting_of(row))
             groups.setdefault((row["trial"], row["seed"], index), []).append({**row, "diagnostics": {}})
     for (trial, seed, index), rows in sorted(groups.items(), key=lambda item: item[0]):
         rows.sort(key=lambda row: run.methods.index(row["method"]))
@@ -135,11 +136,11 @@ def _entry(
             for axis in truth.axes
         ],
         "label": scale.label,
-        "unit": "dB" if scale.decibel else truth.unit,
+        "unit": scale.unit,
         "low": float(f"{scale.low:.4g}"),
         "high": float(f"{scale.high:.4g}"),
         "largest": float(f"{largest:.3g}"),
-        "errorLabel": f"error ({'dB' if scale.decibel else truth.unit})" if scale.decibel or truth.unit else "error",
+        "errorLabel": with_unit("error", scale.unit),
         "colours": _palette(scale.colours),
         "truth": packed(truth.values),
         "observed": packed(first.observation.values),

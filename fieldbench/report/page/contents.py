@@ -16,6 +16,7 @@ from fieldbench.records import CELL, canonical
 from fieldbench.report.blocks import Block, TableCell
 from fieldbench.report.comparison import Comparison, compare, pair_cells
 from fieldbench.report.factors import label
+from fieldbench.report.floors import distance
 from fieldbench.report.formats import Text, cell_text
 from fieldbench.report.labels import called
 from fieldbench.report.numbers import significant, with_unit
@@ -61,14 +62,6 @@ class GridCell:
 
 
 @dataclass(frozen=True)
-class GridColumn:
-    """The head of a column, and its ``kind``: ``text``, ``long`` (text that wraps), ``number`` or ``chart``."""
-
-    head: str
-    kind: str = "text"
-
-
-@dataclass(frozen=True)
 class GridRow:
     """A row of a grid: its cells, the anchor it has, and whether a new group of rows begins with it."""
 
@@ -79,10 +72,13 @@ class GridRow:
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of a page; with an ``id`` it can be sorted and filtered."""
+    """A table of a page; with an ``id`` it can be sorted and filtered.
+
+    Of each column there are the head, and the kind: ``text``, ``long`` (text that wraps), ``number`` or ``chart``.
+    """
 
     caption: str
-    columns: Sequence[GridColumn]
+    columns: Sequence[tuple[str, str]]
     rows: Sequence[GridRow]
     id: str = ""
     notes: Sequence[str] = ()
@@ -149,11 +145,11 @@ def main_table(run: StoredRun, table: Table) -> Grid:
     extra = _uncertainty(run)
     floors = any(item.block.floor for item in flat)
     columns = [
-        *(GridColumn(called(name, run.labels)) for name in ("method", *varying)),
-        GridColumn(measures[0] if len(measures) == 1 else "score", "number"),
-        GridColumn("from 0", "chart"),
-        *([GridColumn("above floor", "number")] if floors else []),
-        *(GridColumn(head, "number") for head in extra),
+        *((called(name, run.labels), "text") for name in ("method", *varying)),
+        (measures[0] if len(measures) == 1 else "score", "number"),
+        ("from 0", "chart"),
+        *([("above floor", "number")] if floors else []),
+        *((head, "number") for head in extra),
     ]
     largest: dict[Any, float] = {}
     for item in flat:
@@ -168,7 +164,7 @@ def main_table(run: StoredRun, table: Table) -> Grid:
             *(_level(name, item.levels[name], run) for name in varying),
             numeric(item.cell.value, cell_text(item.cell, Text()) + unit, item.cell.rank),
             GridCell(bar=_bar(item.cell, largest[item.setting])),
-            *([numeric(above, "" if math.isnan(above) else f"{round(above) + 0:+d} %")] if floors else []),
+            *([numeric(above, distance(above))] if floors else []),
             *(values.get(item.key, numeric(None, "-")) for values in extra.values()),
         ]
         named = anchor(item.levels)
@@ -263,16 +259,9 @@ def _comparison(run: StoredRun) -> Comparison | None:
 
 def _pairs(comparison: Comparison) -> Grid:
     several = len(comparison.groups) > 1
-    columns = [
-        *([GridColumn("setting")] if several else []),
-        GridColumn("better"),
-        GridColumn("worse"),
-        GridColumn("difference", "number"),
-        GridColumn("95 % interval"),
-        GridColumn("wins", "number"),
-        GridColumn("p", "number"),
-        GridColumn("detectable", "number"),
-    ]
+    kinds = {"setting": "text"} if several else {}
+    kinds |= {"better": "text", "worse": "text", "difference": "number", "95 % interval": "text"}
+    kinds |= dict.fromkeys(["wins", "p", "detectable"], "number")
     rows: list[GridRow] = []
     for group in comparison.groups:
         for number, pair in enumerate(group.pairs):
@@ -289,7 +278,7 @@ def _pairs(comparison: Comparison) -> Grid:
                 numeric(pair.detectable, found + unit),
             ]
             rows.append(GridRow(cells, begins=bool(rows) and number == 0))
-    return Grid("Pairs of methods", columns, rows, "pairs", comparison.notes)
+    return Grid("Pairs of methods", list(kinds.items()), rows, "pairs", comparison.notes)
 
 
 def _summary(comparison: Comparison) -> Iterator[str]:
@@ -332,12 +321,12 @@ def _trials(run: StoredRun) -> Grid:
     varying = [name for name in (*SETTING, "seed") if frame[name].nunique() > 1]
     metrics = list(dict.fromkeys(setting.metric for setting in run.settings if setting.metric in frame))
     columns = [
-        *(GridColumn(called(name, run.labels)) for name in ("method", *varying)),
-        GridColumn("trial", "number"),
-        GridColumn("status"),
-        *(GridColumn(_measure(name, run), "number") for name in metrics),
-        GridColumn("seconds", "number"),
-        GridColumn("error", "long"),
+        *((called(name, run.labels), "text") for name in ("method", *varying)),
+        ("trial", "number"),
+        ("status", "text"),
+        *((_measure(name, run), "number") for name in metrics),
+        ("seconds", "number"),
+        ("error", "long"),
     ]
     shown = frame.head(MOST_TRIALS).to_dict("records")
     rows = [
