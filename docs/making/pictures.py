@@ -70,6 +70,7 @@ def first_picture(folder: Path) -> bytes:
     from fieldbench.report.figures.layout import inch_axes
     from fieldbench.report.figures.slices import error_range
     from fieldbench.report.figures.style import printing
+    from fieldbench.report.numbers import with_unit
     from fieldbench.report.stored import StoredRun
 
     stored = StoredRun(folder, Sources())
@@ -104,8 +105,8 @@ def first_picture(folder: Path) -> bytes:
                 if values is field:
                     ax.set_title(title, loc="center")
                 if number == 0:
-                    ax.set_xlabel(shown.axis_label(across))
-                    ax.set_ylabel(shown.axis_label(up))
+                    ax.set_xlabel(with_unit(across.name, across.unit))
+                    ax.set_ylabel(with_unit(up.name, up.unit))
                     ax.tick_params(labelleft=True, labelbottom=True)
         unit = "dB" if scale.decibel else one.truth.unit
         bars = [(fields, f"{one.truth.quantity} ({unit})", "neither"), (signed, f"error ({unit})", "both")]

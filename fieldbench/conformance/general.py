@@ -65,7 +65,12 @@ def of_draws(words: str, draw: Callable[[int], T], same: Callable[[T, T, str], N
 
 
 def same_arrays(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any], done: str) -> None:
-    """Fails if two draws of an array differ."""
+    """Fails if two draws of an array differ.
+
+    Args:
+        first, second: the draws.
+        done: how they were made.
+    """
     if not np.array_equal(first, second):
         fail(done, "the draws differ", "draws from the given generator alone")
 

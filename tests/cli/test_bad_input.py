@@ -112,7 +112,7 @@ WRONG = {
     "merge nowhere there --out both": ["nowhere is not a run"],
     "verify nowhere": ["nowhere is not a run"],
     "verify full --share 0": ["--share 0", "above 0"],
-    "verify full --share 2": ["--share", "1.0"],
+    "verify full --share 2": ["--share", "1"],
 }
 
 
