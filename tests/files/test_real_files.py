@@ -27,7 +27,7 @@ def test_sea_surface_temperature_with_clouds_and_land() -> None:
 
 
 @pytest.mark.skipif(not WINDS.is_file(), reason="the winds of ERA-Interim are not in ../shared/data")
-@pytest.mark.filterwarnings("ignore::xarray.coding.common.SerializationWarning")
+@pytest.mark.filterwarnings("ignore::xarray.SerializationWarning")
 def test_global_winds_are_filled_across_the_seam() -> None:
     """Where the file happens to be cut makes no difference; on an axis that is not closed it does."""
     with xarray.open_dataset(WINDS) as data:
