@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import pickle
 import time
 import uuid
@@ -60,8 +61,8 @@ class Cluster:
         self._queue = TrialQueue(trials, registry, lanes)
         #: Groups that were sent, and where each has failed before and why.
         self._out: dict[str, tuple[Group, tuple[str, str] | None]] = {}
-        #: Groups that came back, and the seconds that workers had them.
-        self._done, self._seconds = 0, 1.0
+        #: Seconds that workers had groups, of the newest ones above all: the first ones wait for processes to start.
+        self._took = math.inf
         #: Threads of the workers that are there, by address; of those that were asked, why each gets no work, or "".
         self._threads: dict[str, int] = {}
         self._reasons: dict[str, str] = {}
@@ -112,7 +113,7 @@ class Cluster:
         heard of here."""
         workers = self._workers
         threads = sum(workers.values())
-        waiting = int(threads * min(1.0, _ON_THE_WAY * self._done / self._seconds))
+        waiting = int(threads * min(1.0, _ON_THE_WAY / self._took))
         groups = iter(lambda: self._queue.take(_LANES), ())
         self._submit(list(islice(groups, max(0, threads + waiting - len(self._out)))), list(workers))
 
@@ -133,7 +134,7 @@ class Cluster:
             return Outcome(tuple(Record(trial, CRASHED, lost) for trial in group))
         answer: tuple[str, float, Outcome] = found
         where, seconds, outcome = answer
-        self._done, self._seconds = self._done + 1, self._seconds + seconds
+        self._took = seconds if math.isinf(self._took) else (self._took + seconds) / 2
         if outcome.batch_size is not None:
             self._queue.learn(group[0], outcome.batch_size)
         reason = next((item.error for item in outcome.records if "of_the_machine" in item.diagnostics), None)

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -117,10 +118,17 @@ class TestDask:
     @pytest.mark.parametrize(("seconds", "waiting"), [(0.02, True), (2.5, False)])
     def test_only_short_trials_wait_at_the_workers(self, cluster: Any, seconds: float, waiting: bool) -> None:
         trials = plan(f"steady[seconds={seconds}]", 40 if waiting else 4)
-        sent = [
-            sum(len(worker.processing) for worker in cluster.scheduler.workers.values())
-            for _ in execute(iter(trials), SOURCES, self.options(cluster), Stop())
-        ]
+        sent, over = [0], threading.Event()
+
+        def look() -> None:
+            while not over.wait(0.001):
+                sent.append(sum(len(worker.processing) for worker in list(cluster.scheduler.workers.values())))
+
+        looking = threading.Thread(target=look)
+        looking.start()
+        list(execute(iter(trials), SOURCES, self.options(cluster), Stop()))
+        over.set()
+        looking.join()
         assert (max(sent) > 2) == waiting
 
     def test_a_stop_finishes_what_runs(self, cluster: Any) -> None:
