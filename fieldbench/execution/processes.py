@@ -84,12 +84,12 @@ class Process:
         self.number, self._oom_kills = 0, oom_kills()
         self._knows: set[tuple[str, str]] = set()
 
-    def load(self, kind: str, text: str, plugins: Any, **how: str) -> None:
+    def load(self, kind: str, text: str, plugins: Callable[[], Any], **how: str) -> None:
         """Hand plugins over, which it has not yet; that does not count towards a trial's time.
 
         Args:
             kind, text: what they are known by there.
-            plugins: one, or what holds several.
+            plugins: gives one, or what holds several; not asked where the process has them.
             how: what else there is to say.
 
         Raises:
@@ -99,7 +99,7 @@ class Process:
             return
         what = f"{kind} {text}".strip()
         try:
-            parcel = np.frombuffer(dumps(self._pool.registry.parcel(plugins)), np.uint8)
+            parcel = np.frombuffer(dumps(self._pool.registry.parcel(plugins())), np.uint8)
         except Exception as error:
             raise Lost(FAILED, f"{what} cannot be sent to its process: {one_line(error)}", what) from None
         question = {"ask": "load", "kind": kind, "text": text, "what": what, "parcel": parcel, **how}

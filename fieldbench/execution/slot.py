@@ -9,6 +9,7 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ConfigDict, InstanceOf, TypeAdapter
@@ -326,7 +327,7 @@ class WorkerSlot:
             return MethodProcess(self._pool, self._given_up, self.slot.environment, [*method.libraries, *torch])
 
         process = _warm(self._methods, str(method), started, _WARM[self.slot.lane])
-        process.load("method", str(method), method, device=self.slot.device)
+        process.load("method", str(method), lambda: method, device=self.slot.device)
         return process
 
     def _judge(self, known: Sequence[tuple[str, str]]) -> JudgeProcess:
@@ -341,9 +342,9 @@ class WorkerSlot:
             return JudgeProcess(self._pool, self._given_up, self.slot.environment, names)
 
         judge = _warm(self._judges, strangers, started, _WARM["cpu"])
-        judge.load("metrics", "", self._pool.metrics_together)
+        judge.load("metrics", "", lambda: self._pool.metrics_together)
         for kind, text in known:
-            judge.load(kind, text, getattr(self._pool.registry, kind)(text))
+            judge.load(kind, text, partial(getattr(self._pool.registry, kind), text))
         return judge
 
 
