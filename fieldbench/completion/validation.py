@@ -28,9 +28,9 @@ _MOST = 0.5
 #: How far the gaps' mean square may lie from that of the best imitation, as a logarithm: at least, and as a part of
 #: what weights make up for, where gaps are harder or easier to predict than what was withheld.
 _UNLIKE, _WEIGHED = 0.15, 0.35
-#: Points that a class of difficulty needs, and cells that tell how far means over cells lie apart.
+#: Points that a class of difficulty needs.
 _FEW = 5
-#: Edges of these cells, in correlation lengths, and how many of them are needed.
+#: Edges of the cells whose means tell how far these lie apart, in correlation lengths, and how many are needed.
 _APART, _CELLS = (0.1, 0.2, 0.4, 0.8, 1.6), 3
 #: Quantile of the normal distribution for 90 % between both sides.
 _QUANTILE = 1.645

@@ -11,12 +11,15 @@ import contextlib
 import logging
 import math
 import pickle
+import threading
 import time
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Any, TypeAlias
+
+import cloudpickle
 
 from fieldbench.errors import FieldbenchError, RequestError, as_reason, how_to_install, one_line
 from fieldbench.execution.machine import Lane, slots
@@ -53,7 +56,8 @@ class Cluster:
             RequestError: if there is no Dask or no scheduler.
         """
         self._client, self._completed = _connected(options.scheduler)
-        self._sources, self._options, self._stop, self._run = sources, options, stop, uuid.uuid4().hex
+        self._options, self._stop, self._run = options, stop, uuid.uuid4().hex
+        self._parcel = cloudpickle.dumps((self._run, sources, options))
         registry = Registry(sources)
         self._wanted = what_runs(registry)
         threads = max(1, sum(self._client.nthreads().values()))
@@ -121,7 +125,7 @@ class Cluster:
         """Send groups, all with one message to the scheduler."""
         if groups:
             parcels = [pickle.dumps(group) for group in groups]
-            futures = self._client.map(fulfil, parcels, run=self._run, workers=workers, pure=False, retries=2)
+            futures = self._client.map(fulfil, parcels, run=self._parcel, workers=workers, pure=False, retries=2)
             self._out |= {future.key: (group, before) for group, future in zip(groups, futures, strict=True)}
             self._completed.update(futures)
 
@@ -159,9 +163,12 @@ class Cluster:
         while True:
             with contextlib.suppress(OSError):  # the scheduler is being lost
                 there = await self._client.nthreads()
+                for gone in self._reasons.keys() - there.keys():
+                    if not self._reasons[gone]:  # who comes back is asked again
+                        del self._reasons[gone]
                 fresh = [name for name in there if name not in self._reasons]
-                about = (describe, self._run, self._sources, self._options)
-                said = await self._client.run(*about, workers=fresh, on_error="return") if fresh else {}
+                asked = self._client.run(describe, self._parcel, workers=fresh, on_error="return") if fresh else None
+                said = await asked if asked is not None else {}
                 self._threads = there
                 for name, found in said.items():
                     self._decide([name], self._objection(found))
@@ -214,30 +221,34 @@ def _host(worker: str) -> str:
 
 # What runs in a worker process.
 
+_LOCK = threading.Lock()
 _POOLS: dict[str, Pool] = {}
 
 
-def describe(run: str, sources: Sources, options: Options) -> dict[str, str]:
-    """Be ready for a run; what a worker would compute with.
-
-    Args:
-        run: its name.
-        sources, options: as for :func:`fieldbench.execution.execute`.
+def describe(parcel: bytes) -> dict[str, str]:
+    """What a worker would compute with.
 
     Raises:
         RequestError: if it has not the devices that are asked for.
     """
-    if run not in _POOLS:
-        _POOLS[run] = Pool(slots(options), Registry(sources), options, elsewhere=True)
-    return what_runs(_POOLS[run].registry)
+    return what_runs(_pool(parcel).registry)
 
 
-def fulfil(group: bytes, run: str) -> tuple[str, float, Outcome]:
+def _pool(parcel: bytes) -> Pool:
+    """The pool of a run; a worker that has come back at its address has none yet."""
+    run, sources, options = pickle.loads(parcel)
+    with _LOCK:
+        if run not in _POOLS:
+            _POOLS[run] = Pool(slots(options), Registry(sources), options, elsewhere=True)
+        return _POOLS[run]
+
+
+def fulfil(group: bytes, run: bytes) -> tuple[str, float, Outcome]:
     """Run a group in a slot of this process; the name of the worker comes along, and the seconds that it took."""
     import distributed
 
     start = time.perf_counter()
-    outcome = _POOLS[run].run(pickle.loads(group))
+    outcome = _pool(run).run(pickle.loads(group))
     return distributed.get_worker().address, time.perf_counter() - start, outcome
 
 

@@ -104,7 +104,7 @@ def start(
 def _forked(libraries: tuple[str, ...], beginning: _Beginning, note: int, limit: float) -> Child:
     """
     Raises:
-        OSError, EOFError: if the server has gone, or says nothing for so many seconds.
+        OSError, EOFError: if the server has gone, or says nothing within the limit.
     """
     ours, theirs = socket.socketpair()
     parent_death, parent_alive = os.pipe()

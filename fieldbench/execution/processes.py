@@ -81,7 +81,7 @@ class Process:
             raise GivenUp
         self._pool, self._given_up, self.note = pool, given_up, SharedText()
         self.child = start(self.program, pool.loading, self.note.descriptor, libraries, environment, pool.arguments)
-        self.number, self._oom_kills = 0, oom_kills()
+        self.number = self._oom_kills = 0
         self._knows: set[tuple[str, str]] = set()
 
     def load(self, kind: str, text: str, plugins: Callable[[], Any], **how: str) -> None:
@@ -126,6 +126,7 @@ class Process:
             GivenUp: if the caller's wish to stop came first; the process is gone too.
         """
         self.number = secrets.randbits(52)  # nobody can answer what was not asked yet
+        self._oom_kills = oom_kills()
         try:
             self.child.channel.send(encode({**what, "id": self.number}), lambda: self._keep_on(limit, doing))
         except (EOFError, OSError):

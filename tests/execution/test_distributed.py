@@ -159,7 +159,8 @@ async def main():
     if sys.argv[1] == "scheduler":
         server = Scheduler(host="127.0.0.1", port=0, dashboard=False)
     else:
-        server = Worker(sys.argv[2], nthreads=1, host=sys.argv[3], dashboard=False, death_timeout=20)
+        port = int(sys.argv[4])
+        server = Worker(sys.argv[2], nthreads=1, host=sys.argv[3], port=port, dashboard=False, death_timeout=20)
     async with server:
         print(server.address, flush=True)
         await server.finished()
@@ -174,8 +175,8 @@ class Started:
         self.processes: list[subprocess.Popen[str]] = []
         self.scheduler = self._start("scheduler")
 
-    def worker(self, number: int, **environment: str) -> str:
-        return self._start("worker", self.scheduler, f"127.0.0.{number}", **environment)
+    def worker(self, number: int, port: int = 0, **environment: str) -> str:
+        return self._start("worker", self.scheduler, f"127.0.0.{number}", str(port), **environment)
 
     def options(self) -> Options:
         return Options(device="cpu", backend="dask", scheduler=self.scheduler)
@@ -210,6 +211,17 @@ def test_a_scheduler_that_is_killed_ends_the_run_with_one_line(started: Started)
     started.processes[0].kill()
     with pytest.raises(FieldbenchError, match="the Dask scheduler is gone"):
         list(stream)
+
+
+def test_a_worker_that_comes_back_at_its_address_goes_on(started: Started) -> None:
+    address = started.worker(2)
+    stream = execute(plan("steady[seconds=0.1]", 30), SOURCES, started.options(), Stop())
+    found = [next(stream)]
+    started.processes[-1].kill()
+    started.processes[-1].wait()
+    assert started.worker(2, int(address.rpartition(":")[2])) == address
+    found.extend(stream)
+    assert [record.status for record in found] == ["ok"] * 30
 
 
 @pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGSTOP])
