@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
 import pytest
 
 from fieldbench.cli.main import main
+from tests.command import Outcome
 
 TOYS = Path(__file__).parents[1] / "toys.py"
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a command left behind: exit code, standard output, standard error."""
-
-    code: int
-    out: str
-    err: str
 
 
 Command: TypeAlias = Callable[..., Outcome]
