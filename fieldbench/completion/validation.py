@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,11 +27,11 @@ _HARDER = 1.5
 _MOST = 0.5
 #: How far the gaps' mean square may lie from that of the best imitation, as a logarithm: at least, and as a part of
 #: what weights make up for, where gaps are harder or easier to predict than what was withheld.
-_UNLIKE, _WEIGHED = 0.15, 0.35
+_UNLIKE, _WEIGHED = 0.2, 0.35
 #: Points that a class of difficulty needs.
 _FEW = 5
-#: Edges of the cells whose means tell how far these lie apart, in correlation lengths, and how many are needed.
-_APART, _CELLS = (0.1, 0.2, 0.4, 0.8, 1.6), 3
+#: Edges of the cells whose means tell how far these lie apart, in correlation lengths, and how many there have to be.
+_APART, _PIECES = (0.1, 0.2, 0.4, 0.8, 1.6), 1.5
 #: Quantile of the normal distribution for 90 % between both sides.
 _QUANTILE = 1.645
 
@@ -182,6 +182,10 @@ class Validation:
         Args:
             squares: a vector for each fold.
         """
+        with np.errstate(over="ignore", invalid="ignore"):  # of squares that no number holds
+            return self._promise(squares)
+
+    def _promise(self, squares: Sequence[FloatArray]) -> Promise:
         weights, _ = self.weights()
         done = range(len(squares))
         weight, square = np.concatenate([weights[i] for i in done]), np.concatenate(list(squares))
@@ -193,35 +197,51 @@ class Validation:
         )
         expected = float(mean**self.power)
         factor = math.exp(self.power * self._spread(weight, square, [self.folds[i] for i in done]))
-        return Promise(expected, expected / factor, expected * factor)
+        return Promise(expected, expected / factor, expected * factor if expected else 0.0)
 
     def _spread(self, weight: FloatArray, square: FloatArray, folds: Sequence[WithheldFold]) -> float:
         """Half the width of the 90 % interval of the logarithm of the gaps' mean square.
 
-        Means over cells vary by as much as the gaps' mean does, and the less the more cells there are; and the fewer
-        the gaps have, the more may be odd about them. Cells of the size after which errors are independent are not
-        known, so that of several sizes the mean of the two widest intervals counts.
+        Errors are taken in parts of what their kriging variance lets expect. In pieces of the field they vary by as
+        much as the gaps' do. The mean of a few pieces is uncertain, and the fewer the gaps have, the more may be odd
+        about them; less so where withheld entries lie in the same pieces as gaps. Pieces after which errors are
+        independent are not known, so that of several kinds the mean of the two widest intervals counts.
         """
         at, gaps = (np.concatenate([part.at for part in parts]) for parts in (folds, self._gaps))
-        mean = float(weight @ square / weight.sum())
-        hard = (self._hard.mean(), np.concatenate([fold.variance for fold in folds]).mean())
-        unlike = math.hypot(_UNLIKE, _WEIGHED * math.log(hard[0] / hard[1]) if min(hard) > 0 else 0.0)
-        spreads: list[float] = []
-        for size in _APART:
-            of = np.unique(self._cells(at, size), axis=0, return_inverse=True)[1].ravel()
-            total = np.bincount(of, weights=weight)
-            kept = total > 0
-            means, total = np.bincount(of, weights=weight * square)[kept] / total[kept], total[kept] / total.sum()
-            effective = 1 / float((total**2).sum())
-            if (effective < _CELLS and spreads) or effective < 1.5:
-                break
-            between = float(total @ (means - mean) ** 2) * effective / (effective - 1)
-            own = np.unique(self._cells(gaps, size), axis=0, return_counts=True)[1]
-            of_gaps = float((own**2).sum() / own.sum() ** 2)
-            spread = math.log1p(between / mean**2 * (1 / effective + of_gaps)) + of_gaps + unlike**2 if mean else 0.0
+        variance = np.concatenate([fold.variance for fold in folds])
+        unlike = math.hypot(_UNLIKE, _WEIGHED * math.log(self._hard.mean() / variance.mean()))
+        share, own = weight * variance, self._own * self._hard
+        if not share.any():
+            return math.inf
+        share, own, square = share / share.sum(), own / own.sum(), square / variance
+        mean, spreads = float(share @ square), list[float]()
+        if mean == 0 or not math.isfinite(mean):
+            return 0.0 if mean == 0 else math.inf
+        for of in self._pieces(np.concatenate([at, gaps])):
+            here, number = of[: len(at)], int(of.max()) + 1
+            withheld = np.bincount(here, share, number)
+            missing = np.bincount(of[len(at) :], own, number)
+            some = withheld > 0
+            part = withheld[some]
+            effective = 1 / float(part @ part)
+            if effective < _PIECES:
+                continue
+            means = np.bincount(here, share * square, number)[some] / part
+            between = float(part @ (means / mean - 1) ** 2) * effective / (effective - 1)
+            odd = float(missing @ missing - missing @ withheld)
+            spread = math.log1p(between * (1 / effective + odd)) + max(odd, 0.0) + unlike**2
             spreads.append(_QUANTILE * math.sqrt(spread))
-        return float(np.mean(sorted(spreads)[-2:])) if any(spreads) else math.inf
+        return float(np.mean(sorted(spreads)[-2:])) if spreads else math.inf
 
-    def _cells(self, at: NDArray[np.intp], size: float) -> NDArray[np.intp]:
-        scaled = positions(self._observation.axes, at) * self.covariance.steps / size
-        return np.floor(scaled).astype(int)
+    def _pieces(self, at: NDArray[np.intp]) -> Iterator[NDArray[np.intp]]:
+        """The piece that each entry is in: cells of several sizes, and slices, where most gaps are in missing ones."""
+        scaled = positions(self._observation.axes, at) * self.covariance.steps
+        for size in _APART:
+            yield np.unique(np.floor(scaled / size).astype(int), axis=0, return_inverse=True)[1].ravel()
+        mask = self._observation.mask
+        gaps = self._observation.valid & ~mask
+        for axis in range(mask.ndim if mask.ndim > 1 else 0):
+            others = tuple(other for other in range(mask.ndim) if other != axis)
+            alone = gaps.any(axis=others) & ~mask.any(axis=others)
+            if gaps.sum(axis=others)[alone].sum() > gaps.sum() / 2:
+                yield at[:, axis]
