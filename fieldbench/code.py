@@ -210,6 +210,11 @@ def _without_docstrings(source: ast.Module) -> ast.Module:
     return source
 
 
+def imported(text: bytes) -> set[str]:
+    """The modules that a source imports, in functions too, by the names of their packages."""
+    return {_top(module) for module, _ in _imports(_parsed(text), "")}
+
+
 def _imports(node: ast.AST, package: str) -> Iterator[Node]:
     """The modules that code may import, in functions too, and the names taken from them, which may be modules."""
     for inner in ast.walk(node):

@@ -16,7 +16,7 @@ class CtrlC(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def plugin_code() -> Iterator[None]:
-    """Run a plugin's code: what it raises passes, and the working folder, streams and Ctrl-C stay what they were.
+    """Run a plugin's code: what it raises passes; folder, environment, streams and Ctrl-C stay what they were.
 
     What it puts into ``sys.path`` stands behind what was there, where it hides nobody's modules.
 
@@ -27,9 +27,56 @@ def plugin_code() -> Iterator[None]:
         with contextlib.suppress(OSError):  # the folder is gone
             before.callback(os.chdir, os.getcwd())
         before.callback(_put_behind, list(sys.path))
+        before.callback(_set_environment, dict(os.environ))
         before.enter_context(_ctrl_c_told_apart())
         before.enter_context(_streams_kept())
         yield
+
+
+@contextlib.contextmanager
+def process_kept() -> Iterator[None]:
+    """Import plugins: signals and alarms, limits, the depth of calls and the standard streams stay what they were."""
+    if sys.platform == "win32":  # which has no such things, and computes nothing
+        yield
+        return
+    import resource
+
+    kinds = (resource.RLIMIT_NOFILE, resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_FSIZE)
+    depth, limits = sys.getrecursionlimit(), {kind: resource.getrlimit(kind) for kind in kinds}
+    copies = {number: copy for number in range(3) if (copy := _copy_of(number)) is not None}
+    handlers = {}
+    if threading.current_thread() is threading.main_thread():
+        handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
+        alarm = signal.getitimer(signal.ITIMER_REAL)
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(depth)
+        for kind, limit in limits.items():
+            with contextlib.suppress(ValueError, OSError):  # one that it has lowered for good
+                if resource.getrlimit(kind) != limit:
+                    resource.setrlimit(kind, limit)
+        if handlers and signal.getitimer(signal.ITIMER_REAL) != alarm == (0.0, 0.0):
+            signal.setitimer(signal.ITIMER_REAL, 0)
+        for number, handler in handlers.items():
+            if handler is not None and signal.getsignal(number) is not handler:
+                signal.signal(number, handler)
+        for descriptor, copy in copies.items():
+            os.dup2(copy, descriptor)
+            os.close(copy)
+
+
+def _copy_of(number: int) -> int | None:
+    try:
+        return os.dup(number)
+    except OSError:  # it is closed
+        return None
+
+
+def _set_environment(before: dict[str, str]) -> None:
+    if dict(os.environ) != before:
+        os.environ.clear()
+        os.environ.update(before)
 
 
 def _put_behind(path: list[str]) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import hashlib
+import importlib.machinery
 import importlib.metadata
 import importlib.util
 import inspect
 import os
 import sys
+import sysconfig
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +24,7 @@ import pluggy
 import pydantic
 
 from fieldbench import datafile, hookspecs
+from fieldbench.code import imported
 from fieldbench.dataset import Dataset
 from fieldbench.errors import (
     DataUnavailable,
@@ -39,7 +42,7 @@ from fieldbench.method import Method, Modifier, OfFits
 from fieldbench.metric import Metric
 from fieldbench.noise import Noise
 from fieldbench.plugin import Plugin
-from fieldbench.plugin_code import CtrlC, faults, plugin_code
+from fieldbench.plugin_code import CtrlC, faults, plugin_code, process_kept
 from fieldbench.records import NAMES as RESERVED
 from fieldbench.sampler import Sampler
 from fieldbench.search import Space
@@ -152,9 +155,10 @@ class Registry:
         self._duplicates: dict[tuple[str, str], tuple[Entry, Entry]] = {}
         self._left_out: set[str] = set()
         self._files: dict[Path, tuple[str, str, str]] = {}
-        self._load_entry_points()
-        for path in self.sources.files:
-            self._load_path(Path(path))
+        with process_kept():
+            self._load_entry_points()
+            for path in self.sources.files:
+                self._load_path(Path(path))
         for cls in self.sources.classes:
             self._add_class(cls, THIS_PROGRAM, getattr(cls, "__name__", repr(cls)))
         _round_to_nearest()
@@ -333,8 +337,15 @@ class Registry:
         stem = os.fsencode(file.stem).decode(errors="replace")  # names of files are bytes where the locale is C
         name = f"{FILE_MODULE}{stem}_{hashlib.sha256(os.fsencode(file)).hexdigest()[:8]}"
         self._files[file.resolve()] = (name, str(file), source.version)
-        with faults(self._breaks(file.stem, source)):
-            self._register(_import_file(name, file), file.stem, source)
+        module, breaks = None, self._breaks(file.stem, source)
+        with faults(breaks):
+            module = _import_file(name, file)
+        # Only now is the path as later imports find it.
+        if module is not None and (mistaken := _mistaken(file, text)):
+            self._break(file.stem, source, mistaken)
+        elif module is not None:
+            with faults(breaks):
+                self._register(module, file.stem, source)
 
     def _register(self, module: Any, name: str, source: Source) -> None:
         if not isinstance(module, ModuleType):
@@ -541,7 +552,7 @@ def text_of(plugin: Plugin, asked: str = "") -> str:
         RequestError: if the class has a form of its own that cannot be had or names something else.
     """
     with faults(lambda error: RequestError(f"{plugin.name} cannot be written as text: {one_line(error)}")):
-        text = str(plugin)
+        text = str.__str__(str(plugin))  # plain, and of no class of the plugin's own
     names = {plugin.name, *(part.name for part in parse(asked)[:1])} if asked else {plugin.name}
     if parse(text)[0].name not in names:
         raise RequestError(f"{plugin.name} is written as {text!r}; its text form should begin with its name")
@@ -594,6 +605,18 @@ def _import_file(name: str, file: Path) -> ModuleType:
         sys.modules.pop(name, None)
         raise
     return module
+
+
+def _mistaken(file: Path, text: bytes) -> str:
+    """Why a single-file plugin has not the module that lies beside it, but one of the same name; or ""."""
+    for name in sorted(imported(text)):
+        beside = [path for path in (file.with_name(f"{name}.py"), file.parent / name / "__init__.py") if path.is_file()]
+        spec = None if name in sys.modules or not beside else importlib.machinery.PathFinder.find_spec(name)
+        found: str | None = getattr(sys.modules.get(name), "__file__", None if spec is None else spec.origin)
+        installed = found is None or any(Path(found).is_relative_to(part) for part in sysconfig.get_paths().values())
+        if beside and found is not None and not installed and Path(found).resolve() != beside[0].resolve():
+            return f"it imports {name}, and gets {found} in place of the one beside it; give that a name of its own"
+    return ""
 
 
 def _distribution_source(point: importlib.metadata.EntryPoint) -> Source:

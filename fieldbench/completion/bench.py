@@ -17,7 +17,6 @@ from fieldbench.execution.processes import Lost
 from fieldbench.execution.slot import WorkerSlot
 from fieldbench.field import FloatArray, Observation
 from fieldbench.judging import Task
-from fieldbench.method import Method
 from fieldbench.records import OK, TIMEOUT
 from fieldbench.registry import Registry
 
@@ -100,18 +99,17 @@ class Bench:
             seed: of the method.
             limit: seconds of processor time; no limit where None.
         """
-        plugin = self._registry.method(method)
-        with self._lent(plugin) as worker:
-            return self._fitted(worker, plugin, Task(observation, seed, 0), limit)
+        with self._lent(method) as worker:
+            return self._fitted(worker, method, Task(observation, seed, 0), limit)
 
-    def _fitted(self, worker: WorkerSlot, plugin: Method, task: Task, limit: float | None) -> FitResult:
+    def _fitted(self, worker: WorkerSlot, method: str, task: Task, limit: float | None) -> FitResult:
         patience = _FOREVER if limit is None else _PATIENCE * limit
         start, before = time.monotonic(), 0.0
         try:
-            process = worker.ready(plugin)
+            process = worker.ready(method)
             before, start = _processor_time(process), time.monotonic()
             _allow(process, before + patience / _PATIENCE)
-            frame = worker.ask_method(plugin, {"ask": "complete", "tasks": [task]}, "", patience, largest=_LARGEST)
+            frame = worker.ask_method(method, {"ask": "complete", "tasks": [task]}, "", patience, largest=_LARGEST)
         except Lost as lost:
             wall = time.monotonic() - start
             if lost.status == TIMEOUT or "SIGXCPU" in lost.message:
@@ -131,19 +129,18 @@ class Bench:
         """
         if refits := self._registry.refits(method):
             return f"{method}: +{refits[0].name} works in trials only, which withhold by a sampler; leave it out"
-        plugin = self._registry.method(method)
         question = {"ask": "suits", "tasks": [Task(observation, 0, 0)]}
         try:
-            with self._lent(plugin) as worker:
-                frame = worker.ask_method(plugin, question, "", self._pool.question, largest=_LARGEST)
+            with self._lent(method) as worker:
+                frame = worker.ask_method(method, question, "", self._pool.question, largest=_LARGEST)
         except Lost as lost:
             raise RequestError(f"{method}: {lost.message}") from None
         reasons = (frame.get(name) for name in ("reason", "contradiction", "error"))
         return next((str(reason) for reason in reasons if reason), None)
 
     @contextlib.contextmanager
-    def _lent(self, plugin: Method) -> Iterator[WorkerSlot]:
-        free = self._free.get("gpu" if plugin.uses_gpu else "cpu", self._free["cpu"])
+    def _lent(self, method: str) -> Iterator[WorkerSlot]:
+        free = self._free.get("gpu" if self._registry.method(method).uses_gpu else "cpu", self._free["cpu"])
         worker = free.get()
         try:
             yield worker

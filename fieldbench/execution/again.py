@@ -84,8 +84,7 @@ def attention(trial: Trial, registry: Registry, secrets: Mapping[int, int]) -> F
         with Pool(slots(options), registry, options) as pool, pool.asking:
             said = pool.questions.ask_judge({"ask": "draw", **which}, "drawing", None, *kinds, observation=Observation)
             question = {"ask": "attention", "tasks": [Task(said["observation"], method_seed(drawn), 0)]}
-            method = registry.method(cell.method)
-            found = pool.questions.ask_method(method, question, "attention", math.inf, largest=1 << 33)
+            found = pool.questions.ask_method(cell.method, question, "attention", math.inf, largest=1 << 33)
     except Lost as lost:
         raise RequestError(f"{cell.method}: no attention map: {lost.message}") from None
     if not isinstance(found.get("map"), np.ndarray):

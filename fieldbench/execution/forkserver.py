@@ -7,6 +7,7 @@ It serves all runs of this program and ends with it. A process ends with the pro
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import ctypes
 import faulthandler
@@ -25,6 +26,7 @@ import time
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from multiprocessing import resource_tracker
 from multiprocessing.forkserver import ForkServer, get_inherited_fds, read_signed
 from multiprocessing.util import get_temp_dir
 from pathlib import Path
@@ -99,6 +101,16 @@ def start(
         _SERVERS.pop(loaded, None)
         time.sleep(0.1)  # one that was just killed looks alive for a moment
     raise FieldbenchError("the process that starts all others does not answer")
+
+
+@atexit.register
+def _wake() -> None:
+    """Let what somebody has stopped see that this program ends."""
+    numbers = [getattr(server, "_forkserver_pid", None) for server in _SERVERS.values()]
+    for number in [*numbers, getattr(resource_tracker._resource_tracker, "_pid", None)]:
+        if number is not None:
+            with contextlib.suppress(OSError):
+                os.kill(number, signal.SIGCONT)
 
 
 def _forked(libraries: tuple[str, ...], beginning: _Beginning, note: int, limit: float) -> Child:

@@ -88,7 +88,7 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
         base = Method if isinstance(plugin, Method) else Dataset
         if not isinstance(plugin, base) or type(plugin).fingerprint is base.fingerprint:
             return ""
-        key = f"{base.__name__.lower()} {plugin}"
+        key = f"{base.__name__.lower()} {_plain(plugin)}"
         with self.asking:
             if key not in self._fingerprints:
                 self._fingerprints[key] = self._asked_fingerprint(plugin)
@@ -98,11 +98,12 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
         return found
 
     def _asked_fingerprint(self, plugin: Method | Dataset) -> str | FingerprintError:
-        text, doing = str(plugin), f"fingerprint of {plugin}"
+        text = _plain(plugin)
+        doing = f"fingerprint of {text}"
         question = {"ask": "fingerprint", "dataset": text}
         try:
             if isinstance(plugin, Method):
-                said = self.questions.ask_method(plugin, question, doing)
+                said = self.questions.ask_method(text, question, doing)
             else:
                 said = self.questions.ask_judge(question, doing, self.question, ("dataset", text), fingerprint=str)
         except (Lost, RequestError) as error:
@@ -207,6 +208,11 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
                 for worker in workers:
                     worker.close()
             self.questions.close()
+
+
+def _plain(plugin: Plugin) -> str:
+    """What a plugin calls itself, of no class of its own."""
+    return str.__str__(str(plugin))
 
 
 def shares(slots: int, busy: int, more_waits: bool) -> list[int]:

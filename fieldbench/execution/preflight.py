@@ -116,7 +116,7 @@ def _examine_setting(plan: Plan, pool: Pool, setting: Setting) -> None:
 def _examine_method(pool: Pool, text: str, setting: Setting, task: Task) -> None:
     question = {"ask": "suits", "tasks": [task]}
     try:
-        said = pool.questions.ask_method(pool.registry.method(text), question, "applicable or check_shape")
+        said = pool.questions.ask_method(text, question, "applicable or check_shape")
     except Lost as lost:
         pool.doom("method", text, lost)
         return

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 #: Seconds between looks at a working process: for its deadline and end, and for its memory if that is limited.
 LOOK, _LOOK_AT_MEMORY = 0.2, 0.02
 
+#: Seconds that nothing but a stop of this program makes of a moment.
+_STOPPED = 1.0
+
 #: What is said of a process whose frame cannot be an answer.
 NO_ANSWER = "sent something that is not an answer"
 
@@ -51,9 +54,12 @@ class GivenUp(Exception):
     """The caller no longer wants the answer."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Limit:
-    """Seconds that something may take, and the moment on the monotonic clock when they are over."""
+    """Seconds that something may take, and the moment on the monotonic clock when they are over.
+
+    That moves on while this program is stopped, as by Ctrl-Z.
+    """
 
     seconds: float
     end: float
@@ -138,7 +144,10 @@ class Process:
         look = LOOK if self._pool.options.memory_limit is None else _LOOK_AT_MEMORY
         try:
             while True:
-                frame = self.child.channel.poll(min(look, limit.end - time.monotonic()))
+                begun, wait = time.monotonic(), min(look, limit.end - time.monotonic())
+                frame = self.child.channel.poll(wait)
+                if (stopped := time.monotonic() - begun - max(wait, 0.0)) > _STOPPED:
+                    limit.end += stopped
                 if frame is None or time.monotonic() > limit.end:  # whatever it sends, its time is up
                     self._keep_on(limit, doing)
                 if frame is not None and frame.get("id") != self.number:

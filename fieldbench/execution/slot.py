@@ -31,7 +31,7 @@ from fieldbench.execution.processes import (
 from fieldbench.execution.provenance import machine
 from fieldbench.execution.worker import checked_answer, checked_report
 from fieldbench.judging import Apart, Task, drawn
-from fieldbench.method import Method, OfFits, Tuner
+from fieldbench.method import OfFits, Tuner
 from fieldbench.metric import Metric
 from fieldbench.reconstructions import Reconstruction
 from fieldbench.records import FAILED, OUT_OF_MEMORY, Cell, Record, Status, Timed, Trial
@@ -130,17 +130,17 @@ class WorkerSlot:
         self._methods.clear()
         self._judges.clear()
 
-    def ready(self, method: Method) -> int:
-        """Have a method's process running, and say which it is."""
+    def ready(self, method: str) -> int:
+        """Have the process of a method (a spec) running, and say which it is."""
         return self._method(method).child.pid
 
     def ask_method(
-        self, method: Method, what: Frame, doing: str, limit: float | None = None, largest: int = 1 << 20
+        self, method: str, what: Frame, doing: str, limit: float | None = None, largest: int = 1 << 20
     ) -> Frame:
         """Ask a method's process something that is not a trial.
 
         Args:
-            method, what: whom to ask, and the question.
+            method, what: whom to ask, a spec, and the question.
             doing: what is asked, for messages.
             limit, largest: seconds that it may take, and bytes that the arrays of the answer may have.
         """
@@ -171,29 +171,28 @@ class WorkerSlot:
 
     def _together(self, trials: Sequence[Trial], busy: int) -> Outcome:
         cell, options = trials[0].cell, self._options
-        method = self._pool.registry.method(cell.method)
         refits = self._pool.registry.refits(cell.method)
         several = bool(refits)
-        judge, process = self._judge(self._needed(cell, refits)), self._method(method)
+        judge, process = self._judge(self._needed(cell, refits)), self._method(cell.method)
         if several and process.met:
-            process = self._renewed(method)
+            process = self._renewed(cell.method)
         numbers, seed = [trial.number for trial in trials], trials[0].seed
         request = {"ask": "run", "cell": cell, "seed": options.secrets.get(seed, seed), "numbers": numbers}
         request["keep"] = options.save_fields is not None or bool(self._pool.metrics_apart)
         first = cell.dataset not in process.met
         if options.timing and first and not several:  # warming up does not count, and has as much time for itself
-            self._judged(judge, method, {**request, "numbers": numbers[:1]}, several)
+            self._judged(judge, {**request, "numbers": numbers[:1]}, several)
         process.met.add(cell.dataset)
         process.child.forget_output()
         reset_peak(process.child.pid)
-        frame = self._judged(judge, method, request, several)
+        frame = self._judged(judge, request, several)
         try:
             said = _JUDGED.validate_python(frame.get("records"), strict=True)
             kept = [one.pop("kept") for one in said]
             records = [Record(trial, **one) for trial, one in zip(trials, said, strict=True)]
         except ValueError:
             raise judge.no_answer() from None
-        process = self._methods[str(method)]
+        process = self._methods[cell.method]
         peak = peak_memory(process.child.pid)
         if any(record.status == OUT_OF_MEMORY for record in records):
             process.close()  # what such a trial leaves behind in memory would trouble the next
@@ -206,8 +205,8 @@ class WorkerSlot:
             found if options.save_fields is not None else {},
         )
 
-    def _judged(self, judge: JudgeProcess, method: Method, request: Frame, several: bool) -> Frame:
-        """Have a judge run trials with a method; what it says of them.
+    def _judged(self, judge: JudgeProcess, request: Frame, several: bool) -> Frame:
+        """Have a judge run trials; what it says of them.
 
         A method that is fitted several times gets a new process where the one before has been handed an entry that is
         withheld from this fit.
@@ -215,7 +214,7 @@ class WorkerSlot:
         Raises:
             Apart: if each is to be run by itself.
         """
-        seconds, doing = self._options.timeout, drawn(request["cell"])
+        method, seconds, doing = request["cell"].method, self._options.timeout, drawn(request["cell"])
         limit = Limit.of(None if seconds is None else seconds * len(request["numbers"]))
         frame, fits = judge.ask(request, limit, doing), 0
         while "fit" in frame:
@@ -223,7 +222,7 @@ class WorkerSlot:
             wrong = not isinstance(tasks, list) or not tasks or any(type(task) is not Task for task in tasks)
             if wrong or (fits > 1 and not several):
                 raise judge.no_answer(doing)
-            process = self._methods[str(method)]
+            process = self._methods[method]
             if several:
                 mask, seen = tasks[0].observation.mask, process.seen
                 if seen is not None and (seen.shape != mask.shape or (seen & ~mask).any()):
@@ -241,9 +240,9 @@ class WorkerSlot:
             raise Lost(FAILED, in_one_line(str(frame["error"])))
         return frame
 
-    def _renewed(self, method: Method) -> MethodProcess:
+    def _renewed(self, method: str) -> MethodProcess:
         """A new process of a method in place of one that knows too much."""
-        process = self._methods[str(method)]
+        process = self._methods[method]
         process.close()
         new = self._method(method)
         new.met = process.met
@@ -318,16 +317,18 @@ class WorkerSlot:
         others = [*spaces, *(("modifier", str(refit)) for refit in refits)]
         return [*names, ("selection", cell.select), ("metric", headline), *others]
 
-    def _method(self, method: Method) -> MethodProcess:
-        """The warm process of a method, or a new one."""
+    def _method(self, text: str) -> MethodProcess:
+        """The warm process of the method of a spec, or a new one; what the method calls itself does not count."""
+        made = partial(self._pool.registry.method, text)
 
         def started() -> MethodProcess:
             # The heavy libraries that it should have at its start.
+            method = made()
             torch = ["torch"] if method.uses_gpu and self.slot.lane == "gpu" else []
             return MethodProcess(self._pool, self._given_up, self.slot.environment, [*method.libraries, *torch])
 
-        process = _warm(self._methods, str(method), started, _WARM[self.slot.lane])
-        process.load("method", str(method), lambda: method, device=self.slot.device)
+        process = _warm(self._methods, text, started, _WARM[self.slot.lane])
+        process.load("method", text, made, device=self.slot.device)
         return process
 
     def _judge(self, known: Sequence[tuple[str, str]]) -> JudgeProcess:

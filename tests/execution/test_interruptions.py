@@ -6,10 +6,12 @@ import json
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tests.execution.conftest import (
@@ -214,3 +216,31 @@ def test_a_plan_goes_on_where_it_stopped_with_other_options(tmp_path: Path, undi
     (table, _) = results(out)
     assert table == undisturbed[0]
     assert {trial.key for trial in plan(METHOD, TRIALS)} == set(table)
+
+
+def test_a_program_that_was_stopped_for_a_while_makes_no_timeout(
+    tmp_path: Path, command: Callable[..., Command], undisturbed: Any
+) -> None:
+    """As by Ctrl-Z: the trial in hand is done long before the program looks again."""
+    out = tmp_path / "run"
+    parent = command(*run_arguments(out, METHOD, TRIALS), "--timeout", "3")
+    wait_until(lambda: len(lines(out)) >= 2, "the second record")
+    parent.process.send_signal(signal.SIGSTOP)
+    time.sleep(4)
+    parent.process.send_signal(signal.SIGCONT)
+    assert parent.finish()[0] == 0
+    assert results(out) == undisturbed
+
+
+def test_processes_that_somebody_stopped_do_not_outlive_the_program(
+    tmp_path: Path, command: Callable[..., Command]
+) -> None:
+    out = tmp_path / "run"
+    parent = command(*run_arguments(out, METHOD, TRIALS))
+    wait_until(lambda: len(lines(out)) >= 2, "the second record")
+    for child in psutil.Process(parent.process.pid).children(recursive=True):
+        child.suspend()
+    for _ in range(2):
+        parent.process.send_signal(signal.SIGINT)
+        time.sleep(0.3)
+    assert parent.finish()[0] == 130  # whoever reads what it prints comes to the end

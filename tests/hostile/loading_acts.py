@@ -291,4 +291,16 @@ ODD = {
     "collector": "import gc\ngc.disable()",
     "thread": "import threading, time\nthreading.Thread(target=time.sleep, args=(20,), daemon=True).start()",
     "prints": "print('\\x1b[2J')",
+    "alarm": "import signal\nsignal.alarm(1)",
+    "timer": """
+    import signal, sys
+    signal.signal(signal.SIGALRM, lambda *_: sys.exit(0))
+    signal.setitimer(signal.ITIMER_REAL, 0.5, 0.5)
+    """,
+    "descriptors": "import os\nos.close(1)\nos.close(2)",
+    "files": """
+    import resource
+    resource.setrlimit(resource.RLIMIT_NOFILE, (24, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    """,
+    "depth": "import sys\nsys.setrecursionlimit(150)",
 }

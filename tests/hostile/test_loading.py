@@ -66,6 +66,86 @@ def test_what_a_plugin_changes_where_the_request_is_read_changes_no_digit(
         assert scores_of(row) == reference.scores(row["trial"], method=row["method"])
 
 
+#: Methods whose text is another method's where their process is sought.
+TWO_TEXTS = {
+    "by-caller": """
+        def __str__(self):
+            return 'nearest' if 'execution' in sys._getframe(1).f_code.co_filename else 'two-texts'
+        """,
+    "of-a-class": """
+        def __str__(self):
+            class Text(str):
+                def __hash__(self):
+                    return hash('nearest')
+                def __eq__(self, other):
+                    return other == 'nearest'
+            return Text('two-texts')
+        """,
+}
+
+
+@pytest.mark.parametrize("name", TWO_TEXTS)
+@pytest.mark.parametrize("order", ["two-texts,nearest", "nearest,two-texts"])
+def test_a_method_that_calls_itself_like_another_gets_no_process_of_that(
+    tmp_path: Path, reference: Ran, name: str, order: str
+) -> None:
+    text = f"""
+import sys
+import numpy as np
+import fieldbench
+
+class TwoTexts(fieldbench.Method):
+    name = 'two-texts'
+{textwrap.indent(textwrap.dedent(TWO_TEXTS[name]), "    ")}
+    def complete(self, observation, *, seed, device, report):
+        return np.full(observation.shape, 1e3)
+
+{HOOK}    return [TwoTexts]
+"""
+    (tmp_path / "two.py").write_text(text)
+    (tmp_path / "honest_plugins.py").write_text(HONEST)
+    what = ["--methods", order, "--datasets", "calm", "--trials", "2", "--out", "kept"]
+    done = command(tmp_path, "run", *what, "--plugin", "two.py", "--plugin", "honest_plugins.py", *LIMITS)
+    assert [scores_of(row) for row in done.of(method="nearest")] == [
+        reference.scores(trial, method="nearest") for trial in (0, 1)
+    ]
+    assert all(row["metrics"]["rmse"] > 100 for row in done.of(method="two-texts") if row["status"] == "ok")
+    assert len(done.of(method="two-texts")) == 2
+
+
+@pytest.mark.parametrize("where", ["at its import", "later"])
+def test_a_module_of_the_same_name_beside_another_plugin_is_not_taken_for_its_own(tmp_path: Path, where: str) -> None:
+    files = []
+    for name, value in (("one", 1), ("two", 2)):
+        folder = tmp_path / name
+        folder.mkdir()
+        (folder / "helpers.py").write_text(f"VALUE = {value}.0\n")
+        early, late = ("import helpers", "pass") if where == "at its import" else ("", "import helpers")
+        (folder / f"{name}.py").write_text(f"""
+import sys
+from pathlib import Path
+import numpy as np
+import fieldbench
+
+if str(Path(__file__).parent) not in sys.path:
+    sys.path.insert(0, str(Path(__file__).parent))
+{early}
+
+class Own(fieldbench.Method):
+    name = '{name}'
+    def complete(self, observation, *, seed, device, report):
+        {late}
+        return np.full(observation.shape, helpers.VALUE)
+
+{HOOK}    return [Own]
+""")
+        files += ["--plugin", str(folder / f"{name}.py")]
+    (tmp_path / "honest_plugins.py").write_text(HONEST)
+    rest = [*files, "--plugin", str(tmp_path / "honest_plugins.py"), "--datasets", "calm", "--trials", "1", *LIMITS]
+    assert command(tmp_path, "run", "--methods", "one", *rest, "--out", "a").code == 0
+    command(tmp_path, "run", "--methods", "one,two", *rest, "--out", "b").must_be_refused("give that a name of its own")
+
+
 @pytest.mark.parametrize(("group", "act"), cases(GROUPS))
 def test_what_fails_to_load_in_another_process_costs_its_own_trials(
     ran: Runner, reference: Ran, group: Group, act: Act
