@@ -41,6 +41,9 @@ NEAREST = "nearest"
 #: Seconds of processor time for a comparison, by default.
 BUDGET = 110.0
 
+#: Squared errors of a field whose largest value is below this may be no numbers but 0.
+_SMALLEST = 1e-120
+
 
 @dataclass(frozen=True, eq=False)
 class Completed:
@@ -146,6 +149,7 @@ def complete(
             _begin("asking which methods can work on this field", watch, busy)
         specs, unsuited = _candidates(observation, method, candidates, registry, bench)
         if budget > 0:
+            _must_have_squares(observation)
             _begin("withholding entries in the pattern of the gaps", watch, busy)
             validation = Validation(observation, share, folds, stream("withhold", seed), weights)
             comparison = CandidateComparison(bench, observation, validation, seed, budget, watch, busy)
@@ -214,6 +218,12 @@ def _calibrated(
     else:
         spread[fit.deviation == 0] = 0.0
     return spread, {level: width / one for level, width in sorted(widths.items()) if width is not None}
+
+
+def _must_have_squares(observation: Observation) -> None:
+    largest = float(np.abs(observation.observed).max())
+    if 0 < largest < _SMALLEST:
+        raise RequestError(f"its values reach {largest:g}, whose squared errors no number holds; use another unit")
 
 
 def _last_resort(ranked: Sequence[Candidate], budget: float, watch: Callable[[str], None]) -> str:

@@ -44,6 +44,8 @@ _FARTHEST = 300.0
 #: Part of the least error over all folds by which errors of a fold are raised: one that is predicted exactly, such as
 #: a day without rain, says little of the others.
 _EXACT = 0.1
+#: Errors of this part of the largest value are those of rounding.
+_ROUNDING = 1e-12
 #: Candidates whose mean is taken, at most, where their errors can be checked.
 _TOGETHER = 3
 #: Part of the budget that is kept for the fits of a mean of candidates, after that of the best one.
@@ -310,9 +312,10 @@ class CandidateComparison:
         return all(method in self._residuals for method in methods)
 
     def _exact(self) -> float:
-        """An error that is small beside the best candidate's."""
+        """An error that is small beside the best candidate's, and no smaller than what rounding makes."""
         means = [float(np.sqrt(np.mean(np.square(errors)))) for errors in self._errors.values()]
-        return _EXACT * min((mean for mean in means if math.isfinite(mean)), default=0.0)
+        rounding = _ROUNDING * float(np.abs(self._observation.observed).max())
+        return max(_EXACT * min((mean for mean in means if math.isfinite(mean)), default=0.0), rounding)
 
     def _worth_more(self, method: str) -> bool:
         """Whether another fold of a method should end in time, and may matter."""

@@ -68,16 +68,16 @@ def complete(
     method: str = AUTO,
     *,
     variable: str | None = None,
-    coordinates: Sequence[str] = (),
+    coordinates: str | Sequence[str] = (),
     points: pd.DataFrame | None = None,
     axes: Sequence[Axis] = (),
     mask: Any = None,
     valid: Any = None,
-    missing: Sequence[float] = (),
-    cyclic: Sequence[str] = (),
+    missing: float | Sequence[float] = (),
+    cyclic: str | Sequence[str] = (),
     log_floor: float | None = None,
     metadata: Mapping[str, float] | None = None,
-    max_gap: Sequence[str] = (),
+    max_gap: str | Sequence[str] = (),
     within: tuple[float, float] | None = None,
     positive: bool = False,
     **how: Any,
@@ -94,7 +94,8 @@ def complete(
             between its rows.
         method: a method's spec, or ``auto``: the one that does best at entries withheld on purpose.
         variable: of a table, the column of the field.
-        coordinates: of a table, the columns (numbers or dates) that say where a row is.
+        coordinates: of a table, the columns (numbers or dates) that say where a row is; of one, its name will do, as
+            of ``missing``, ``cyclic`` and ``max_gap``.
         points: of a table, another one with the points where the field is wanted.
         axes: of an array, one :class:`Axis` for each dimension; a DataArray has its own.
         mask: True where the field was observed: an array that fits, or of a table the name of a column.
@@ -114,8 +115,13 @@ def complete(
     Raises:
         RequestError: if the data is of another kind, has no gap, or the request is wrong.
     """
-    options = {"log_floor": log_floor, "metadata": metadata, "limits": Limits(tuple(max_gap), within, positive), **how}
-    asked = Selector(variable, tuple(coordinates), missing=tuple(missing), cyclic=tuple(cyclic))
+    options = {
+        "log_floor": log_floor,
+        "metadata": metadata,
+        "limits": Limits(tuple(map(str, _each(max_gap))), within, positive),
+        **how,
+    }
+    asked = Selector(variable, _each(coordinates), missing=_each(missing), cyclic=_each(cyclic))
     kind = f"{type(data).__module__.partition('.')[0]}.{type(data).__name__}"
     if kind == "pandas.DataFrame":
         return _of_table(data, points, replace(asked, mask=mask, valid=valid), method, options)
@@ -141,20 +147,27 @@ def complete(
     return _result(filled, *_like_data(data, filled.completion))
 
 
+def _each(given: Any) -> tuple[Any, ...]:
+    """Several texts or numbers, or one."""
+    return (given,) if isinstance(given, str) or np.ndim(given) == 0 else tuple(given)
+
+
 def _of_table(
     frame: pd.DataFrame, points: pd.DataFrame | None, selector: Selector, method: str, options: dict[str, Any]
 ) -> CompletedData:
-    from fieldbench.files.tables import completed_rows, mask_of, variable_of
+    from fieldbench.files.tables import column, completed_rows, mask_of, variable_of
+
+    for name in (selector.mask, selector.valid):
+        if name is not None:
+            column(frame, name, "the table")
 
     read = variable_of(frame, selector, "the table", points)
     # The column of a mask is part of what was read.
     valid = None if selector.valid is None else mask_of(frame, selector.valid, read, "the table")
     filled = fill(assemble(read, None, valid, selector), method, **options)
-    made = completed_rows([filled.completion])
-    added = [name for name in made.columns if name not in frame.columns or name == read.name]
-    observed = made[next(name for name in added if str(name).startswith("observed"))]
-    deviation = None if filled.completion.deviation is None else made[made.columns[-1]]
-    return _result(filled, made, deviation, ~observed & made[read.name].notna())
+    made, (names,) = completed_rows([filled.completion])
+    deviation = None if names.deviation is None else made[names.deviation]
+    return _result(filled, made, deviation, ~made[names.observed] & made[names.values].notna())
 
 
 def _of_data_array(data: Any) -> Variable:
@@ -182,6 +195,8 @@ def _like(data: Any, mask: Any) -> Any:
     """A mask for a DataArray: if it is one itself, with the data's dimensions in their order."""
     if mask is None or not hasattr(mask, "dims"):
         return mask
+    if foreign := [name for name in mask.dims if name not in data.dims]:
+        raise RequestError(f"a mask has the dimension {foreign[0]!r}, which the data has not")
     return mask.broadcast_like(data).transpose(*data.dims).values
 
 
@@ -205,6 +220,9 @@ def _like_one(data: Any, part: np.ndarray, suffix: str, completion: Completion) 
     if isinstance(data, np.ndarray):
         return part
     made = data.copy(data=part)
+    # Numbers are no longer packed as the file had them, or would be rounded once more.
+    layout = ("chunksizes", "zlib", "complevel", "shuffle", "contiguous", "preferred_chunks")
+    made.encoding = {key: value for key, value in data.encoding.items() if key in layout}
     if suffix:
         made.attrs = cf.beside(completion, data.attrs, part.dtype)[suffix][1]
         made.name = f"{data.name or 'data'}{suffix}"

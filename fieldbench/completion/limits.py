@@ -47,8 +47,15 @@ class Limits:
     positive: bool = False
 
     def __post_init__(self) -> None:
-        if self.within is not None and not self.within[0] <= self.within[1]:
-            raise RequestError(f"within {self.within[0]:g} {self.within[1]:g}: give the lowest value first")
+        if self.within is None:
+            return
+        if np.shape(self.within) != (2,):
+            raise RequestError(f"within {self.within!r:.60}: give two numbers, the lowest and the highest value")
+        lowest, highest = self.within
+        if not lowest <= highest:
+            raise RequestError(f"within {lowest:g} {highest:g}: give the lowest value first")
+        if self.positive and highest <= 0:
+            raise RequestError(f"within {lowest:g} {highest:g} holds no value above zero, and only such are possible")
 
     def near(self, observation: Observation) -> Mask:
         """True where an entry is observed or within the largest gap of one that is.

@@ -35,7 +35,8 @@ def read(file: Path, selector: Selector | None = None) -> GriddedVariable:
     """
     selector = selector or Selector()
     if not (file.is_dir() if file.suffix.lower() == ".zarr" else file.is_file()):
-        raise RequestError(f"{str(file)!r} is not a file")
+        kind = "a Zarr store, which is a folder" if file.suffix.lower() == ".zarr" else "a file"
+        raise RequestError(f"{str(file)!r} is not {kind}")
     found = format_of(file)
     if (selector.grid or selector.step or selector.points) and file.suffix.lower() not in TABLES:
         raise RequestError(f"{file.name} is not a table of points, so it has its own grid; leave out grid and points")

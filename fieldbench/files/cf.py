@@ -107,32 +107,49 @@ def refer(attributes: Any, name: str) -> None:
     attributes["ancillary_variables"] = f"{text(attributes.get('ancillary_variables', ''))} {name}".strip()
 
 
-def encoded(
-    values: FloatArray, dtype: np.dtype[Any], attributes: Mapping[str, Any]
-) -> tuple[np.ndarray, dict[str, Any]]:
-    """Values as they are to be stored in place of others of this type, and those attributes that are still true.
+def encoded(values: FloatArray, old: np.ndarray, attributes: Mapping[str, Any]) -> tuple[np.ndarray, dict[str, Any]]:
+    """Values as they are to be stored in place of others, and those attributes that are still true.
 
     Packed ones are unpacked: of 16 bits to single precision, of more to double, missing ones NaN. Whole numbers that
     nothing scales, such as classes, stay in their type if the completed ones are whole and fit. Floats keep their
-    type and what stands for a missing value; their valid range only if all values lie in it.
+    type; their valid range only if all values lie in it. What is not completed keeps its number, whichever of several
+    stands for a missing value.
 
     Args:
         values: completed and unpacked, NaN = missing.
-        dtype: of the variable in the file.
+        old: what the file has.
         attributes: of the variable in the file.
     """
+    dtype = old.dtype
     if stays_whole(values, dtype, attributes):
         fill = next(iter(_fills(attributes, dtype)), 0)
-        return np.where(np.isnan(values), fill, values).astype(dtype), dict(attributes)
+        whole = np.where(np.isnan(values), fill, values).astype(dtype)
+        return np.where(_as_it_was(values, old, attributes), old, whole), dict(attributes)
     if is_packed(dtype, attributes):
         floats = np.dtype("f4" if dtype.itemsize <= (4 if dtype.kind == "f" else 2) else "f8")
+        if dtype.kind != "f" and _is_coarse(values, floats, attributes):
+            floats = np.dtype("f8")
         kept = {key: value for key, value in attributes.items() if key not in _STORAGE}
         return values.astype(floats), kept | ({"_FillValue": floats.type(np.nan)} if "_FillValue" in attributes else {})
-    stored = values.astype(dtype)
+    stored, stays = values.astype(dtype), _as_it_was(values, old, attributes)
     dropped = _LIMITS if beyond(stored, attributes).any() else ()
+    if dropped:  # what was missing as it is beyond them would be read as a value
+        stays &= ~beyond(old, attributes)
     fill = next(iter(_fills(attributes, dtype)), np.nan)
     kept = {key: value for key, value in attributes.items() if key not in dropped}
-    return np.where(np.isnan(stored), dtype.type(fill), stored), kept
+    return np.where(stays, old, np.where(np.isnan(stored), dtype.type(fill), stored)).astype(dtype), kept
+
+
+def _is_coarse(values: FloatArray, floats: np.dtype[Any], attributes: Mapping[str, Any]) -> bool:
+    """Whether floats near the largest value lie farther apart than a small part of what packed numbers count."""
+    largest = float(np.nanmax(np.abs(values), initial=0.0))
+    step = abs(float(np.ravel(attributes.get("scale_factor", 1.0))[0]))
+    return bool(np.spacing(floats.type(largest)) > 0.01 * step)
+
+
+def _as_it_was(values: FloatArray, old: np.ndarray, attributes: Mapping[str, Any]) -> Mask:
+    before = decoded(old, attributes)
+    return np.asarray((values == before) | (np.isnan(values) & np.isnan(before)))
 
 
 def stays_whole(values: FloatArray, dtype: np.dtype[Any], attributes: Mapping[str, Any]) -> bool:
@@ -192,7 +209,10 @@ def _numbers(attributes: Mapping[str, Any], key: str, dtype: np.dtype[Any]) -> n
     return _signed(numbers, attributes) if numbers.dtype.itemsize == dtype.itemsize else numbers
 
 
-def text(value: Any) -> str:
+def text(value: Any, between: str = " ") -> str:
+    """An attribute as one text, those of several with something between."""
+    if isinstance(value, np.ndarray | list | tuple):
+        return between.join(map(text, np.ravel(value)))
     return value.decode() if isinstance(value, bytes) else str(value)
 
 

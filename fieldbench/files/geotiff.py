@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,11 @@ from fieldbench.field import Axis, FloatArray
 from fieldbench.files import cf
 from fieldbench.files.format import Format, need
 from fieldbench.files.gridded import Completion, Selector, Variable, matched
+
+#: Compressions that change numbers, or may.
+_LOSSY = {"jpeg", "ycbcr jpeg", "webp", "lerc", "lerc_deflate", "lerc_zstd", "jxl"}
+#: Namespaces of tags that the library itself makes.
+_OF_THE_LIBRARY = {"IMAGE_STRUCTURE", "DERIVED_SUBDATASETS"}
 
 
 class GeoTIFF(Format):
@@ -75,9 +80,18 @@ def write_beside(source: Path, target: Path, arrays: Sequence[FloatArray]) -> No
 
     with rasterio.open(source) as data:
         bands = np.concatenate([array.reshape(-1, *data.shape) for array in arrays]).astype("f4")
-        profile = {**data.profile, "driver": "GTiff", "dtype": "float32", "nodata": np.nan, "count": len(bands)}
+        profile = {**_lossless(data.profile), "dtype": "float32", "nodata": np.nan, "count": len(bands)}
         with rasterio.open(target, "w", **profile) as made:
             made.write(bands)
+
+
+def _lossless(profile: Mapping[str, Any]) -> dict[str, Any]:
+    """How a file is laid out, with a compression that changes no number."""
+    kept = {**profile, "driver": "GTiff"}
+    if str(kept.get("compress", "")).lower() in _LOSSY:
+        kept["compress"] = "deflate"
+        kept.pop("photometric", None)
+    return kept
 
 
 def _bands(data: Any, variable: Variable, file: Path) -> list[int]:
@@ -144,12 +158,13 @@ def _write_like(data: Any, target: Path, values: FloatArray, completions: Sequen
     about: dict[str, Any] = {} if data.nodata is None else {"_FillValue": np.array(data.nodata).astype(dtype)}
     if _is_scaled(data):
         about["scale_factor"] = data.scales[0]
-    stored, about = cf.encoded(values, dtype, about)
-    profile = {**data.profile, "driver": "GTiff", "dtype": stored.dtype.name, "nodata": about.get("_FillValue")}
+    stored, about = cf.encoded(values, data.read(), about)
+    profile = {**_lossless(data.profile), "dtype": stored.dtype.name, "nodata": about.get("_FillValue")}
     with rasterio.open(target, "w", **profile) as made:
         made.write(stored)
         made.descriptions = data.descriptions
-        made.update_tags(**data.tags())
+        for space in ("", *set(data.tag_namespaces()) - _OF_THE_LIBRARY):
+            made.update_tags(ns=space or None, **data.tags(ns=space or None))
         for band in range(1, data.count + 1):
             made.update_tags(band, **data.tags(band))
             if data.units[band - 1]:

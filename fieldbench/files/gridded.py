@@ -66,10 +66,12 @@ class ScatteredRows:
     Attributes:
         frame: the table (pandas), one row a point.
         indices: the grid point of each row, a vector for each dimension.
+        measured: whether they are the rows that were read, and not other points where the field is wanted.
     """
 
     frame: Any
     indices: tuple[NDArray[np.intp], ...]
+    measured: bool = True
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,14 +238,13 @@ def assemble(
     Raises:
         RequestError: if values are infinite, a position does not exist, or no dimension is left.
     """
-    if np.isinf(variable.values).any():
-        count = int(np.isinf(variable.values).sum())
-        raise RequestError(f"{variable.name} has {count} infinite entries; missing ones must be NaN or a fill value")
     shape, remarks = variable.values.shape, list(variable.remarks)
     region, axes, about = _region(variable, selector)
     read = variable.values[region]
     code = coded(read, selector.missing)
     values = np.where(code, np.nan, read)
+    if count := int(np.isinf(values).sum()):
+        raise RequestError(f"{variable.name} has {count} infinite entries; missing ones must be NaN or a fill value")
     if mask is not None:
         values = np.where(np.broadcast_to(_truth(mask), shape)[region], values, np.nan)
     valid_entries = np.ones(values.shape, dtype=bool) if variable.valid is None else variable.valid[region]
@@ -255,10 +256,23 @@ def assemble(
             f"{int(outside.sum())} measured values of {variable.name} lie where {selector.valid} says that there is no "
             "field; they are not used, and stay as they are"
         )
+    about += [remark for index, axis in enumerate(axes) if (remark := _ends_shared(values, index, axis))]
     used = values[~np.isnan(values) & ~outside]
     remarks += [*about, *suspicions(variable.name, used)]
     classes = classes_of(used, variable.whole, variable.flags)
     return GriddedVariable(values, valid_entries, axes, variable, region, code | outside, tuple(remarks), classes)
+
+
+def _ends_shared(values: FloatArray, dimension: int, axis: Axis) -> str:
+    """Have a value measured at one end count at the other, where both are one position; a remark, or ""."""
+    if axis.period is None or len(axis) < 3 or not np.isclose(np.ptp(axis.coordinates), axis.period):
+        return ""
+    ends = np.moveaxis(values, dimension, 0)  # a view
+    lacking = np.isnan(ends[[0, -1]])
+    ends[0], ends[-1] = np.where(lacking[0], ends[-1], ends[0]), np.where(lacking[1], ends[0], ends[-1])
+    shared = int((lacking[0] != lacking[1]).sum())
+    first, last = axis.coordinates[[0, -1]]
+    return f"{axis.name} {first:g} and {last:g} are one position: {shared} values measured at one end count at both"
 
 
 def choose(names: Mapping[str, str], name: str | None, file: str) -> str:
@@ -348,6 +362,7 @@ def _fixed(variable: Variable, texts: Sequence[str]) -> list[int | None]:
     """The position along each dimension that is not completed, None for one that is."""
     region: list[int | None] = [0 if len(axis) == 1 else None for axis in variable.axes]
     names = [axis.name for axis in variable.axes]
+    fixed = set[str]()
     for text in texts:
         name, equals, position = (piece.strip() for piece in text.partition("="))
         if not equals or not position.lstrip("-").isdigit():
@@ -358,6 +373,9 @@ def _fixed(variable: Variable, texts: Sequence[str]) -> list[int | None]:
         size = variable.values.shape[dimension]
         if not -size <= index < size:
             raise RequestError(f"{name}={index} is outside; {name} has {size} positions, 0 to {size - 1}")
+        if name in fixed:
+            raise RequestError(f"{name} is fixed twice; each dimension has one position")
+        fixed.add(name)
         region[dimension] = index % size
     return region
 

@@ -78,7 +78,7 @@ class HDF5(Format):
             for completion in completions:
                 self._complete(data, completion)
             if self._netcdf:
-                data.attrs["history"] = cf.history(cf.text(data.attrs.get("history", "")), completions)
+                data.attrs["history"] = cf.history(cf.text(data.attrs.get("history", ""), "\n"), completions)
 
     def _complete(self, data: Any, completion: Completion) -> None:
         """Replace one dataset's values, and put beside it the deviation and what was filled."""
@@ -88,7 +88,7 @@ class HDF5(Format):
         attributes = cf.with_fill(stored, item.attrs) if self._netcdf else dict(item.attrs)
         values = cf.decoded(stored, attributes)
         completion.into(self._turned(values))
-        stored, kept = cf.encoded(values, item.dtype, attributes)
+        stored, kept = cf.encoded(values, stored, attributes)
         if stored.dtype == item.dtype and not cf.is_scaled(item.attrs):
             item[...] = stored
             for key in item.attrs.keys() - kept.keys():
@@ -101,7 +101,8 @@ class HDF5(Format):
         for suffix, (part, about) in beside.items():
             name = unused(self._beside(item.name, suffix), data)
             if self._matlab:
-                about = {"MATLAB_class": np.bytes_("logical" if part.dtype.kind == "i" else "double")}
+                kinds = {"i1": "logical", "f4": "single"}
+                about = {"MATLAB_class": np.bytes_(kinds.get(part.dtype.str[1:], "double"))}
             layout = part.astype("u1" if self._matlab and part.dtype.kind == "i" else part.dtype)
             _created(data, name, self._turned(layout), about, item)
             if not self._matlab:
@@ -120,7 +121,8 @@ class HDF5(Format):
 
         def visit(name: str, item: Any) -> None:
             kind = cf.text(item.attrs.get("MATLAB_class", "double"))
-            if isinstance(item, h5py.Dataset) and not name.startswith("#") and kind in _MATLAB_NUMBERS:
+            whole = isinstance(item, h5py.Dataset) and item.shape is not None  # h5py.Empty has none
+            if whole and not name.startswith("#") and kind in _MATLAB_NUMBERS:
                 found[name.replace("/", ".") if self._matlab else name] = item
 
         data.visititems(visit)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fieldbench.files.format import Format, need
-from fieldbench.files.gridded import Completion
+from fieldbench.files.gridded import Completion, unused
 from fieldbench.files.hdf5 import HDF5, without_one
 from fieldbench.files.numpy_files import NamedArrays, as_notes, complete_arrays
 
@@ -31,8 +31,8 @@ class Matlab(NamedArrays):
         complete_arrays(arrays, completions)
         for name, array in arrays.items():
             _put(data, name, array)
-        data["fieldbench"] = as_notes(completions)
-        savemat(target, data, do_compression=True)
+        data[unused("fieldbench", data)] = as_notes(completions)
+        savemat(target, data, do_compression=True, long_field_names=True)
 
 
 def format_for(file: Path) -> Format:
@@ -78,4 +78,17 @@ def _load(file: Path) -> dict[str, Any]:
     """All variables, in the types that they have in MATLAB: it stores doubles that are whole as bytes."""
     from scipy.io import loadmat
 
-    return {name: item for name, item in loadmat(file, mat_dtype=True).items() if not name.startswith("__")}
+    data = {name: item for name, item in loadmat(file, mat_dtype=True).items() if not name.startswith("__")}
+    _restore(data, loadmat(file, mat_dtype=False))  # scipy makes reals of complex numbers where it keeps types
+    return data
+
+
+def _restore(data: dict[str, Any] | np.void, stored: Mapping[str, Any] | np.void) -> None:
+    """Put complex numbers back, also into structures."""
+    for name in data if isinstance(data, dict) else data.dtype.names or ():
+        one, other = data[name], stored[name]
+        if isinstance(other, np.ndarray) and other.dtype.kind == "c":
+            data[name] = other
+        elif isinstance(other, np.ndarray) and other.dtype.names:
+            for record, original in zip(one.ravel(), other.ravel(), strict=True):
+                _restore(record, original)

@@ -78,7 +78,7 @@ class NetCDF(Format):
             data = opened.load()
         for completion in completions:
             _complete(data, completion, completion.gridded.name, data)
-        data.attrs["history"] = cf.history(str(data.attrs.get("history", "")), completions)
+        data.attrs["history"] = cf.history(cf.text(data.attrs.get("history", ""), "\n"), completions)
         for variable in data.variables.values():
             # xarray would give a fill value to every float variable that had none.
             if "_FillValue" not in variable.attrs:
@@ -111,9 +111,27 @@ def _open(file: Path, engine: str, group: str = "") -> Any:
         import hdf5plugin  # noqa: F401 - importing it registers filters such as zstd
     # No numbers are decoded, so that all that is not completed is written back as it was; but characters are joined
     # to texts, as xarray gives those that are not a further dimension.
-    as_stored = {"mask_and_scale": False, "decode_times": False, "decode_timedelta": False, "decode_coords": False}
-    as_stored["concat_characters"] = engine != "netcdf4"
-    return xarray.open_dataset(file, engine=engine, **as_stored, **({"group": group} if group else {}))
+    numbers = ("mask_and_scale", "decode_times", "decode_timedelta", "decode_coords")
+    as_stored: dict[str, Any] = {**dict.fromkeys(numbers, False), "concat_characters": engine != "netcdf4"}
+    if engine == "h5netcdf":
+        as_stored["drop_variables"] = _ragged(file, group)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Duplicate dimension names")  # of a variable that nobody may want
+        warnings.filterwarnings("ignore", "Failed to open Zarr store with consolidated metadata")
+        return xarray.open_dataset(file, engine=engine, **as_stored, **({"group": group} if group else {}))
+
+
+def _ragged(file: Path, group: str) -> list[str]:
+    """Variables of sequences of any length, of which xarray cannot open some."""
+    import h5py
+
+    with h5py.File(file, "r") as data:
+        kinds = {str(name): getattr(item, "dtype", None) for name, item in data[group or "/"].items()}
+        return [
+            name
+            for name, kind in kinds.items()
+            if kind is not None and h5py.check_vlen_dtype(kind) is not None and h5py.check_string_dtype(kind) is None
+        ]
 
 
 @contextmanager
@@ -164,8 +182,12 @@ def axes_of(around: Mapping[str, Any], found: Any, remarks: list[str]) -> tuple[
         remarks: grows by what cannot be used, and by which distance is used on a curvilinear grid.
     """
     axes = []
+    if twice := [dimension for dimension in found.dims if found.dims.count(dimension) > 1]:
+        raise RequestError(f"{found.name} has the dimension {twice[0]!r} twice; a field has each of its own")
     for dimension, size in found.sizes.items():
         coordinate = around.get(dimension)
+        if coordinate is None:
+            coordinate = _along(around, found, dimension, remarks)
         values = None if coordinate is None else _decoded(coordinate)
         unit = "" if coordinate is None else str(coordinate.attrs.get("units", ""))
         axes.append(axis_if_usable(str(dimension), size, values, unit, remarks))
@@ -186,6 +208,16 @@ def axes_of(around: Mapping[str, Any], found: Any, remarks: list[str]) -> tuple[
         f"latitude and longitude are two-dimensional; distances are measured in steps of the grid, on average {steps}"
     )
     return tuple(axes)
+
+
+def _along(around: Mapping[str, Any], found: Any, dimension: Any, remarks: list[str]) -> Any:
+    """The one coordinate that a variable names along a dimension without a coordinate of its own name, or None."""
+    named = [name for name in str(found.attrs.get("coordinates", "")).split() if name in around]
+    along = [name for name in named if around[name].dims == (dimension,) and around[name].dtype.kind in "fiu"]
+    if len(along) > 1:
+        lie = f"{' and '.join(along)} lie along {dimension}"
+        remarks.append(f"{lie}, which is no grid: its positions are counted; a table of points says where they are")
+    return around[along[0]] if len(along) == 1 else None
 
 
 def _plane(around: Mapping[str, Any], found: Any, is_it: Any) -> Any:
@@ -214,13 +246,15 @@ def _complete(data: Any, completion: Completion, called: str, taken: Container[s
     attributes = cf.with_fill(found.values, found.attrs)
     values = cf.decoded(found.values, attributes)
     completion.into(values)
-    stored, kept = cf.encoded(values, found.dtype, attributes)
+    stored, kept = cf.encoded(values, found.values, attributes)
     for suffix, (part, about) in cf.beside(completion, kept, stored.dtype).items():
         name = unused(f"{called}{suffix}", taken)
         data[name] = (found.dims, part, about)
         cf.refer(kept, name)
     kept |= completion.notes
-    layout = {key: found.encoding[key] for key in ("chunks", "compressors", "filters") if key in found.encoding}
+    layout = {
+        key: found.encoding[key] for key in ("chunks", "shards", "compressors", "filters") if key in found.encoding
+    }
     data[called] = (found.dims, stored, kept, layout if stored.dtype == found.dtype else {})
 
 
@@ -250,7 +284,7 @@ def _write_zarr(source: Path, target: Path, completions: Sequence[Completion]) -
             data = opened[[name]].load()
             taken = set(opened.variables)
         _complete(data, completion, name, taken)
-        data.attrs["history"] = cf.history(str(data.attrs.get("history", "")), [completion])
+        data.attrs["history"] = cf.history(cf.text(data.attrs.get("history", ""), "\n"), [completion])
         shutil.rmtree(target / group / name)
         known = (source / ".zmetadata").exists() or "consolidated_metadata" in _text_of(source / "zarr.json")
         with warnings.catch_warnings():  # that such metadata is not part of version 3: the source has it

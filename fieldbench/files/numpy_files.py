@@ -69,7 +69,7 @@ class NamedArrays(Format):
     def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
         arrays: dict[str, Any] = self.arrays(source)
         complete_arrays(arrays, completions)
-        arrays["fieldbench"] = np.array(as_notes(completions))
+        arrays[unused("fieldbench", arrays)] = np.array(as_notes(completions))
         with target.open("wb") as stream:
             np.savez_compressed(stream, **arrays)
 
@@ -145,11 +145,15 @@ def is_whole(array: np.ndarray) -> bool:
 
 def completed(original: np.ndarray, completion: Completion) -> np.ndarray:
     """The original array with the completed field in its region, in its type if that holds the values."""
-    values = original.astype(original.dtype if original.dtype.kind == "f" else float)
+    before = original.astype(original.dtype if original.dtype.kind == "f" else float)
+    values = before.copy()
     completion.into(values)
     if original.dtype.kind == "b" and np.isin(values, (0, 1)).all():
         return values.astype(bool)
-    return values.astype(original.dtype) if cf.stays_whole(values, original.dtype, {}) else values
+    if not cf.stays_whole(values, original.dtype, {}):
+        return values
+    # A whole number of more than 53 bits is not what it is as a float.
+    return np.where(values == before, original, values.astype(original.dtype))
 
 
 def complete_arrays(arrays: dict[str, np.ndarray], completions: Sequence[Completion]) -> None:

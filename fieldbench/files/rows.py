@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
+import contextlib
 import re
+import warnings
+from collections.abc import Sequence
 from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +24,10 @@ if TYPE_CHECKING:
 _SEPARATORS = (";", "\t", "|", ",")
 _MISSING = ["-", "--", "---", "*", "**", "***", "?"]
 _COMMENTS = ("#", "%", "//")
-_DECIMAL_COMMA = re.compile(r"(^|[\s;|])[-+]?\d+,\d+")
+#: What Excel puts before the names to say what stands between columns.
+_SEPARATOR_SAID = re.compile(r"sep=(.)$")
+_NUMBER_WITH_COMMA = r"[-+]?\d+,\d+([eE][-+]?\d+)?"
+_ZONE = re.compile(r"\s*(UTC|GMT)$")
 _SINCE = "days since "
 _DAY = 86_400_000_000  # microseconds
 
@@ -29,37 +36,88 @@ def load(file: Path) -> pd.DataFrame:
     """The table of a text or Parquet file."""
     import pandas as pd
 
-    return _read_text(file) if file.suffix.lower() in TEXTS else pd.read_parquet(file)
+    if file.suffix.lower() in TEXTS:
+        return _read_text(file)
+    frame = pd.read_parquet(file)
+    return frame.reset_index() if any(frame.index.names) else frame
 
 
 def _read_text(file: Path) -> pd.DataFrame:
     """A text table with names in the first line, or in the last comment before the numbers."""
     import pandas as pd
 
-    content = file.read_bytes()
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = content.decode("latin-1")
-    lines = text.splitlines()
+    lines = _records(_text(file.read_bytes()))
     comments = [line for line in lines if line.lstrip().startswith(_COMMENTS)]
     lines = [line for line in lines if line.strip() and not line.lstrip().startswith(_COMMENTS)]
+    said = _SEPARATOR_SAID.match(lines[0]) if lines else None
+    lines = lines[1:] if said else lines
     if not lines:
         return pd.DataFrame()
     if comments and not _names_columns(lines[0]):
         lines.insert(0, comments[-1].lstrip("#%/ \t"))
-    separator = next((mark for mark in _SEPARATORS if mark in lines[0]), r"\s+" if len(lines[0].split()) > 1 else ",")
-    decimal = "," if separator != "," and any(_DECIMAL_COMMA.search(line) for line in lines[1:20]) else "."
-    frame = pd.read_csv(
-        StringIO("\n".join(lines)),
-        sep=separator,
-        decimal=decimal,
-        skipinitialspace=True,
-        na_values=_MISSING,
-        float_precision="round_trip",  # measured values are kept to the last bit
-    )
+    separator = said[1] if said else _separator(lines[0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            frame = pd.read_csv(
+                StringIO("\n".join(lines)),
+                sep=separator,
+                decimal="," if _has_decimal_commas(lines[1:], separator) else ".",
+                skipinitialspace=True,
+                index_col=False,  # a separator at the end of each row makes no column
+                na_values=_MISSING,
+                float_precision="round_trip",  # measured values are kept to the last bit
+            )
+        except pd.errors.ParserWarning:
+            raise RequestError(f"{file.name}: its rows have more columns than the line of their names") from None
     frame.columns = frame.columns.str.strip()
     return _without_units(frame)
+
+
+def _text(content: bytes) -> str:
+    """The letters of a file: of UTF-8, or as it says itself of UTF-16, else of Windows and Latin-1."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return content.decode("utf-16")
+    for encoding in ("utf-8-sig", "cp1252"):
+        with contextlib.suppress(UnicodeDecodeError):
+            return content.decode(encoding)
+    return content.decode("latin-1")
+
+
+def _records(text: str) -> list[str]:
+    """The lines of a text; those that end within quotes go on."""
+    records, inside = list[str](), False
+    for line in re.split(r"\r\n|\n|\r", text):
+        if inside:
+            records[-1] += f"\n{line}"
+        else:
+            records.append(line)
+        if '"' in line:
+            inside = _ends_within_quotes(line, inside)
+    return records
+
+
+def _ends_within_quotes(line: str, inside: bool) -> bool:
+    """Whether the quotes of a cell are still open at the end of a line; ``inside`` says so of its beginning."""
+    line = line.replace('""', "")  # a quote that is part of the text
+    if inside:
+        _, closed, line = line.partition('"')
+        if not closed:
+            return True
+    return re.search(r'(^|[;,|\t])\s*"', re.sub(r'"[^"]*"', "", line)) is not None
+
+
+def _separator(names: str) -> str:
+    plain = re.sub(r'"[^"]*"', "", names)
+    return next((mark for mark in _SEPARATORS if mark in plain), r"\s+" if len(plain.split()) > 1 else ",")
+
+
+def _has_decimal_commas(lines: Sequence[str], separator: str) -> bool:
+    """Whether a whole cell is a number with a comma; between commas such a one stands in quotes."""
+    edge = r"\s" if separator == r"\s+" else rf"\s*{re.escape(separator)}\s*"
+    quote, needed = ('"', '"') if separator == "," else ('"?', ",")
+    cell = re.compile(rf"(^|{edge}){quote}{_NUMBER_WITH_COMMA}{quote}(?=\s*$|{edge})")
+    return any(cell.search(line) for line in lines if needed in line)
 
 
 def _names_columns(line: str) -> bool:
@@ -97,12 +155,24 @@ def numbers(frame: pd.DataFrame, name: str, file: str) -> tuple[FloatArray, str]
     Raises:
         RequestError: if it holds neither.
     """
+    import pandas as pd
+
     column = frame[name]
     if column.dtype.kind in "fiub":
         return column.to_numpy(dtype=float, na_value=np.nan), ""
+    amounts = pd.to_numeric(column, errors="coerce")
+    if column.dtype.kind == "O" and not column.map(lambda item: isinstance(item, str)).any() and amounts.notna().any():
+        return amounts.to_numpy(dtype=float, na_value=np.nan), ""  # Decimal, or numbers and None
     dates = _dates(column)
     if dates is None:
-        raise RequestError(f"{file}: the column {name!r} holds no numbers, nor dates such as 2024-01-31T12:00")
+        odd = column[amounts.isna() & column.notna()]
+        where = (
+            f"; row {odd.index[0] + 1} has {str(odd.iloc[0])!r:.60}" if len(odd) and odd.index.dtype.kind == "i" else ""
+        )
+        nothing = ", and where nothing was measured a cell is empty" if amounts.notna().any() else ""
+        raise RequestError(
+            f"{file}: the column {name!r} holds no numbers, nor dates such as 2024-01-31T12:00{where}{nothing}"
+        )
     zone = "" if dates.dt.tz is None else "Z"
     if zone:
         dates = dates.dt.tz_convert("UTC").dt.tz_localize(None)
@@ -131,9 +201,13 @@ def _dates(column: pd.Series) -> pd.Series | None:
     texts = column.dropna()
     if texts.empty or not texts.map(lambda item: hasattr(item, "isoformat") or isinstance(item, str)).all():
         return None
+    column = column.map(lambda item: _ZONE.sub("Z", item) if isinstance(item, str) else item)
     for form in ("ISO8601", "%d.%m.%Y", "%d.%m.%Y %H:%M"):
-        try:
-            return pd.Series(pd.to_datetime(column, format=form))
-        except (ValueError, TypeError):
-            continue
+        for utc in (False, True):  # of several zones, in that of Greenwich
+            try:
+                dates = pd.to_datetime(column, format=form, utc=utc)
+            except (ValueError, TypeError):
+                continue
+            if dates.dtype.kind == "M":
+                return pd.Series(dates)
     return None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,8 @@ SPARSEST = 200
 _ROWS_A_COORDINATE, _STEPS_TAKEN = 2, 0.5
 #: Scattered points lie on the grid of all their coordinates; positions are rounded where it would be larger.
 _LARGEST = 4_000_000
+#: Points of a grid that is asked for.
+_MOST = 100_000_000
 
 
 class TextTable(Format):
@@ -44,7 +47,7 @@ class TextTable(Format):
         return mask_of(load(file), name, variable, file.name)
 
     def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
-        frame = completed_rows(completions)
+        frame, _ = completed_rows(completions)
         separator = TEXTS.get(target.suffix.lower())
         if separator:
             frame.to_csv(target, index=False, sep=separator)
@@ -75,7 +78,7 @@ def variable_of(frame: pd.DataFrame, selector: Selector, file: str, points: pd.D
     values = numbers(frame, name, file)[0]
     values = np.where(coded(values, selector.missing), np.nan, values)
     if selector.mask in frame.columns:
-        values = np.where(_flags(frame, str(selector.mask), file) != 0, values, np.nan)
+        values = np.where(_flags(frame, column(frame, str(selector.mask), file), file) != 0, values, np.nan)
     positions, units = _positions(frame, coordinates, file, points)
     measured = [vector[: len(frame)] for vector in positions]
     remarks, rows, valid = list[str](), None, None
@@ -92,7 +95,7 @@ def variable_of(frame: pd.DataFrame, selector: Selector, file: str, points: pd.D
         valid[indices] = True
         rows = ScatteredRows(frame, indices)
         if points is not None:
-            rows = ScatteredRows(points, tuple(index[len(frame) :] for index in indices))
+            rows = ScatteredRows(points, tuple(index[len(frame) :] for index in indices), measured=False)
     gridded = _gridded(values, axes, measured)
     whole = frame[name].dtype.kind in "iub"
     return Variable(name, gridded, axes, remarks=tuple(remarks), whole=whole, valid=valid, rows=rows)
@@ -110,20 +113,28 @@ def mask_of(frame: pd.DataFrame, name: str, variable: Variable, file: str) -> np
     Raises:
         RequestError: if there is no such column, or it holds no numbers.
     """
-    if name not in frame.columns:
-        raise RequestError(f"{file} has no column {name!r}{nearest(name, map(str, frame.columns))}")
+    name = column(frame, name, file)
     positions = _positions(frame, [axis.name for axis in variable.axes], file)[0]
     marks = _gridded(_flags(frame, name, file), variable.axes, positions)
     return np.where(np.isnan(marks), 1.0, marks)  # where there is no row, nothing is marked
 
 
-def completed_rows(completions: Sequence[Completion]) -> pd.DataFrame:
+@dataclass(frozen=True)
+class Columns:
+    """Of a table to be written, the names of the columns of a completed field."""
+
+    values: str
+    observed: str
+    deviation: str | None
+
+
+def completed_rows(completions: Sequence[Completion]) -> tuple[pd.DataFrame, list[Columns]]:
     """The table to be written: of completions of columns of one table, which lie on one grid or in the same rows."""
     rows = completions[0].gridded.variable.rows
     return _on_grid(completions) if rows is None else _in_rows(rows, completions)
 
 
-def _on_grid(completions: Sequence[Completion]) -> pd.DataFrame:
+def _on_grid(completions: Sequence[Completion]) -> tuple[pd.DataFrame, list[Columns]]:
     import pandas as pd
 
     gridded = completions[0].gridded
@@ -132,32 +143,46 @@ def _on_grid(completions: Sequence[Completion]) -> pd.DataFrame:
     columns: dict[str, Any] = {
         axis.name: from_numbers(grid[gridded.region].ravel(), axis.unit) for axis, grid in zip(axes, grids, strict=True)
     }
+    named = []
     for completion in completions:
         gridded = completion.gridded
         values = gridded.spread(gridded.values)
         completion.into(values)
         columns[gridded.name] = values[gridded.region].ravel()
-        columns[unused("observed", columns)] = (~np.isnan(gridded.values)).ravel()
+        columns[(observed := unused("observed", columns))] = (~np.isnan(gridded.values)).ravel()
+        deviation = None
         if completion.deviation is not None:
-            columns[unused(f"{gridded.name}_std", columns)] = completion.deviation.ravel()
+            columns[(deviation := unused(f"{gridded.name}_std", columns))] = completion.deviation.ravel()
+        named.append(Columns(gridded.name, observed, deviation))
     frame = pd.DataFrame(columns)
-    return frame.dropna(how="all", subset=[item.gridded.name for item in completions])
+    return frame.dropna(how="all", subset=[item.gridded.name for item in completions]), named
 
 
-def _in_rows(rows: ScatteredRows, completions: Sequence[Completion]) -> pd.DataFrame:
-    """The rows with their gaps filled; a measured value stays, where the mean at its grid point differs."""
+def _in_rows(rows: ScatteredRows, completions: Sequence[Completion]) -> tuple[pd.DataFrame, list[Columns]]:
+    """The rows with their gaps filled; a measured value stays, where the mean at its grid point differs.
+
+    Other points may have a column of the field's name, which stays as it is.
+    """
     frame: pd.DataFrame = rows.frame.copy()
+    named = []
     for completion in completions:
         gridded = completion.gridded
         made, seen = (gridded.spread(part)[rows.indices] for part in (completion.values, gridded.values))
-        own = numbers(frame, gridded.name, "")[0] if gridded.name in frame else np.full(len(frame), np.nan)
-        observed = ~np.isnan(own) & ~np.isnan(seen)
-        frame[gridded.name] = np.where(observed & (made == seen), own, made)
-        frame[unused("observed", frame.columns)] = observed
+        observed, name = ~np.isnan(seen), gridded.name
+        if rows.measured:
+            own = numbers(frame, name, "")[0]
+            observed &= ~np.isnan(own)
+            made = np.where(observed & (made == seen), own, made)
+        elif name in frame:
+            name = unused(f"{name}_completed", frame.columns)
+        frame[name] = made
+        frame[(marks := unused("observed", frame.columns))] = observed
+        deviation = None
         if completion.deviation is not None:
-            name = unused(f"{gridded.name}_std", frame.columns)
-            frame[name] = gridded.spread(completion.deviation)[rows.indices]
-    return frame
+            deviation = unused(f"{gridded.name}_std", frame.columns)
+            frame[deviation] = gridded.spread(completion.deviation)[rows.indices]
+        named.append(Columns(name, marks, deviation))
+    return frame, named
 
 
 def _columns(frame: pd.DataFrame, selector: Selector, file: str) -> tuple[list[str], str]:
@@ -172,17 +197,39 @@ def _columns(frame: pd.DataFrame, selector: Selector, file: str) -> tuple[list[s
     for name in asked:
         if asked.count(name) > 1:
             raise RequestError(f"{file}: the column {name!r} is named twice; each coordinate needs its own")
-        if name not in frame.columns:
-            raise RequestError(f"{file}: the column {name!r} is not there{nearest(name, map(str, frame.columns))}")
+        column(frame, name, file)
     for name in selector.coordinates:
         numbers(frame, name, file)
-    if selector.variable is not None and selector.variable not in numeric:
-        raise RequestError(f"{file}: the column {selector.variable!r} holds no numbers")
+    if (
+        selector.variable is not None
+        and selector.variable not in numeric
+        and numbers(frame, selector.variable, file)[1]
+    ):
+        raise RequestError(f"{file}: the column {selector.variable!r} holds dates, no numbers")
     aside = {*selector.coordinates, selector.mask, selector.valid}
     values = [name for name in numeric if name not in aside and frame[name].dtype.kind != "b"]
     if selector.variable is None and len(values) != 1:
         raise RequestError(f"{file}: say which column is the field: variable={'|'.join(values) or 'NAME'}")
     return list(selector.coordinates), selector.variable or values[0]
+
+
+def column(frame: pd.DataFrame, name: str, file: str) -> str:
+    """The name of a column.
+
+    Args:
+        frame: the table.
+        name: the name.
+        file: what to call the table.
+
+    Raises:
+        RequestError: if there is none of that name, or several.
+    """
+    names = [str(item) for item in frame.columns]
+    if not isinstance(name, str) or name not in names:
+        raise RequestError(f"{file}: the column {name!r:.60} is not there{nearest(str(name), names)}")
+    if names.count(name) > 1:
+        raise RequestError(f"{file} has {names.count(name)} columns {name!r}; each name may stand once")
+    return name
 
 
 def _positions(
@@ -198,11 +245,13 @@ def _positions(
         have = ", ".join(map(str, points.columns))
         raise RequestError(f"the points have no column {absent[0]!r}, which {file} has; they have {have}")
     vectors, units = [], []
+    tables = {file: frame} if points is None else {file: frame, "the points": points}
     for name in coordinates:
-        column = frame[[name]] if points is None else pd.concat([frame[[name]], points[[name]]], ignore_index=True)
-        vector, unit = numbers(column, name, file)
-        if not np.isfinite(vector).all():
-            raise RequestError(f"{file}: the column {name!r} has missing or infinite coordinates")
+        for label, table in tables.items():
+            if not np.isfinite(numbers(table, name, label)[0]).all():
+                raise RequestError(f"{label}: the column {name!r} has missing or infinite coordinates")
+        whole = pd.concat([table[[name]] for table in tables.values()], ignore_index=True)
+        vector, unit = numbers(whole, name, file)
         vectors.append(vector)
         units.append(unit)
     return vectors, units
@@ -225,6 +274,11 @@ def _wanted_grid(
     if len(given) != len(coordinates):
         raise RequestError(f"grid has {len(given)} numbers, coordinates {len(coordinates)} columns")
     axes = []
+    spans = [float(np.ptp(vector)) for vector in positions]
+    sizes = [span / number + 1 if selector.step else number for span, number in zip(spans, given, strict=True)]
+    if np.prod(sizes) > _MOST:
+        many = f"{float(np.prod(sizes)):.2g}"
+        raise RequestError(f"grid: {many} points are too many; take fewer or a larger step, for at most {_MOST:,}")
     for name, vector, unit, number in zip(coordinates, positions, units, given, strict=True):
         low, high = float(vector.min()), float(vector.max())
         if selector.step:

@@ -166,3 +166,67 @@ def test_a_long_table_is_completed_at_points() -> None:
 def test_a_wrong_request_is_one_clear_line(data: Any, how: dict[str, Any], message: str) -> None:
     with pytest.raises(fieldbench.RequestError, match=message):
         complete(data, **how)
+
+
+def test_one_text_or_number_stands_for_a_list_of_one() -> None:
+    coded = np.where(HIDDEN, -999.0, TRUTH)
+    one, several = complete(coded, missing=-999, max_gap="12"), complete(coded, missing=[-999], max_gap=["12"])
+    np.testing.assert_array_equal(one.values, several.values)
+    np.testing.assert_array_equal(complete(coded, missing=-999, max_gap=2).filled, one.filled)
+
+
+@pytest.mark.parametrize(
+    ("how", "said"),
+    [
+        ({"within": 5}, "within 5: give two numbers"),
+        ({"within": (-5, -1), "positive": True}, "within -5 -1 holds no value above zero"),
+    ],
+)
+def test_limits_that_are_none(how: dict[str, Any], said: str) -> None:
+    with pytest.raises(fieldbench.FieldbenchError, match=said):
+        complete(GAPPY, **how)
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1e-160])
+def test_values_whose_squares_no_number_holds_are_refused(scale: float) -> None:
+    with pytest.raises(fieldbench.FieldbenchError, match="whose squared errors no number holds"):
+        fieldbench.complete(scale * GAPPY, candidates=["zero", "plane"], budget=5, sources=SOURCES, device="cpu")
+
+
+def test_a_table_with_columns_of_our_names() -> None:
+    x, y = (part.ravel() for part in np.indices(TRUTH.shape))
+    frame = pd.DataFrame({"x": x, "y": y, "observed_temp": GAPPY.ravel(), "observed": 1, "observed_temp_std": 2})
+    made = complete(frame, variable="observed_temp", coordinates=("x", "y"))
+    np.testing.assert_allclose(made.values["observed_temp"], TRUTH.ravel())
+    np.testing.assert_array_equal(made.filled, HIDDEN.ravel())
+    points = pd.DataFrame({"x": [0.5, 1.0], "y": [0.5, 2.0], "observed": [7, 8]})
+    at = complete(frame.sample(60, random_state=0), variable="observed_temp", coordinates=("x", "y"), points=points)
+    assert at.values["observed"].tolist() == [7, 8]
+    assert len(at.filled) == len(at.deviation) == 2
+
+
+def test_a_mask_of_a_table_is_one_of_its_columns() -> None:
+    frame = pd.DataFrame({"x": [0, 1, 2], "y": [0, 1, 2], "t": [1.0, np.nan, 2]})
+    for wrong in ("QC", np.ones(3, dtype=bool)):
+        with pytest.raises(fieldbench.FieldbenchError, match=r"the column .* is not there"):
+            complete(frame, variable="t", coordinates=("x", "y"), mask=wrong)
+
+
+def test_numbers_that_a_file_had_packed_are_not_packed_again(tmp_path: Path) -> None:
+    xarray = pytest.importorskip("xarray")
+    pytest.importorskip("h5netcdf")
+    how = {"dtype": "u1", "scale_factor": 0.1, "add_offset": 0.0, "_FillValue": 255}
+    xarray.Dataset({"t": (("y", "x"), GAPPY)}).to_netcdf(tmp_path / "a.nc", engine="h5netcdf", encoding={"t": how})
+    with xarray.open_dataset(tmp_path / "a.nc", engine="h5netcdf") as data:
+        made = complete(data["t"].load())
+    for part in (made.values, made.deviation, made.filled):
+        part.to_netcdf(tmp_path / "out.nc", engine="h5netcdf")
+        with xarray.open_dataarray(tmp_path / "out.nc", engine="h5netcdf") as again:
+            np.testing.assert_array_equal(again.values, part.values)
+
+
+def test_a_mask_with_a_dimension_of_its_own_is_refused() -> None:
+    xarray = pytest.importorskip("xarray")
+    data = xarray.DataArray(GAPPY, dims=("y", "x"))
+    with pytest.raises(fieldbench.FieldbenchError, match="a mask has the dimension 'z', which the data has not"):
+        complete(data, valid=xarray.DataArray(np.ones((12, 10, 2)), dims=("y", "x", "z")))

@@ -427,3 +427,33 @@ def test_a_field_of_nothing_is_refused(tmp_path: Path) -> None:
         read(tmp_path / "t.npy").observation()
     with pytest.raises(RequestError, match="has no entry"):
         read(tmp_path / "t.npy").field()
+
+
+def test_what_matlab_has_beside_a_field_is_kept(tmp_path: Path) -> None:
+    long = "a" * 40
+    inside = {"w": np.array([1j, 2]), long: 3.0}
+    given = {"temp": np.array([[1, np.nan], [3, 4]]), "z": np.array([1 + 2j, 3]), "s": inside, "fieldbench": "mine"}
+    savemat(tmp_path / "a.mat", given, long_field_names=True)
+    gridded = read(tmp_path / "a.mat", Selector("temp"))
+    write(tmp_path / "a.mat", tmp_path / "out.mat", Completion(gridded, complete(gridded.values), None, NOTE))
+    made = loadmat(tmp_path / "out.mat", squeeze_me=True)
+    assert made["z"].tolist() == [1 + 2j, 3]
+    assert made["s"]["w"].item().tolist() == [1j, 2]
+    assert made["s"][long].item() == 3
+    assert (made["fieldbench"], json.loads(str(made["fieldbench_2"]))) == ("mine", NOTE)
+
+
+def test_an_array_called_fieldbench_is_kept(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", temp=[[1, np.nan]], fieldbench=[5])
+    gridded = read(tmp_path / "a.npz", Selector("temp"))
+    write(tmp_path / "a.npz", tmp_path / "out.npz", Completion(gridded, complete(gridded.values), None, NOTE))
+    with np.load(tmp_path / "out.npz") as made:
+        assert made["fieldbench"].tolist() == [5]
+        assert json.loads(str(made["fieldbench_2"])) == NOTE
+
+
+def test_an_empty_dataset_beside_a_field(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as data:
+        data["temp"] = np.array([[1, np.nan], [3, 4]])
+        data["nothing"] = h5py.Empty("f4")
+    assert read(tmp_path / "a.h5").name == "temp"

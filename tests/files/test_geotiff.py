@@ -119,3 +119,24 @@ def test_a_damaged_file_is_one_clear_line(tmp_path: Path) -> None:
     (tmp_path / "a.tif").write_bytes(b"II*\x00")
     with pytest.raises(RequestError, match=r"cannot be read as \.tif"):
         read(tmp_path / "a.tif")
+
+
+def test_a_lossy_compression_is_not_used_again(tmp_path: Path) -> None:
+    values = np.random.default_rng(0).integers(50, 200, size=(1, 32, 32)).astype("u1")
+    values[0, 3, 4] = 0
+    file = save(tmp_path / "a.tif", values, nodata=0, compress="jpeg")
+    gridded = read(file)
+    made = np.where(np.isnan(gridded.values), 77, gridded.values)
+    write(file, tmp_path / "out.tif", Completion(gridded, made, np.full(made.shape, 0.5)))
+    np.testing.assert_array_equal(read(tmp_path / "out.tif").values, made)
+    np.testing.assert_array_equal(read(tmp_path / "out_std.tif").values, np.full(made.shape, 0.5))
+
+
+def test_tags_of_all_namespaces_are_kept(tmp_path: Path) -> None:
+    file = save(tmp_path / "a.tif", VALUES.astype("f4"), nodata=0)
+    with rasterio.open(file, "r+") as data:
+        data.update_tags(ns="survey", ship="Meteor")
+    gridded = read(file)
+    write(file, tmp_path / "out.tif", Completion(gridded, np.nan_to_num(gridded.values, nan=7.0)))
+    with rasterio.open(tmp_path / "out.tif") as data:
+        assert data.tags(ns="survey") == {"ship": "Meteor"}

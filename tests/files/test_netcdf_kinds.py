@@ -242,3 +242,115 @@ def test_groups_of_zarr_are_kept(tmp_path: Path, ocean: Any, version: int) -> No
         assert after["s"].values.tolist() == [0, 1, 2, 3]
     with xarray.open_zarr(target, consolidated=False) as root:
         assert root["n"].values.tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("engine", ["scipy", "h5netcdf"])
+def test_what_is_still_missing_keeps_its_number(tmp_path: Path, engine: str) -> None:
+    file, values = tmp_path / "a.nc", np.arange(24, dtype="f4").reshape(2, 3, 4)
+    values[:, 0, :3] = [[-999, -1, 500], [-1, 500, -999]]  # a cloud, land, and beyond what is valid
+    about = {"missing_value": np.float32(-1), "valid_max": np.float32(100)}
+    data = xarray.Dataset({"t": (("time", "y", "x"), values, about, {"_FillValue": np.float32(-999)})})
+    data.to_netcdf(file, engine=engine, format="NETCDF3_64BIT" if engine == "scipy" else None)
+    gridded = read(file, Selector(at=("time=0",)))
+    made = gridded.values.copy()
+    made[0, 0] = 7
+    write(file, tmp_path / "out.nc", Completion(gridded, made))
+    with xarray.open_dataset(tmp_path / "out.nc", engine=engine, mask_and_scale=False) as other:
+        values[0, 0, 0] = 7
+        np.testing.assert_array_equal(other["t"].values, values)
+
+
+def test_what_is_beyond_a_range_that_goes_does_not_become_a_value(tmp_path: Path) -> None:
+    values = np.array([1, 500, np.nan, 3], dtype="f4")
+    data = xarray.Dataset({"t": ("x", values, {"valid_max": np.float32(5)}, PLAIN)})
+    data.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    gridded = read(tmp_path / "a.nc")
+    write(tmp_path / "a.nc", tmp_path / "out.nc", Completion(gridded, np.where([0, 0, 1, 0], 6.0, gridded.values)))
+    np.testing.assert_array_equal(read(tmp_path / "out.nc", Selector("t")).values, [1, np.nan, 6, 3])
+
+
+def test_whole_numbers_of_more_than_53_bits_are_kept(tmp_path: Path) -> None:
+    values = np.array([2**53 + 1, -1, 2**62 + 3, 5])
+    data = xarray.Dataset({"t": ("x", values, {"_FillValue": -1})})
+    data.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    target, _ = complete(tmp_path / "a.nc")
+    with xarray.open_dataset(target, engine="h5netcdf", mask_and_scale=False) as other:
+        assert other["t"].values.tolist() == [2**53 + 1, 7, 2**62 + 3, 5]
+
+
+def test_packed_numbers_that_single_precision_cannot_tell_apart_become_double(tmp_path: Path) -> None:
+    about = {"scale_factor": 0.01, "add_offset": 1e6, "_FillValue": np.int16(-1)}
+    data = xarray.Dataset({"t": ("x", np.array([1, 2, -1, 4], dtype="i2"), about)})
+    data.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    target, _ = complete(tmp_path / "a.nc")
+    with xarray.open_dataset(target, engine="h5netcdf") as other:
+        np.testing.assert_allclose(other["t"].values, [1e6 + 0.01, 1e6 + 0.02, 7, 1e6 + 0.04], rtol=1e-12)
+
+
+def test_one_odd_variable_leaves_the_others_readable(tmp_path: Path) -> None:
+    field = np.array([[1, np.nan], [3, 4]], dtype="f4")
+    xarray.Dataset({"t": (("y", "x"), field)}).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    with h5py.File(tmp_path / "a.nc", "r+") as data:
+        ragged = data.create_dataset("ragged", (2,), dtype=h5py.vlen_dtype("i4"), fillvalue=None)
+        ragged[0] = [1, 2, 3]
+        ragged.attrs["_FillValue"] = np.zeros(0, dtype="i4")
+        ragged.dims[0].attach_scale(data["y"]) if "y" in data else None
+    target, _ = complete(tmp_path / "a.nc", Selector("t"))
+    with h5py.File(target) as data:
+        assert data["ragged"][0].tolist() == [1, 2, 3]
+
+
+def test_a_dimension_that_stands_twice_is_refused(tmp_path: Path) -> None:
+    pytest.importorskip("netCDF4")
+    writing = """
+import sys, netCDF4
+with netCDF4.Dataset(sys.argv[1], "w") as data:
+    data.createDimension("x", 3)
+    data.createVariable("t", "f4", ("x", "x"))[:] = [[1, 2, 3], [4, 5, 6], [7, 8, 9]]
+"""
+    subprocess.run([sys.executable, "-c", writing, str(tmp_path / "a.nc")], check=True)
+    with pytest.raises(RequestError, match="t has the dimension 'x' twice"):
+        read(tmp_path / "a.nc")
+
+
+def test_coordinates_of_other_names_along_a_dimension(tmp_path: Path) -> None:
+    field = np.array([[1, np.nan, 3], [4, 5, 6]], dtype="f4")
+    coordinates = {
+        "lat": ("y", [40.0, 41.5], {"units": "degrees_north"}),
+        "lon": ("x", [0.0, 0.5, 2.0], {"units": "degrees_east"}),
+    }
+    data = xarray.Dataset({"t": (("y", "x"), field, {"coordinates": "lat lon"})})
+    for name, (dimension, values, about) in coordinates.items():
+        data[name] = (dimension, values, about)
+    data.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    y, x = read(tmp_path / "a.nc", Selector("t")).axes
+    assert (y.name, y.unit, y.coordinates.tolist()) == ("y", "degrees_north", [40, 41.5])
+    assert (x.name, x.unit, x.coordinates.tolist()) == ("x", "degrees_east", [0, 0.5, 2])
+
+
+def test_points_along_a_dimension_are_no_grid(tmp_path: Path) -> None:
+    data = xarray.Dataset({"t": ("obs", np.array([1, np.nan, 3.0]), {"coordinates": "lat lon"})})
+    for name in ("lat", "lon"):
+        data[name] = ("obs", np.array([1.0, 5.0, 2.0]))
+    data.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    gridded = read(tmp_path / "a.nc", Selector("t"))
+    assert any("lat and lon lie along obs, which is no grid" in line for line in gridded.remarks)
+
+
+def test_an_attribute_of_several_texts_stays_readable(tmp_path: Path) -> None:
+    data = xarray.Dataset({"t": ("x", np.array([1, np.nan, 3.0]))}, attrs={"history": ["first", "second"]})
+    data.to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    target, _ = complete(tmp_path / "a.nc")
+    with xarray.open_dataset(target, engine="h5netcdf") as other:
+        assert other.attrs["history"].splitlines()[1:] == ["first", "second"]
+
+
+def test_both_ends_of_the_circle_are_one_position(tmp_path: Path) -> None:
+    field = np.arange(26, dtype="f4").reshape(2, 13)
+    field[0, 0] = field[1, -1] = np.nan
+    lon = ("lon", np.linspace(0, 360, 13), {"units": "degrees_east"})
+    xarray.Dataset({"t": (("y", "lon"), field)}, {"lon": lon}).to_netcdf(tmp_path / "a.nc", engine="h5netcdf")
+    gridded = read(tmp_path / "a.nc", Selector("t"))
+    np.testing.assert_array_equal(gridded.values[:, 0], gridded.values[:, -1])
+    assert gridded.values[:, 0].tolist() == [12, 13]
+    assert any("lon 0 and 360 are one position: 2 values" in line for line in gridded.remarks)

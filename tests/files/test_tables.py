@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ import pytest
 
 from fieldbench.errors import RequestError
 from fieldbench.files import Completion, Selector, read, write
+from fieldbench.files.rows import numbers
 
 COLUMNS = ("lon", "lat", "depth")
 
@@ -345,3 +348,97 @@ def test_a_row_without_coordinates_is_refused(tmp_path: Path) -> None:
     file = saved(tmp_path, {"x": [0.0, np.nan], "v": [1.0, 2.0]})
     with pytest.raises(RequestError, match="'x' has missing"):
         read(file, Selector(coordinates=("x",)))
+
+
+TABLE = "lon,lat,temp,note\n0,0,,calm\n0,1,10.5,calm\n1,0,11,calm\n1,1,12.25,calm\n"
+ON_TWO_BY_TWO = [[np.nan, 10.5], [11, 12.25]]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        TABLE.encode("utf-16"),
+        TABLE.replace("calm", "calm… sea").encode("cp1252"),  # in Latin-1 this letter ends a line
+        TABLE.replace("calm", '"calm\n# sea, 3 ""Bft"""').encode(),
+        TABLE.replace("calm\n", "calm,\n").encode(),  # a separator more in each row than among the names
+        TABLE.replace("note", '"note; free"').encode(),
+        ("sep=;\n" + TABLE.replace(",", ";")).encode(),
+        TABLE.replace(",", ";").replace(".", ",").encode(),
+        TABLE.replace("10.5", '"10,5"').replace("12.25", '"12,25"').encode(),
+        TABLE.replace(",", ";").replace(".", ",").replace("\n0;1", "\n0;0;;\n" * 30 + "0;1", 1).encode(),
+    ],
+)
+def test_tables_as_programs_write_them(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "p.csv").write_bytes(content)
+    gridded = read(tmp_path / "p.csv", Selector(coordinates=("lon", "lat"), variable="temp"))
+    np.testing.assert_array_equal(gridded.values, ON_TWO_BY_TWO)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("lon,lat,temp\n0,0,1,5\n0,1,2,6\n", "its rows have more columns than the line of their names"),
+        ("lon,lat,temp\n0,0,1\n0,1,<0.1\n", "row 2 has '<0.1', and where nothing was measured a cell is empty"),
+        ('lon,lat,temp\n0,0,3\n0,1,"1,234.5"\n', "row 2 has '1,234.5'"),
+        ("lon,lat,temp,temp \n0,0,1,3\n", "has 2 columns 'temp'; each name may stand once"),
+    ],
+)
+def test_what_a_table_has_too_much_is_named(tmp_path: Path, text: str, said: str) -> None:
+    (tmp_path / "p.csv").write_text(text)
+    with pytest.raises(RequestError, match=re.escape(said)):
+        read(tmp_path / "p.csv", Selector(coordinates=("lon", "lat"), variable="temp"))
+
+
+@pytest.mark.parametrize(
+    "dates",
+    [
+        ["2024-03-31 00:30:00 UTC", "2024-03-31 03:30:00 UTC"],
+        ["2024-03-31T01:30:00+01:00", "2024-03-31T05:30:00+02:00"],
+    ],
+)
+def test_dates_of_any_zone(tmp_path: Path, dates: list[str]) -> None:
+    file = saved(tmp_path, {"time": np.repeat(dates, 2), "x": [0, 1, 0, 1], "t": [1, 2, 3, 4]})
+    (time, _) = read(file, Selector(coordinates=("time", "x"))).axes
+    np.testing.assert_allclose(24 * time.coordinates, [0.5, 3.5])
+    assert time.unit == "days since 2024-03-31Z"
+
+
+def test_a_column_of_decimals_or_of_numbers_and_none() -> None:
+    for values in ([Decimal("1.5"), Decimal(2), None, Decimal(3)], [1.5, 2, None, 3.0]):
+        frame = pd.DataFrame({"x": [0, 0, 1, 1], "y": [0, 1, 0, 1], "v": pd.Series(values, dtype=object)})
+        assert numbers(frame, "v", "the table")[0].tolist() == pytest.approx([1.5, 2, np.nan, 3], nan_ok=True)
+
+
+def test_points_keep_a_column_that_is_called_like_the_field(tmp_path: Path) -> None:
+    x, y = np.random.default_rng(0).uniform(0, 9, size=(2, 20))
+    file = saved(tmp_path, {"x": x, "y": y, "temp": np.arange(20.0)})
+    points = tmp_path / "points.csv"
+    pd.DataFrame({"x": [x[3], 5.0], "y": [y[3], 5.0], "temp": ["calm", "wind"]}).to_csv(points, index=False)
+    gridded = read(file, Selector(coordinates=("x", "y"), points=points))
+    write(file, tmp_path / "out.csv", Completion(gridded, np.nan_to_num(gridded.values, nan=7.0)))
+    made = load(tmp_path / "out.csv")
+    assert made["temp"].tolist() == ["calm", "wind"]
+    assert made["temp_completed"].tolist() == [3, 7]  # what was measured there, and what was made
+    assert made["observed"].tolist() == [True, False]
+
+
+def test_a_fault_of_the_points_is_theirs(tmp_path: Path) -> None:
+    x, y = np.random.default_rng(0).uniform(0, 9, size=(2, 20))
+    file, points = saved(tmp_path, {"x": x, "y": y, "temp": x}), tmp_path / "points.csv"
+    pd.DataFrame({"x": [1.0, np.nan], "y": [5.0, 5.0]}).to_csv(points, index=False)
+    with pytest.raises(RequestError, match="the points: the column 'x' has missing or infinite coordinates"):
+        read(file, Selector(coordinates=("x", "y"), points=points))
+
+
+def test_a_grid_that_no_memory_holds_is_refused_at_once(tmp_path: Path) -> None:
+    file = saved(tmp_path, {"x": [0.0, 1.0, 2.0], "y": [0.0, 3.0, 4.0], "v": [1, 2, 3]})
+    with pytest.raises(RequestError, match=r"grid: 8e\+14 points are too many"):
+        read(file, Selector(coordinates=("x", "y"), step=(1e-7,)))
+
+
+def test_named_rows_of_parquet_are_columns(tmp_path: Path) -> None:
+    pytest.importorskip("pyarrow")
+    frame = pd.DataFrame({"x": [0, 0, 1], "y": [0, 1, 0], "v": [1.0, 2, 3]}).set_index(["x", "y"])
+    frame.to_parquet(tmp_path / "p.parquet")
+    gridded = read(tmp_path / "p.parquet", Selector(coordinates=("x", "y")))
+    np.testing.assert_array_equal(gridded.values, [[1, 2], [3, np.nan]])
