@@ -16,7 +16,7 @@ class CtrlC(KeyboardInterrupt):
 
 @contextlib.contextmanager
 def plugin_code() -> Iterator[None]:
-    """Run a plugin's code: what it raises passes; folder, environment, streams and Ctrl-C stay what they were.
+    """Run a plugin's code: what it raises passes, and the working folder, streams and Ctrl-C stay what they were.
 
     What it puts into ``sys.path`` stands behind what was there, where it hides nobody's modules.
 
@@ -27,7 +27,6 @@ def plugin_code() -> Iterator[None]:
         with contextlib.suppress(OSError):  # the folder is gone
             before.callback(os.chdir, os.getcwd())
         before.callback(_put_behind, list(sys.path))
-        before.callback(_set_environment, dict(os.environ))
         before.enter_context(_ctrl_c_told_apart())
         before.enter_context(_streams_kept())
         yield
@@ -35,13 +34,14 @@ def plugin_code() -> Iterator[None]:
 
 @contextlib.contextmanager
 def process_kept() -> Iterator[None]:
-    """Import plugins: signals and alarms, limits, the depth of calls and the standard streams stay what they were."""
+    """Import plugins: environment, signals, alarms, limits, depth of calls and standard streams stay what they were."""
     if sys.platform == "win32":  # which has no such things, and computes nothing
         yield
         return
     import resource
 
     kinds = (resource.RLIMIT_NOFILE, resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_FSIZE)
+    environment = dict(os.environ)
     depth, limits = sys.getrecursionlimit(), {kind: resource.getrlimit(kind) for kind in kinds}
     copies = {number: copy for number in range(3) if (copy := _copy_of(number)) is not None}
     handlers = {}
@@ -51,6 +51,9 @@ def process_kept() -> Iterator[None]:
     try:
         yield
     finally:
+        if dict(os.environ) != environment:
+            os.environ.clear()
+            os.environ.update(environment)
         sys.setrecursionlimit(depth)
         for kind, limit in limits.items():
             with contextlib.suppress(ValueError, OSError):  # one that it has lowered for good
@@ -71,12 +74,6 @@ def _copy_of(number: int) -> int | None:
         return os.dup(number)
     except OSError:  # it is closed
         return None
-
-
-def _set_environment(before: dict[str, str]) -> None:
-    if dict(os.environ) != before:
-        os.environ.clear()
-        os.environ.update(before)
 
 
 def _put_behind(path: list[str]) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import numpy as np
 
@@ -44,9 +46,13 @@ class NamedArrays(Format):
     """Arrays by name; coordinates are vectors that the request names."""
 
     def arrays(self, file: Path) -> dict[str, np.ndarray]:
-        """All that the file holds."""
+        """All arrays that the file holds, but those of Python objects."""
+        found = {}
         with np.load(file, allow_pickle=False) as data:
-            return dict(data)
+            for name in data.files:
+                with suppress(ValueError):
+                    found[name] = data[name]
+        return found
 
     def shape(self, array: np.ndarray) -> tuple[int, ...]:
         """The shape by which a field is sought among the arrays."""
@@ -72,6 +78,10 @@ class NamedArrays(Format):
         arrays[unused("fieldbench", arrays)] = np.array(as_notes(completions))
         with target.open("wb") as stream:
             np.savez_compressed(stream, **arrays)
+        with ZipFile(source) as old, ZipFile(target, "a") as new:  # what was not read is kept as it is
+            for part in old.infolist():
+                if part.filename not in new.namelist():
+                    new.writestr(part, old.read(part))
 
 
 def format_for(file: Path) -> Format:

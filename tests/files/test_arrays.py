@@ -457,3 +457,12 @@ def test_an_empty_dataset_beside_a_field(tmp_path: Path) -> None:
         data["temp"] = np.array([[1, np.nan], [3, 4]])
         data["nothing"] = h5py.Empty("f4")
     assert read(tmp_path / "a.h5").name == "temp"
+
+
+def test_python_objects_beside_a_field_are_neither_read_nor_lost(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", temp=[[1, np.nan]], notes=np.array([{"ship": "Meteor"}], dtype=object))
+    gridded = read(tmp_path / "a.npz")
+    write(tmp_path / "a.npz", tmp_path / "out.npz", Completion(gridded, complete(gridded.values)))
+    with np.load(tmp_path / "out.npz", allow_pickle=True) as made:
+        assert made["notes"][0] == {"ship": "Meteor"}
+        assert made["temp"].tolist() == [[1, 7]]
