@@ -37,6 +37,8 @@ _WINDOW = 2_000
 #: Part of the budget that a candidate may take for the window, and how many times the best one's error makes it
 #: hopeless: it waits until the others have done.
 _FOR_WINDOW, _HOPELESS = 0.04, 3.0
+#: Part of what is left of the budget that a candidate may take at first.
+_MUCH = 0.2
 #: Share of the observed entries of a window that is withheld.
 _SHARE = 0.1
 #: The largest logarithm of a ratio of errors.
@@ -167,9 +169,14 @@ class CandidateComparison:
             self._for_mean = _FOR_MEAN * self._left
             self._left -= self._for_mean
         needed, slow = self._tried_on_a_window(methods) if len(methods) > 1 else ({}, [])
+        # Who may use up what is left waits until the others have done; a window hardly tells how long those take that
+        # predict the withheld entries only.
+        pointwise = {method: self._bench.pointwise(method) for method in methods}
+        slow += [method for method in needed if needed[method] > _MUCH * self._left and not pointwise[method]]
+        needed = {method: min(needed[method], _MUCH * self._left) for method in needed if method not in slow}
         # A method that predicts single entries only has far less to do here.
         rest = [method for method in methods if method not in needed and method not in slow]
-        waiting = [*needed, *sorted(rest, key=lambda method: not self._bench.pointwise(method))]
+        waiting = sorted([*needed, *rest], key=lambda method: not pointwise[method])
         limit = self._left if len(methods) == 1 else max(_FIRST * self._left, min(_LEAST, self._left / len(methods)))
         while waiting and self._left > 0:
             limits = {method: max(limit, needed.pop(method, 0.0)) for method in waiting}
@@ -268,11 +275,11 @@ class CandidateComparison:
         return number > 2 and float(logarithms.mean()) < float(logarithms.std(ddof=1)) / math.sqrt(number)
 
     def _final_seconds(self, made: Candidate) -> float:
-        """About how long the whole field takes; of a pointwise candidate, withheld entries only were asked for."""
+        """About how long the whole field takes; of a pointwise candidate, validation points only were asked for."""
         if not self._bench.pointwise(made.method):
             return made.seconds
         missing = int((self._observation.valid & ~self._observation.mask).sum())
-        return made.seconds * max(1.0, missing / int(self._validation.folds[0].withheld.sum()))
+        return made.seconds * max(1.0, missing / len(self._validation.folds[0].at))
 
     def mean(self, methods: Sequence[str], ranked: Sequence[Candidate]) -> Candidate:
         """A mean as a candidate.
@@ -369,7 +376,9 @@ class CandidateComparison:
         self._busy(f"measuring {method}, {self._fold_text(number)}")
         seen = self._observation.without(fold.withheld)
         if self._bench.pointwise(method):
-            seen = replace(seen, valid=self._observation.mask)  # nothing else is asked for but what is withheld
+            valid = seen.mask.copy()
+            valid[tuple(fold.at.T)] = True
+            seen = replace(seen, valid=valid)  # nothing else is asked for but what is judged
         fit = fitted(lambda part: self._bench.fit(method, part, self._seed_of(method), limit=limit), seen)
         with self._lock:
             return self._told(method, number, limit, fit)
