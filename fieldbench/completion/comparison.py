@@ -177,6 +177,8 @@ class CandidateComparison:
         # A method that predicts single entries only has far less to do here.
         rest = [method for method in methods if method not in needed and method not in slow]
         waiting = sorted([*needed, *rest], key=lambda method: not pointwise[method])
+        if not waiting:
+            waiting, slow = slow, []
         limit = self._left if len(methods) == 1 else max(_FIRST * self._left, min(_LEAST, self._left / len(methods)))
         while waiting and self._left > 0:
             limits = {method: max(limit, needed.pop(method, 0.0)) for method in waiting}

@@ -56,7 +56,7 @@ def test_a_window_has_observed_and_missing_entries(seed: int) -> None:
 
 
 class Bench:
-    """Candidates whose errors and times are known: ``error:seconds``."""
+    """Candidates whose errors and times are known: ``error:seconds``, and by which power of the size these grow."""
 
     width = 1
 
@@ -68,8 +68,8 @@ class Bench:
 
     def fit(self, method: str, seen: Observation, seed: int, *, limit: float | None = None) -> FitResult:
         self.fits.append((method, seen.mask.size))
-        error, seconds = map(float, method.split(":"))
-        seconds *= max(1.0, seen.mask.size / 5000)
+        error, seconds, power = map(float, f"{method}:1".split(":")[:3])
+        seconds *= max(1.0, seen.mask.size / 5000) ** power
         if limit is not None and seconds > limit:
             return FitResult(None, limit, limit, "took too long", late=True)
         known = np.where(seen.mask, seen.values, 0.0)
@@ -110,3 +110,15 @@ def test_what_was_too_slow_in_a_window_waits_until_the_others_have_done() -> Non
     assert ranked[0] == "2:0.01"
     whole = [method for method, size in bench.fits if size == np.prod(DAYS)]
     assert whole[:3] == ["2:0.01"] * 3
+
+
+def test_nobody_uses_up_the_budget_before_the_others() -> None:
+    """Two grow faster than a window lets expect; the last one takes as long for the whole as for a window."""
+    bench, ranked = compared(["1:0.2:2", "1.5:0.21:2", "2:0.3:0"], 60.0)
+    assert ranked[0] == "2:0.3:0"
+    assert [method for method, size in bench.fits if size == np.prod(DAYS)].count("2:0.3:0") >= 3
+
+
+def test_where_all_are_slow_the_budget_is_used() -> None:
+    _, ranked = compared(["1:0.2:1", "2:0.3:0"], 60.0)
+    assert ranked[0] in ("1:0.2:1", "2:0.3:0")
