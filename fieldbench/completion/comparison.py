@@ -37,8 +37,8 @@ _WINDOW = 2_000
 #: Part of the budget that a candidate may take for the window, and how many times the best one's error makes it
 #: hopeless: it waits until the others have done.
 _FOR_WINDOW, _HOPELESS = 0.04, 3.0
-#: Part of what is left of the budget that a candidate may take at first.
-_MUCH = 0.2
+#: Parts of what is left of the budget that a candidate may take at first: one that predicts whole fields, and another.
+_MUCH, _HALF = 0.2, 0.5
 #: Share of the observed entries of a window that is withheld.
 _SHARE = 0.1
 #: The largest logarithm of a ratio of errors.
@@ -173,7 +173,7 @@ class CandidateComparison:
         # predict the withheld entries only.
         pointwise = {method: self._bench.pointwise(method) for method in methods}
         slow += [method for method in needed if needed[method] > _MUCH * self._left and not pointwise[method]]
-        needed = {method: min(needed[method], _MUCH * self._left) for method in needed if method not in slow}
+        needed = {method: min(needed[method], _HALF * self._left) for method in needed if method not in slow}
         # A method that predicts single entries only has far less to do here.
         rest = [method for method in methods if method not in needed and method not in slow]
         waiting = sorted([*needed, *rest], key=lambda method: not pointwise[method])
