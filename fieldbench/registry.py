@@ -541,6 +541,11 @@ def _is_installed(module: str) -> bool:
         return False
 
 
+def plain_text(plugin: Plugin) -> str:
+    """What a plugin calls itself, as a text of no class of its own."""
+    return str.__str__(str(plugin))
+
+
 def text_of(plugin: Plugin, asked: str = "") -> str:
     """The canonical text form of a plugin, by which its trials are known.
 
@@ -552,7 +557,7 @@ def text_of(plugin: Plugin, asked: str = "") -> str:
         RequestError: if the class has a form of its own that cannot be had or names something else.
     """
     with faults(lambda error: RequestError(f"{plugin.name} cannot be written as text: {one_line(error)}")):
-        text = str.__str__(str(plugin))  # plain, and of no class of the plugin's own
+        text = plain_text(plugin)
     names = {plugin.name, *(part.name for part in parse(asked)[:1])} if asked else {plugin.name}
     if parse(text)[0].name not in names:
         raise RequestError(f"{plugin.name} is written as {text!r}; its text form should begin with its name")

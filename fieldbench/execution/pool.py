@@ -21,7 +21,7 @@ from fieldbench.method import Method
 from fieldbench.plan import Setting
 from fieldbench.plugin import Plugin
 from fieldbench.records import FAILED, Cell, Trial
-from fieldbench.registry import Registry
+from fieldbench.registry import Registry, plain_text
 
 #: Seconds for a small question (``applicable``, ``check_shape``, ``batch_size``, ``fingerprint``, a metric's score)
 #: where no time limit is given.
@@ -88,7 +88,7 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
         base = Method if isinstance(plugin, Method) else Dataset
         if not isinstance(plugin, base) or type(plugin).fingerprint is base.fingerprint:
             return ""
-        key = f"{base.__name__.lower()} {_plain(plugin)}"
+        key = f"{base.__name__.lower()} {plain_text(plugin)}"
         with self.asking:
             if key not in self._fingerprints:
                 self._fingerprints[key] = self._asked_fingerprint(plugin)
@@ -98,7 +98,7 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
         return found
 
     def _asked_fingerprint(self, plugin: Method | Dataset) -> str | FingerprintError:
-        text = _plain(plugin)
+        text = plain_text(plugin)
         doing = f"fingerprint of {text}"
         question = {"ask": "fingerprint", "dataset": text}
         try:
@@ -208,11 +208,6 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
                 for worker in workers:
                     worker.close()
             self.questions.close()
-
-
-def _plain(plugin: Plugin) -> str:
-    """What a plugin calls itself, of no class of its own."""
-    return str.__str__(str(plugin))
 
 
 def shares(slots: int, busy: int, more_waits: bool) -> list[int]:
