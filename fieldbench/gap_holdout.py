@@ -244,8 +244,7 @@ def _pieces(
     """Observed positions under pieces of the gaps put elsewhere: at least the first number, at most the second."""
     from scipy.ndimage import find_objects
 
-    withheld = np.zeros(present.shape, dtype=bool)
-    boxes, sources, count = find_objects(labels), np.flatnonzero(missing), 0
+    free, boxes, sources, count = present.copy(), find_objects(labels), np.flatnonzero(missing), 0
     deep = sources[depth.ravel()[sources] >= np.quantile(depth.ravel()[sources], 0.95)]
     for number in range(_PIECES):
         if count >= counts[0]:
@@ -261,21 +260,21 @@ def _pieces(
             )
         piece = missing[box] & (labels[box] == labels[entry])
         piece = np.flip(piece, tuple(np.flatnonzero(rng.random(piece.ndim) < 0.5).tolist()))
-        new = _placed(piece, present & ~withheld, rng)
+        new = _placed(piece, free, rng)
         if new is None:
             continue
         region, entries = new
         if count + int(entries.sum()) > counts[1]:
             entries = _innermost(entries, counts[1] - count)
-        withheld[region] |= entries
+        free[region] &= ~entries
         count += int(entries.sum())
-    return withheld if count else chosen_at_random(present, counts[0], rng)
+    return present & ~free if count else chosen_at_random(present, counts[0], rng)
 
 
 def _placed(piece: Mask, free: Mask, rng: np.random.Generator) -> tuple[tuple[slice, ...], Mask] | None:
     """Where a piece covers most observed entries, of some positions, and which; None where it covers too few."""
     best: tuple[tuple[slice, ...], Mask] | None = None
-    most = _LEAST_OBSERVED * float(free.mean()) * int(piece.sum())
+    most = _LEAST_OBSERVED * np.count_nonzero(free) / free.size * int(piece.sum())
     for _ in range(_PLACES):
         corner = rng.integers(np.array(free.shape) - piece.shape + 1)
         region = tuple(slice(start, start + size) for start, size in zip(corner, piece.shape, strict=True))

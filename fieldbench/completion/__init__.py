@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fieldbench.calibration import LEVELS, ONE_DEVIATION, calibrated
-from fieldbench.completion.bench import Bench, FitResult
+from fieldbench.completion.bench import Bench, FitResult, at_once
 from fieldbench.completion.comparison import Candidate, CandidateComparison, mean_of, named, rank
 from fieldbench.completion.nearby import AtDistance, by_distance
 from fieldbench.completion.periodic import fitted
@@ -246,15 +246,17 @@ def _candidates(
         if reason:
             raise RequestError(reason)
         return [str(chosen)], []
-    reasons: dict[str, str | None] = {}
-    for text in candidates or _methods(registry):
+
+    def asked(text: str) -> tuple[str, str | None]:
         try:
-            made = registry.method(text)
-            reasons[str(made)] = bench.unsuited(str(made), observation)
+            spec = str(registry.method(text))
+            return spec, bench.unsuited(spec, observation)
         except Exception as error:  # one that cannot do without a parameter, or a plugin that is at fault
             if candidates:
                 raise
-            reasons[text] = as_reason(error)
+            return text, as_reason(error)
+
+    reasons = dict(at_once(bench, asked, candidates or _methods(registry)))
     suited = [text for text, reason in reasons.items() if reason is None]
     if not suited:
         raise RequestError("no method works on this field: " + "; ".join(filter(None, reasons.values())))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import SimpleQueue
+from typing import TypeVar
 
 from fieldbench.errors import RequestError
 from fieldbench.estimate import Estimate
@@ -24,8 +26,12 @@ from fieldbench.registry import Registry
 _LARGEST = 1 << 33
 #: Seconds of a fit without a limit.
 _FOREVER = 1e9
+#: Entries of a field of which a slot keeps no process: what one has of it, several times over, is given back at once.
+_LARGE = 300_000
 #: How many seconds of wall-clock time a second of a limit is worth, on a machine that others use too.
 _PATIENCE = 4.0
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -99,7 +105,7 @@ class Bench:
             seed: of the method.
             limit: seconds of processor time; no limit where None.
         """
-        with self._lent(method) as worker:
+        with self._lent(method, observation) as worker:
             return self._fitted(worker, method, Task(observation, seed, 0), limit)
 
     def _fitted(self, worker: WorkerSlot, method: str, task: Task, limit: float | None) -> FitResult:
@@ -131,7 +137,7 @@ class Bench:
             return f"{method}: +{refits[0].name} works in trials only, which withhold by a sampler; leave it out"
         question = {"ask": "suits", "tasks": [Task(observation, 0, 0)]}
         try:
-            with self._lent(method) as worker:
+            with self._lent(method, observation) as worker:
                 frame = worker.ask_method(method, question, "", self._pool.question, largest=_LARGEST)
         except Lost as lost:
             raise RequestError(f"{method}: {lost.message}") from None
@@ -139,13 +145,27 @@ class Bench:
         return next((str(reason) for reason in reasons if reason), None)
 
     @contextlib.contextmanager
-    def _lent(self, method: str) -> Iterator[WorkerSlot]:
+    def _lent(self, method: str, observation: Observation) -> Iterator[WorkerSlot]:
         free = self._free.get("gpu" if self._registry.method(method).uses_gpu else "cpu", self._free["cpu"])
         worker = free.get()
         try:
             yield worker
         finally:
+            if observation.mask.size > _LARGE:
+                worker.close()
             free.put(worker)
+
+
+def at_once(bench: Bench, work: Callable[[str], T], methods: Sequence[str]) -> list[T]:
+    """Do work for each method, as many at once as a bench has slots; what came of it, in order."""
+    with ThreadPoolExecutor(bench.width) as threads:
+        try:
+            return list(threads.map(work, methods))
+        except BaseException:
+            # Ctrl-C, for one, is not to wait for what is under way.
+            threads.shutdown(wait=False, cancel_futures=True)
+            bench.close()
+            raise
 
 
 def _processor_time(process: int) -> float:

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
-from typing import TypeVar
 
 import numpy as np
 
 from fieldbench.calibration import Calibration, calibrate
 from fieldbench.calibration import Fold as Withheld
-from fieldbench.completion.bench import Bench, FitResult
+from fieldbench.completion.bench import Bench, FitResult, at_once
 from fieldbench.completion.periodic import fitted
 from fieldbench.completion.validation import Promise, Validation
 from fieldbench.completion.window import window
@@ -37,8 +35,8 @@ _WINDOW = 2_000
 #: Part of the budget that a candidate may take for the window, and how many times the best one's error makes it
 #: hopeless: it waits until the others have done.
 _FOR_WINDOW, _HOPELESS = 0.04, 3.0
-#: Parts of what is left of the budget that a candidate may take at first: one that predicts whole fields, and another.
-_MUCH, _HALF = 0.2, 0.5
+#: Part of what is left of the budget that a candidate may take for its first fold.
+_MUCH = 0.2
 #: Share of the observed entries of a window that is withheld.
 _SHARE = 0.1
 #: The largest logarithm of a ratio of errors.
@@ -56,9 +54,6 @@ _FOR_MEAN = 0.1
 _CLOSE = 2.0
 
 
-T = TypeVar("T")
-
-
 @dataclass(frozen=True)
 class Candidate:
     """One method and how it did at withheld entries.
@@ -67,7 +62,8 @@ class Candidate:
         method: its spec; of a mean, the specs.
         errors: its error in each fold that it completed, in the metric.
         ratio: what candidates are compared by: the geometric mean over folds of its error over the best one's.
-            Folds differ in how hard they are, and one bad fold of eight would decide a comparison of means.
+            Folds differ in how hard they are, and one bad fold of eight would decide a comparison of means. Where
+            folds are missing, it is as many times larger as it has too few: one good fold of three says little.
         expected: its error at the gaps, as if it had completed all folds: where some are missing, scaled by the
             ratio of the leading candidate's error in all folds and in the same folds.
         seconds: processor time of one fit, on average.
@@ -168,25 +164,22 @@ class CandidateComparison:
         if len(methods) > 1:
             self._for_mean = _FOR_MEAN * self._left
             self._left -= self._for_mean
-        needed, slow = self._tried_on_a_window(methods) if len(methods) > 1 else ({}, [])
-        # Who may use up what is left waits until the others have done; a window hardly tells how long those take that
-        # predict the withheld entries only.
-        pointwise = {method: self._bench.pointwise(method) for method in methods}
-        slow += [method for method in needed if needed[method] > _MUCH * self._left and not pointwise[method]]
-        needed = {method: min(needed[method], _HALF * self._left) for method in needed if method not in slow}
+        limits, slow = self._tried_on_a_window(methods) if len(methods) > 1 else ({}, [])
         # A method that predicts single entries only has far less to do here.
-        rest = [method for method in methods if method not in needed and method not in slow]
-        waiting = sorted([*needed, *rest], key=lambda method: not pointwise[method])
+        rest = [method for method in methods if method not in limits and method not in slow]
+        waiting = sorted([*limits, *rest], key=lambda method: not self._bench.pointwise(method))
         if not waiting:
             waiting, slow = slow, []
         limit = self._left if len(methods) == 1 else max(_FIRST * self._left, min(_LEAST, self._left / len(methods)))
+        # The quick ones begin with one fold each, which tells who is worth more. A slow one goes on at once where it
+        # leads, as no time may be left when all slow ones have had a fold.
+        turns = [1, self._folds]
         while waiting and self._left > 0:
-            limits = {method: max(limit, needed.pop(method, 0.0)) for method in waiting}
-            done = self._at_once(partial(self._first_fold, limits), waiting)
-            late = [method for method, whole in zip(waiting, done, strict=True) if not whole] + slow
-            slow = []
-            for number in range(1, self._folds):
-                self._at_once(partial(self._further_fold, number), waiting)
+            limits = {method: max(limit, limits.get(method, 0.0)) for method in waiting}
+            for folds in turns:
+                at_once(self._bench, partial(self._measure, limits, folds), waiting)
+            late = [method for method in waiting if method not in self._errors] + slow
+            limits, slow, turns = {}, [], [self._folds]
             waiting = [method for method in late if self._notes[method] == ""]
             if waiting and self._left < 1.5 * limit:
                 break
@@ -199,8 +192,9 @@ class CandidateComparison:
         return self._candidates(methods)
 
     def _tried_on_a_window(self, methods: Sequence[str]) -> tuple[dict[str, float], list[str]]:
-        """What fits of the whole field may cost, the quickest first, and candidates that had better wait.
+        """What candidates may take for a fold of the whole field, the quickest first, and those that had better wait.
 
+        These are hopeless, or might use up what is left; the best one in the window comes first, the late ones last.
         Both are empty where the field is no larger than a window, or says too little in one.
         """
         rng = stream("window", self._seed)
@@ -213,7 +207,7 @@ class CandidateComparison:
             return {}, []
         larger = self._observation.mask.sum() / part.mask.sum()
         fold, seen = validation.folds[0], part.without(validation.folds[0].withheld)
-        errors, needed, slow = dict[str, float](), dict[str, float](), []
+        errors, needed, late = dict[str, float](), dict[str, float](), []
 
         def tried(method: str) -> FitResult:
             self._busy(f"trying {method} on a window of the field")
@@ -221,28 +215,24 @@ class CandidateComparison:
             self._watch(f"{method}: a window of the field, {fit.error or f'{fit.seconds:.1f} s'}")
             return fit
 
-        for method, fit in zip(methods, self._at_once(tried, methods), strict=True):
+        for method, fit in zip(methods, at_once(self._bench, tried, methods), strict=True):
             self._left -= fit.charged
             if fit.estimate is not None:
                 errors[method] = validation.error(validation.residuals(fit.estimate, fold) ** 2, 0)
                 needed[method] = larger * fit.seconds
             elif fit.late:
-                slow.append(method)
+                late.append(method)
         best = min(errors.values(), default=0.0)
-        far = [method for method in needed if errors[method] > _HOPELESS * best]
-        ordered = sorted(set(needed) - set(far), key=needed.__getitem__)
-        return {method: needed[method] for method in ordered}, far + slow
-
-    def _at_once(self, work: Callable[[str], T], methods: Sequence[str]) -> list[T]:
-        """Do work for each method, as many at once as there are slots."""
-        with ThreadPoolExecutor(self._bench.width) as threads:
-            try:
-                return list(threads.map(work, methods))
-            except BaseException:
-                # Ctrl-C, for one, is not to wait for fits that are under way.
-                threads.shutdown(wait=False, cancel_futures=True)
-                self._bench.close()
-                raise
+        # A window hardly tells how long those take that predict the withheld entries only.
+        soon = [
+            method
+            for method in needed
+            if errors[method] <= _HOPELESS * best
+            and (needed[method] <= _MUCH * self._left or self._bench.pointwise(method))
+        ]
+        soon.sort(key=needed.__getitem__)
+        wait = sorted(needed.keys() - set(soon), key=errors.__getitem__)
+        return {method: min(needed[method], _MUCH * self._left) for method in soon}, wait + late
 
     def _seed_of(self, method: str) -> int:
         return keyed_seed(self._seed, "complete", method)
@@ -350,7 +340,7 @@ class CandidateComparison:
             return False
         if number == len(self._validation.folds):
             self._validation.add()
-        return all(self._at_once(partial(self._fold, number), [one.method for one in close]))
+        return all(at_once(self._bench, partial(self._fold, number), [one.method for one in close]))
 
     def _lacking(self, method: str) -> str:
         """What a candidate lacks that is not at fault."""
@@ -363,11 +353,13 @@ class CandidateComparison:
             return f"too slow: no fold in {self._longest[method]:.2g} s"
         return "not tried: the time was up"
 
-    def _first_fold(self, limits: Mapping[str, float], method: str) -> bool:
-        return self._fold(0, method, limits[method])
-
-    def _further_fold(self, number: int, method: str) -> bool:
-        return self._worth_more(method) and self._fold(number, method)
+    def _measure(self, limits: Mapping[str, float], folds: int, method: str) -> None:
+        """Fit the first fold, within a limit, and further ones up to a number as long as these may matter."""
+        if method not in self._errors:
+            self._fold(0, method, limits[method])
+        while len(self._errors.get(method, ())) < folds and self._worth_more(method):
+            if not self._fold(len(self._errors[method]), method):
+                break
 
     def _fold(self, number: int, method: str, limit: float = math.inf) -> bool:
         """Fit one fold; whether it came to an end. One that runs out of time gets no note, as it may come again."""
@@ -418,14 +410,18 @@ class CandidateComparison:
             default="",
         )
         least = self._exact()
-        ratios = {method: _ratio(errors, self._errors[leader], least) for method, errors in self._errors.items()}
+        enough = min(self._folds, len(self._errors.get(leader, ())))
+        ratios = {
+            method: _ratio(errors, self._errors[leader], least) * max(1.0, enough / len(errors))
+            for method, errors in self._errors.items()
+        }
         best = min(ratios.values(), default=math.nan)
         made = []
         for method in methods:
             errors = tuple(self._errors.get(method, ()))
             ratio = ratios.get(method, math.nan) / best
             expected = promised.get(method, math.nan)
-            if errors and len(errors) < min(self._folds, len(self._errors[leader])):
+            if errors and len(errors) < enough:
                 squares = self.squares([leader])
                 all_folds, same = (
                     self._validation.promise(squares[:count]).expected for count in (self._folds, len(errors))

@@ -45,6 +45,17 @@ def test_a_process_serves_many_fits_and_ends_with_the_block() -> None:
     assert not left
 
 
+def test_what_has_seen_a_large_field_gives_its_memory_back() -> None:
+    mask = np.zeros((600, 600), dtype=bool)
+    mask[0] = True
+    large = Observation(np.where(mask, 1.0, np.nan), mask)
+    with bench() as opened:
+        assert opened.fit("zero", large, 0).error == ""
+        assert not methods_processes()
+        assert opened.unsuited("zero", large) is None
+        assert not methods_processes()
+
+
 def test_an_uncertainty_of_another_shape_is_refused() -> None:
     with bench() as opened:
         fit = opened.fit("odd-uncertainty", OBSERVATION, 0)

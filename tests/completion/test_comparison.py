@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,20 +18,25 @@ class Errs:
 
     width = 1
 
-    def __init__(self, errors: dict[str, list[float]], seconds: float) -> None:
+    def __init__(self, errors: dict[str, list[float]], seconds: float | dict[str, float]) -> None:
         self._errors, self._seconds, self._fits = errors, seconds, Counter[str]()
 
     def pointwise(self, method: str) -> bool:
         return False
 
-    def fit(self, method: str, seen: Observation, seed: int, **_: Any) -> FitResult:
+    def fit(self, method: str, seen: Observation, seed: int, *, limit: float) -> FitResult:
         errors = self._errors[method]
+        seconds = self._seconds if isinstance(self._seconds, float) else self._seconds[method]
+        if seconds > limit:
+            return FitResult(None, limit, limit, "took too long", late=True)
         error = errors[self._fits[method] % len(errors)]
         self._fits[method] += 1
-        return FitResult(Estimate(np.full(seen.shape, error)), self._seconds, self._seconds)
+        return FitResult(Estimate(np.full(seen.shape, error)), seconds, seconds)
 
 
-def comparison_of(errors: dict[str, list[float]], seconds: float = 0.001, corner: bool = False) -> CandidateComparison:
+def comparison_of(
+    errors: dict[str, list[float]], seconds: float | dict[str, float] = 0.001, corner: bool = False
+) -> CandidateComparison:
     mask = np.random.default_rng(0).random((20, 20)) < 0.5
     if corner:
         mask[6:] = mask[:, 6:] = False
@@ -62,6 +66,25 @@ def test_better_in_all_folds_is_better() -> None:
     made = compared({"worse": [0.3, 3.0, 0.6], "better": [0.1, 1.0, 0.2]})
     assert list(made) == ["better", "worse"]
     assert made["worse"][0] == pytest.approx(3, rel=0.1)
+
+
+def test_a_slow_one_that_leads_is_measured_to_the_end_before_the_next_slow_one() -> None:
+    errors = {"quick": [0.2], "other": [0.3], "slow": [0.1, 0.9, 0.9]}
+    comparison = comparison_of(errors, {"quick": 0.001, "other": 20.0, "slow": 12.0})
+    ranked = sorted(comparison.run(["quick", "slow", "other"]), key=rank)
+    assert ranked[0].method == "quick"
+    assert [len(made.errors) for made in ranked if made.method == "slow"] == [3]
+
+
+def test_one_good_fold_does_not_beat_three() -> None:
+    """There is time for one slow fit only."""
+    errors = {"quick": [0.2], "slow": [0.1, 0.9, 0.9]}
+    comparison = comparison_of(errors, {"quick": 0.001, "slow": 30.0})
+    first, second = sorted(comparison.run(["quick", "slow"]), key=rank)
+    assert (first.method, first.ratio, len(second.errors)) == ("quick", 1.0, 1)
+    assert second.ratio == pytest.approx(3 * 0.1 / 0.2, rel=0.05)
+    # As if it had all folds, its error is half of the other's.
+    assert second.expected == pytest.approx(0.1, rel=0.05)
 
 
 def test_errors_beyond_all_numbers_are_compared() -> None:
