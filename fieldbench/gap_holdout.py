@@ -274,7 +274,7 @@ def _pieces(
 def _placed(piece: Mask, free: Mask, rng: np.random.Generator) -> tuple[tuple[slice, ...], Mask] | None:
     """Where a piece covers most observed entries, of some positions, and which; None where it covers too few."""
     best: tuple[tuple[slice, ...], Mask] | None = None
-    most = _LEAST_OBSERVED * np.count_nonzero(free) / free.size * int(piece.sum())
+    most = _LEAST_OBSERVED * (int(np.count_nonzero(free)) / free.size) * int(piece.sum())
     for _ in range(_PLACES):
         corner = rng.integers(np.array(free.shape) - piece.shape + 1)
         region = tuple(slice(start, start + size) for start, size in zip(corner, piece.shape, strict=True))
