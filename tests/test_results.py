@@ -37,7 +37,7 @@ def test_there_are_runs() -> None:
     assert {run.name for run in RUNS} >= {"ocean", "radio", "gaps"}
 
 
-@pytest.mark.parametrize("table", ["table1", "table4", "table5"])
+@pytest.mark.parametrize("table", ["table1", "table2", "table3", "table4", "table5"])
 def test_a_table_of_the_paper_holds_methods_that_are_the_same_everywhere_to_their_digits(table: str) -> None:
     suite, frame = suites.load(table), reference.read(REFERENCE / f"{table}.csv").frame
     digits = {str(method): set(rows["rtol"]) for method, rows in frame.groupby("method")}
