@@ -32,8 +32,8 @@ _SLOW, _BEATEN = 0.02, 1.5
 _FOLDS = 8
 #: A field with more observed entries than this is first completed in a window that has about as many.
 _WINDOW = 2_000
-#: Part of the budget that a candidate may take for the window, and how many times the best one's error makes it
-#: hopeless: it waits until the others have done.
+#: Part of the budget that a candidate may take for the window, half of it if it predicts whole fields, and how many
+#: times the best one's error makes it hopeless: it waits until the others have done.
 _FOR_WINDOW, _HOPELESS = 0.04, 3.0
 #: Part of what is left of the budget that a candidate may take for its first fold.
 _MUCH = 0.2
@@ -63,7 +63,7 @@ class Candidate:
         errors: its error in each fold that it completed, in the metric.
         ratio: what candidates are compared by: the geometric mean over folds of its error over the best one's.
             Folds differ in how hard they are, and one bad fold of eight would decide a comparison of means. Where
-            folds are missing, it is as many times larger as it has too few: one good fold of three says little.
+            folds are missing, it is larger by the root of how many times more there should be.
         expected: its error at the gaps, as if it had completed all folds: where some are missing, scaled by the
             ratio of the leading candidate's error in all folds and in the same folds.
         seconds: processor time of one fit, on average.
@@ -171,15 +171,18 @@ class CandidateComparison:
         if not waiting:
             waiting, slow = slow, []
         limit = self._left if len(methods) == 1 else max(_FIRST * self._left, min(_LEAST, self._left / len(methods)))
-        # The quick ones begin with one fold each, which tells who is worth more. A slow one goes on at once where it
-        # leads, as no time may be left when all slow ones have had a fold.
-        turns = [1, self._folds]
+        first = True
         while waiting and self._left > 0:
             limits = {method: max(limit, limits.get(method, 0.0)) for method in waiting}
-            for folds in turns:
-                at_once(self._bench, partial(self._measure, limits, folds), waiting)
+            if first:
+                # One fold each tells who leads, and that one goes on before the others use up what is left. Of slow
+                # candidates each has all its folds at once.
+                at_once(self._bench, partial(self._measure, limits, 1), waiting)
+                if self._errors:
+                    self._measure(limits, self._folds, min(self._errors, key=lambda method: self._errors[method][0]))
+            at_once(self._bench, partial(self._measure, limits, self._folds), waiting)
             late = [method for method in waiting if method not in self._errors] + slow
-            limits, slow, turns = {}, [], [self._folds]
+            limits, slow, first = {}, [], False
             waiting = [method for method in late if self._notes[method] == ""]
             if waiting and self._left < 1.5 * limit:
                 break
@@ -211,7 +214,8 @@ class CandidateComparison:
 
         def tried(method: str) -> FitResult:
             self._busy(f"trying {method} on a window of the field")
-            fit = self._bench.fit(method, seen, self._seed_of(method), limit=_FOR_WINDOW * self._budget)
+            limit = _FOR_WINDOW * self._budget / (1 if self._bench.pointwise(method) else 2)
+            fit = self._bench.fit(method, seen, self._seed_of(method), limit=limit)
             self._watch(f"{method}: a window of the field, {fit.error or f'{fit.seconds:.1f} s'}")
             return fit
 
@@ -412,7 +416,7 @@ class CandidateComparison:
         least = self._exact()
         enough = min(self._folds, len(self._errors.get(leader, ())))
         ratios = {
-            method: _ratio(errors, self._errors[leader], least) * max(1.0, enough / len(errors))
+            method: _ratio(errors, self._errors[leader], least) * math.sqrt(max(1.0, enough / len(errors)))
             for method, errors in self._errors.items()
         }
         best = min(ratios.values(), default=math.nan)

@@ -35,7 +35,10 @@ class Errs:
 
 
 def comparison_of(
-    errors: dict[str, list[float]], seconds: float | dict[str, float] = 0.001, corner: bool = False
+    errors: dict[str, list[float]],
+    seconds: float | dict[str, float] = 0.001,
+    corner: bool = False,
+    budget: float = 60.0,
 ) -> CandidateComparison:
     mask = np.random.default_rng(0).random((20, 20)) < 0.5
     if corner:
@@ -43,7 +46,7 @@ def comparison_of(
     observation = Observation(np.where(mask, 0.0, np.nan), mask)
     validation = Validation(observation, 0.1, 3, np.random.default_rng(1))
     ignored = lambda text: None  # noqa: E731
-    return CandidateComparison(Errs(errors, seconds), observation, validation, 0, 60.0, ignored, ignored)  # type: ignore[arg-type]
+    return CandidateComparison(Errs(errors, seconds), observation, validation, 0, budget, ignored, ignored)  # type: ignore[arg-type]
 
 
 def compared(errors: dict[str, list[float]]) -> dict[str, tuple[float, float]]:
@@ -78,13 +81,19 @@ def test_a_slow_one_that_leads_is_measured_to_the_end_before_the_next_slow_one()
 
 def test_one_good_fold_does_not_beat_three() -> None:
     """There is time for one slow fit only."""
-    errors = {"quick": [0.2], "slow": [0.1, 0.9, 0.9]}
+    errors = {"quick": [0.2], "slow": [0.15, 0.9, 0.9]}
     comparison = comparison_of(errors, {"quick": 0.001, "slow": 30.0})
     first, second = sorted(comparison.run(["quick", "slow"]), key=rank)
     assert (first.method, first.ratio, len(second.errors)) == ("quick", 1.0, 1)
-    assert second.ratio == pytest.approx(3 * 0.1 / 0.2, rel=0.05)
-    # As if it had all folds, its error is half of the other's.
-    assert second.expected == pytest.approx(0.1, rel=0.05)
+    assert second.ratio == pytest.approx(3**0.5 * 0.15 / 0.2, rel=0.05)
+    # As if it had all folds, its error is three quarters of the other's.
+    assert second.expected == pytest.approx(0.15, rel=0.05)
+
+
+def test_the_leader_goes_on_before_the_others_use_up_the_time() -> None:
+    errors = {"good": [0.2], "fair": [0.21], "best": [0.1]}
+    made = comparison_of(errors, {"good": 1.5, "fair": 1.5, "best": 1.6}, budget=9.0).run(list(errors))
+    assert {candidate.method: len(candidate.errors) for candidate in made} == {"good": 1, "fair": 1, "best": 3}
 
 
 def test_errors_beyond_all_numbers_are_compared() -> None:
