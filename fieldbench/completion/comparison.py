@@ -173,15 +173,20 @@ class CandidateComparison:
         limit = self._left if len(methods) == 1 else max(_FIRST * self._left, min(_LEAST, self._left / len(methods)))
         first = True
         while waiting and self._left > 0:
-            limits = {method: max(limit, limits.get(method, 0.0)) for method in waiting}
-            if first:
-                # One fold each tells who leads, and that one goes on before the others use up what is left. Of slow
-                # candidates each has all its folds at once.
-                at_once(self._bench, partial(self._measure, limits, 1), waiting)
-                if self._errors:
-                    self._measure(limits, self._folds, min(self._errors, key=lambda method: self._errors[method][0]))
-            at_once(self._bench, partial(self._measure, limits, self._folds), waiting)
-            late = [method for method in waiting if method not in self._errors] + slow
+            limits = {
+                method: max(limit, limits.get(method, 0.0), _MORE * self._longest.get(method, 0.0))
+                for method in waiting
+            }
+            if not first:
+                waiting.sort(key=limits.__getitem__)
+            # One fold each tells who leads, and that one goes on before the others use up what is left. Of slow
+            # candidates each has all its folds at once.
+            at_once(self._bench, partial(self._measure, limits, 1 if first else self._folds), waiting)
+            done = [method for method in waiting if method in self._errors]
+            if first and done:
+                self._measure(limits, self._folds, min(done, key=lambda method: self._errors[method][0]))
+                at_once(self._bench, partial(self._measure, limits, self._folds), done)
+            late = [method for method in waiting if method not in done] + slow
             limits, slow, first = {}, [], False
             waiting = [method for method in late if self._notes[method] == ""]
             if waiting and self._left < 1.5 * limit:

@@ -39,14 +39,15 @@ def comparison_of(
     seconds: float | dict[str, float] = 0.001,
     corner: bool = False,
     budget: float = 60.0,
+    told: list[str] | None = None,
 ) -> CandidateComparison:
     mask = np.random.default_rng(0).random((20, 20)) < 0.5
     if corner:
         mask[6:] = mask[:, 6:] = False
     observation = Observation(np.where(mask, 0.0, np.nan), mask)
     validation = Validation(observation, 0.1, 3, np.random.default_rng(1))
-    ignored = lambda text: None  # noqa: E731
-    return CandidateComparison(Errs(errors, seconds), observation, validation, 0, budget, ignored, ignored)  # type: ignore[arg-type]
+    bench, watch = Errs(errors, seconds), [] if told is None else told
+    return CandidateComparison(bench, observation, validation, 0, budget, watch.append, lambda work: None)  # type: ignore[arg-type]
 
 
 def compared(errors: dict[str, list[float]]) -> dict[str, tuple[float, float]]:
@@ -94,6 +95,13 @@ def test_the_leader_goes_on_before_the_others_use_up_the_time() -> None:
     errors = {"good": [0.2], "fair": [0.21], "best": [0.1]}
     made = comparison_of(errors, {"good": 1.5, "fair": 1.5, "best": 1.6}, budget=9.0).run(list(errors))
     assert {candidate.method: len(candidate.errors) for candidate in made} == {"good": 1, "fair": 1, "best": 3}
+
+
+def test_who_is_late_is_tried_again_with_several_times_as_much() -> None:
+    told: list[str] = []
+    comparison_of({"late": [0.1], "quick": [0.2]}, {"late": 100.0, "quick": 0.5}, told=told).run(["late", "quick"])
+    first, second, *_ = (float(line.split()[-2]) for line in told if line.startswith("late: not done in"))
+    assert second >= 4 * first
 
 
 def test_errors_beyond_all_numbers_are_compared() -> None:
