@@ -56,8 +56,9 @@ class Cluster:
             RequestError: if there is no Dask or no scheduler.
         """
         self._client, self._completed = _connected(options.scheduler)
-        self._options, self._stop, self._run = options, stop, uuid.uuid4().hex
-        self._parcel = cloudpickle.dumps((self._run, sources, options))
+        self._options, self._stop = options, stop
+        #: What workers need, and what they know this run by: another run like it has another one.
+        self._parcel = cloudpickle.dumps((sources, options, uuid.uuid4().hex))
         registry = Registry(sources)
         self._wanted = what_runs(registry)
         threads = max(1, sum(self._client.nthreads().values()))
@@ -96,7 +97,7 @@ class Cluster:
             roll_calls.cancel()
             client = self._client
             with contextlib.suppress(Exception):  # the scheduler is gone or hangs
-                client.sync(client.run, dismiss, self._run, on_error="ignore", callback_timeout=_FAREWELL)
+                client.sync(client.run, dismiss, self._parcel, on_error="ignore", callback_timeout=_FAREWELL)
             if self._options.scheduler is not None:
                 with contextlib.suppress(Exception):
                     client.close(timeout=1)
@@ -222,7 +223,7 @@ def _host(worker: str) -> str:
 # What runs in a worker process.
 
 _LOCK = threading.Lock()
-_POOLS: dict[str, Pool] = {}
+_POOLS: dict[bytes, Pool] = {}
 
 
 def describe(parcel: bytes) -> dict[str, str]:
@@ -236,11 +237,11 @@ def describe(parcel: bytes) -> dict[str, str]:
 
 def _pool(parcel: bytes) -> Pool:
     """The pool of a run; a worker that has come back at its address has none yet."""
-    run, sources, options = pickle.loads(parcel)
     with _LOCK:
-        if run not in _POOLS:
-            _POOLS[run] = Pool(slots(options), Registry(sources), options, elsewhere=True)
-        return _POOLS[run]
+        if parcel not in _POOLS:
+            sources, options, _ = pickle.loads(parcel)
+            _POOLS[parcel] = Pool(slots(options), Registry(sources), options, elsewhere=True)
+        return _POOLS[parcel]
 
 
 def fulfil(group: bytes, run: bytes) -> tuple[str, float, Outcome]:
@@ -252,8 +253,8 @@ def fulfil(group: bytes, run: bytes) -> tuple[str, float, Outcome]:
     return distributed.get_worker().address, time.perf_counter() - start, outcome
 
 
-def dismiss(run: str) -> None:
+def dismiss(parcel: bytes) -> None:
     """A run is over: its processes end, in the midst of a trial too."""
-    if (pool := _POOLS.pop(run, None)) is not None:
+    if (pool := _POOLS.pop(parcel, None)) is not None:
         pool.stop.at_once()
         pool.close()

@@ -261,7 +261,9 @@ class WorkerSlot:
         try:
             while "report" in frame:
                 # The judge has a little longer, so that not it is named where a method reports until its time is up.
-                said = judge.ask(checked_report(frame, tasks), replace(limit, end=limit.end + LOOK), doing)
+                later = replace(limit, end=limit.end + LOOK)
+                said = judge.ask(checked_report(frame, tasks), later, doing)
+                limit.end = later.end - LOOK  # it moves on while this program is stopped
                 if "go on" not in said:  # enough of them
                     process.close()
                     return said

@@ -188,6 +188,7 @@ class Started:
             stderr=subprocess.DEVNULL,
             text=True,
             env={**os.environ, **environment},
+            cwd=Path(__file__).parent,  # no fieldbench lies beside it
         )
         self.processes.append(process)
         assert process.stdout is not None
