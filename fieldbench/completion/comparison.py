@@ -171,33 +171,30 @@ class CandidateComparison:
         if not waiting:
             waiting, slow = slow, []
         limit = self._left if len(methods) == 1 else max(_FIRST * self._left, min(_LEAST, self._left / len(methods)))
-        first = True
-        while waiting and self._left > 0:
-            limits = {
-                method: max(limit, limits.get(method, 0.0), _MORE * self._longest.get(method, 0.0))
-                for method in waiting
-            }
-            if not first:
-                waiting.sort(key=limits.__getitem__)
-            # One fold each tells who leads, and that one goes on before the others use up what is left. Of slow
-            # candidates each has all its folds at once.
-            at_once(self._bench, partial(self._measure, limits, 1 if first else self._folds), waiting)
-            done = [method for method in waiting if method in self._errors]
-            if first and done:
-                self._measure(limits, self._folds, min(done, key=lambda method: self._errors[method][0]))
-                at_once(self._bench, partial(self._measure, limits, self._folds), done)
-            late = [method for method in waiting if method not in done] + slow
-            limits, slow, first = {}, [], False
-            waiting = [method for method in late if self._notes[method] == ""]
-            if waiting and self._left < 1.5 * limit:
-                break
-            limit = max(_MORE * limit, self._left / max(len(waiting), 1))
+        # One fold each tells who leads, and that one goes on before the others use up what is left.
+        limits = {method: max(limit, limits.get(method, 0.0)) for method in waiting}
+        at_once(self._bench, partial(self._measure, limits, 1), waiting)
+        done = [method for method in waiting if method in self._errors]
+        if done:
+            self._measure(limits, self._folds, min(done, key=lambda method: self._errors[method][0]))
+            at_once(self._bench, partial(self._measure, limits, self._folds), done)
+        waiting = self._unfinished([*waiting, *slow])
+        while waiting and self._left >= 1.5 * limit:
+            limit = max(_MORE * limit, self._left / len(waiting))
+            limits = {method: max(limit, _MORE * self._longest.get(method, 0.0)) for method in waiting}
+            waiting.sort(key=limits.__getitem__)
+            at_once(self._bench, partial(self._measure, limits, self._folds), waiting)
+            waiting = self._unfinished(waiting)
         for method in methods:
             if self._notes[method] == "":
                 self._notes[method] = self._lacking(method)
         while self._another_round(methods):
             pass
         return self._candidates(methods)
+
+    def _unfinished(self, methods: Sequence[str]) -> list[str]:
+        """Those that ran out of time in their first fold, or had none."""
+        return [method for method in methods if method not in self._errors and self._notes[method] == ""]
 
     def _tried_on_a_window(self, methods: Sequence[str]) -> tuple[dict[str, float], list[str]]:
         """What candidates may take for a fold of the whole field, the quickest first, and those that had better wait.
