@@ -157,7 +157,13 @@ class Bench:
 
 
 def at_once(bench: Bench, work: Callable[[str], T], methods: Sequence[str]) -> list[T]:
-    """Do work for each method, as many at once as a bench has slots; what came of it, in order."""
+    """Do work for each method, as many at once as a bench has slots; what came of it, in order.
+
+    Args:
+        bench: where the work fits or asks methods; closed if the work raises.
+        work: is given one method, in a thread.
+        methods: specs.
+    """
     with ThreadPoolExecutor(bench.width) as threads:
         try:
             return list(threads.map(work, methods))
