@@ -125,6 +125,19 @@ class Steady(fieldbench.Method):
         return np.nanmean(observation.values) + 0.01 * noise
 
 
+class Hesitant(Steady):
+    """Steady, but the time goes into the question whether it applies."""
+
+    name = "hesitant"
+
+    def applicable(self, observation: fieldbench.Observation) -> str | None:
+        time.sleep(self.seconds)
+        return None
+
+    def complete(self, observation: fieldbench.Observation, *, seed: int, device: str, report: Report) -> Any:
+        return Steady().complete(observation, seed=seed, device=device, report=report)
+
+
 class Asks(Steady):
     """Steady, but asks how many threads it may use, until they are enough or its time is up."""
 
@@ -312,4 +325,4 @@ def fieldbench_register_datasets() -> list[type[fieldbench.Dataset]]:
 @fieldbench.hookimpl
 def fieldbench_register_methods() -> list[type[fieldbench.Method] | type[fieldbench.Modifier]]:
     means = [Mean, Hat, Windowed, Flaky, Cubic, Walk]
-    return [*means, Steady, Asks, Troubled, Batched, Probe, WaitsForCpu, MarksCpu, NeedsAFile]
+    return [*means, Steady, Hesitant, Asks, Troubled, Batched, Probe, WaitsForCpu, MarksCpu, NeedsAFile]

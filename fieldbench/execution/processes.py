@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import secrets
 import signal
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
 #: Seconds between looks at a working process: for its deadline and end, and for its memory if that is limited.
 LOOK, _LOOK_AT_MEMORY = 0.2, 0.02
 
-#: Seconds that nothing but a stop of this program makes of a moment.
-_STOPPED = 1.0
+#: Seconds at most between two looks at the clock, unless this program was stopped.
+_MOMENT = 1.0
 
 #: What is said of a process whose frame cannot be an answer.
 NO_ANSWER = "sent something that is not an answer"
@@ -54,12 +55,28 @@ class GivenUp(Exception):
     """The caller no longer wants the answer."""
 
 
-@dataclass
-class Limit:
-    """Seconds that something may take, and the moment on the monotonic clock when they are over.
-
-    That moves on while this program is stopped, as by Ctrl-Z.
+class _Clock:
+    """Seconds that this program has waited for processes. It stands still while nobody looks for longer than a moment:
+    the program was stopped then, as by Ctrl-Z.
     """
+
+    def __init__(self) -> None:
+        self._lock, self._seconds, self._looked = threading.Lock(), 0.0, 0.0
+
+    def __call__(self) -> float:
+        with self._lock:
+            now = time.monotonic()
+            self._seconds += min(now - self._looked, _MOMENT)
+            self._looked = now
+            return self._seconds
+
+
+_clock = _Clock()
+
+
+@dataclass(frozen=True)
+class Limit:
+    """Seconds that something may take, and when on the clock of this program they are over."""
 
     seconds: float
     end: float
@@ -68,7 +85,7 @@ class Limit:
     def of(cls, seconds: float | None) -> Limit:
         """A limit that begins now; none for None."""
         seconds = math.inf if seconds is None else seconds
-        return cls(seconds, time.monotonic() + seconds)
+        return cls(seconds, _clock() + seconds)
 
 
 class Process:
@@ -144,11 +161,8 @@ class Process:
         look = LOOK if self._pool.options.memory_limit is None else _LOOK_AT_MEMORY
         try:
             while True:
-                begun, wait = time.monotonic(), min(look, limit.end - time.monotonic())
-                frame = self.child.channel.poll(wait)
-                if (stopped := time.monotonic() - begun - max(wait, 0.0)) > _STOPPED:
-                    limit.end += stopped
-                if frame is None or time.monotonic() > limit.end:  # whatever it sends, its time is up
+                frame = self.child.channel.poll(min(look, limit.end - _clock()))
+                if frame is None or _clock() > limit.end:  # whatever it sends, its time is up
                     self._keep_on(limit, doing)
                 if frame is not None and frame.get("id") != self.number:
                     raise BadFrame
@@ -196,7 +210,7 @@ class Process:
         if allowed is not None and resident_memory(self.child.pid) > allowed:
             message = f"used more than the {_readable(allowed)} that --memory-limit allows"
             raise self._ended(OUT_OF_MEMORY, message, doing)
-        if time.monotonic() >= limit.end:
+        if _clock() >= limit.end:
             self.child.signal(signal.SIGUSR1)  # it prints where it was, unless it is past that
             time.sleep(0.1)
             whose = "that --timeout allows" if limit.seconds == self._pool.options.timeout else "that it has for this"
@@ -254,7 +268,7 @@ class JudgeProcess(Process):
         """A score is a small question, however long the trial may take."""
         stage = self._stage(doing)
         if (self.number, stage) != self._seen:
-            self._seen, self._since = (self.number, stage), time.monotonic()
+            self._seen, self._since = (self.number, stage), _clock()
         if stage.startswith("metric "):
             small = Limit(self._pool.question, self._since + self._pool.question)
             limit = min(limit, small, key=lambda one: one.end)

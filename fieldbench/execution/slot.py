@@ -263,7 +263,6 @@ class WorkerSlot:
                 # The judge has a little longer, so that not it is named where a method reports until its time is up.
                 later = replace(limit, end=limit.end + LOOK)
                 said = judge.ask(checked_report(frame, tasks), later, doing)
-                limit.end = later.end - LOOK  # it moves on while this program is stopped
                 if "go on" not in said:  # enough of them
                     process.close()
                     return said

@@ -218,18 +218,21 @@ def test_a_plan_goes_on_where_it_stopped_with_other_options(tmp_path: Path, undi
     assert {trial.key for trial in plan(METHOD, TRIALS)} == set(table)
 
 
+@pytest.mark.parametrize("method", [METHOD, "hesitant[seconds=0.4]"])
 def test_a_program_that_was_stopped_for_a_while_makes_no_timeout(
-    tmp_path: Path, command: Callable[..., Command], undisturbed: Any
+    tmp_path: Path, command: Callable[..., Command], method: str
 ) -> None:
     """As by Ctrl-Z: the trial in hand is done long before the program looks again."""
     out = tmp_path / "run"
-    parent = command(*run_arguments(out, METHOD, TRIALS), "--timeout", "3")
+    parent = command(*run_arguments(out, method, TRIALS), "--timeout", "3")
     wait_until(lambda: len(lines(out)) >= 2, "the second record")
+    time.sleep(0.2)
     parent.process.send_signal(signal.SIGSTOP)
     time.sleep(4)
     parent.process.send_signal(signal.SIGCONT)
-    assert parent.finish()[0] == 0
-    assert results(out) == undisturbed
+    assert parent.finish()[0] == 0, lines(out)
+    run(tmp_path / "undisturbed", method, TRIALS)
+    assert results(out) == results(tmp_path / "undisturbed")
 
 
 def test_processes_that_somebody_stopped_do_not_outlive_the_program(
