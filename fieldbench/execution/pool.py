@@ -11,6 +11,7 @@ from functools import cache
 
 from fieldbench.dataset import Dataset
 from fieldbench.errors import FingerprintError, RequestError, in_one_line, one_line
+from fieldbench.execution.lending import ThreadLoans
 from fieldbench.execution.machine import Lane, Slot
 from fieldbench.execution.options import Options, Stop
 from fieldbench.execution.processes import LOOK, Lost
@@ -58,7 +59,8 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
         #: How many slots each lane has.
         self.sizes = {lane: len(workers) for lane, workers in self._free.items()}
         self._lane = cache(lambda method: lane_of(method, registry, self.sizes))
-        self._busy, self._lending = 0, False
+        self._busy = 0
+        self.loans = ThreadLoans(self.sizes["cpu"], options.threads)
         #: Where everything is asked that is not a trial; it never runs one, and only who has the lock may ask.
         environment = next(item.environment for item in reversed(slots))
         self.questions = WorkerSlot(Slot("cpu", "cpu", environment), self, lambda: self.closed or self.stop.asked)
@@ -172,7 +174,8 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
             worker = free.pop()
             self._busy += 1
             busy = self._busy
-            self._share_out(queue)
+            if queue is not None:
+                self.loans.while_waiting(queue.waits("cpu"))
         try:
             outcome = worker.run(trials, busy)
         finally:
@@ -182,22 +185,10 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
                     worker.close()
                 free.append(worker)
                 self._changed.notify_all()
-        with self._changed:
-            if queue is not None and outcome.batch_size is not None:
+        if queue is not None and outcome.batch_size is not None:
+            with self._changed:
                 queue.learn(trials[0], outcome.batch_size)
-            self._share_out(queue)
         return outcome
-
-    def _share_out(self, queue: TrialQueue | None) -> None:
-        """Lend the threads of CPU slots for which there is nothing left to the trials on the others."""
-        more_waits = queue is None or queue.waits("cpu")
-        if more_waits and not self._lending:
-            return
-        self._lending = not more_waits
-        free = set(self._free["cpu"])
-        busy = [worker for worker in self.workers if worker.slot.lane == "cpu" and worker not in free]
-        for worker, share in zip(busy, shares(self.sizes["cpu"], len(busy), more_waits), strict=True):
-            worker.allow(share)
 
     def close(self) -> None:
         """End all processes; who still waits for one gets nothing."""
@@ -208,16 +199,3 @@ class Pool(contextlib.AbstractContextManager["Pool"]):
                 for worker in workers:
                     worker.close()
             self.questions.close()
-
-
-def shares(slots: int, busy: int, more_waits: bool) -> list[int]:
-    """For each busy one of some slots, how many slots' threads it may use.
-
-    Args:
-        slots, busy: worker slots of the machine, and how many of them run a trial.
-        more_waits: whether trials wait for a slot; then each keeps to its own, as an idle one is about to be taken.
-    """
-    if more_waits or not busy:
-        return [1] * busy
-    each, over = divmod(slots, busy)
-    return [each + (number < over) for number in range(busy)]

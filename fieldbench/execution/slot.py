@@ -5,6 +5,7 @@ The slot takes what a judge draws to the method's process, and the answer back t
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -94,15 +95,7 @@ class WorkerSlot:
         self._given_up = given_up
         self._judges: OrderedDict[Hashable, JudgeProcess] = OrderedDict()
         self._methods: OrderedDict[Hashable, MethodProcess] = OrderedDict()
-        self._shares = 1
-        self._at_work: MethodProcess | None = None
         self._losses: Counter[str] = Counter()
-
-    def allow(self, shares: int) -> None:
-        """Let its trial use the CPU threads of this many slots from now on."""
-        self._shares = shares
-        if (at_work := self._at_work) is not None:
-            at_work.note.write(str(shares * self._options.threads))
 
     def run(self, trials: Sequence[Trial], busy: int) -> Outcome:
         """Run trials of one cell; whatever happens, each gets a record, in which stands how many slots are busy."""
@@ -228,12 +221,9 @@ class WorkerSlot:
                 if seen is not None and (seen.shape != mask.shape or (seen & ~mask).any()):
                     process = self._renewed(method)
                 process.seen = mask
-            self._at_work = process
-            process.note.write(str(self._shares * self._options.threads))
-            try:
+            lent = self._pool.loans.to(process.note) if self.slot.lane == "cpu" else contextlib.nullcontext()
+            with lent:
                 frame = self._fitted(judge, process, tasks, limit, doing)
-            finally:
-                self._at_work = None
         if "apart" in frame:
             raise Apart
         if "error" in frame:  # of the harness itself
