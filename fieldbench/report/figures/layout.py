@@ -251,11 +251,9 @@ def apart(wanted: Any, heights: Any, low: float, high: float) -> Any:
 
 
 def value_ticks(axes: Axes, labels: Mapping[float, str]) -> None:
-    """Ticks at values along the horizontal axis, which ends at the last of them; a label that would touch goes.
+    """Ticks at labelled values along the horizontal axis, which ends at the last; a label that would touch goes.
 
-    Args:
-        axes: one of the equal panels of a figure.
-        labels: by value.
+    The axes are one of the equal panels of a figure.
     """
     points, room, end = size_of("xtick.label"), panel_width(axes.get_figure()), -np.inf
     values = sorted(labels)

@@ -13,7 +13,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from fieldbench.records import percent
-from fieldbench.report.figures import View, by_file_name
+from fieldbench.report.figures import View
 from fieldbench.report.figures.colours import DASHES, MARKERS, Look, luminance
 from fieldbench.report.figures.layout import value_ticks
 from fieldbench.report.figures.rate import figure_of_panels, rates_of
@@ -24,18 +24,10 @@ from fieldbench.report.stored import Panel, StoredRun
 from fieldbench.spec import name_of
 
 
-def draw(run: StoredRun, view: View) -> dict[str, Figure]:
+def draw(run: StoredRun, view: View) -> Iterator[tuple[str, Figure]]:
     """One figure for each dataset, method and parameter that was run at several values: a line for each rate, with its
     95 % interval as a band; a panel for each noise, sampler, selection and setting of the method's other parameters.
-
-    Raises:
-        NothingToDraw: if no method was run at several values of a parameter.
     """
-    nothing = "no method of this run has several values of a parameter; run --methods 'idw[power=1],idw[power=2]'"
-    return by_file_name("param", _figures(run, view), view, nothing)
-
-
-def _figures(run: StoredRun, view: View) -> Iterator[tuple[str, Figure]]:
     for (method, parameter), rows in grids(run.methods, run.metadata).items():
         for dataset in dict.fromkeys(str(setting.levels["dataset"]) for setting in run.settings):
             settings = [setting for setting in run.settings if setting.levels["dataset"] == dataset]
@@ -53,12 +45,7 @@ def _figures(run: StoredRun, view: View) -> Iterator[tuple[str, Figure]]:
 def grids(methods: list[str], metadata: RunMetadata) -> dict[tuple[str, str], dict[tuple[str, ...], dict[str, str]]]:
     """What was run at several values of a parameter.
 
-    Args:
-        methods: specs.
-        metadata: knows their parameters.
-
-    Returns:
-        By method and parameter, and by what else differs between its specs: each spec, and its value of the parameter.
+    By method and parameter, and by what else differs between its specs: each spec, and its value of the parameter.
     """
     found: dict[tuple[str, str], dict[tuple[str, ...], dict[str, str]]] = {}
     names = {method: name_of(method) for method in methods}

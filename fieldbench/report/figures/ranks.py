@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fieldbench.report.comparison import Ranks, compare
-from fieldbench.report.figures import NothingToDraw, View
+from fieldbench.report.figures import View
 from fieldbench.report.figures.colours import Look, looks, readable
 from fieldbench.report.figures.layout import (
     LEADING,
@@ -23,36 +23,23 @@ from fieldbench.report.figures.layout import (
     wrapped,
 )
 from fieldbench.report.figures.style import ink, scale
-from fieldbench.report.numbers import p_text
 from fieldbench.report.statistics import CONFIDENCE
 from fieldbench.report.stored import StoredRun
 
 
-def draw(run: StoredRun, view: View) -> dict[str, Figure]:
+def draw(run: StoredRun, view: View) -> Iterator[tuple[str, Figure]]:
     """The critical-difference diagram: methods at their mean rank over all settings, and a bar across those that
     Nemenyi's test at 5 % does not tell apart.
-
-    Raises:
-        NothingToDraw: if fewer than three methods have a score in at least two settings in common.
     """
-    too_few = "ranks need three methods and two settings in which all have a score"
-    if len(run.methods) < 3:
-        raise NothingToDraw(too_few)
-    ranks = compare(run.frame, run.metadata).ranks()
-    if ranks.settings < 2:
-        raise NothingToDraw(too_few)
-    return {"ranks": _figure(ranks, looks(run.methods, run.labels, view.colours), view)}
+    if len(run.methods) > 2 and (ranks := compare(run.frame, run.metadata).ranks()).settings > 1:
+        yield "", _figure(ranks, looks(run.methods, run.labels, view.colours), view)
 
 
 def critical_difference(methods: int, settings: int) -> float:
-    """How far mean ranks of two methods have to be apart to be told apart at 5 % (Nemenyi's test).
+    """How far mean ranks of two of so many methods have to be apart to be told apart at 5 % (Nemenyi's test).
 
     >>> round(critical_difference(4, 14), 2)  # Demsar 2006, section 3.2.2
     1.25
-
-    Args:
-        methods: that are ranked.
-        settings: over which.
     """
     from scipy.stats import studentized_range
 
@@ -61,14 +48,10 @@ def critical_difference(methods: int, settings: int) -> float:
 
 
 def alike(means: Sequence[float], difference: float) -> list[tuple[int, int]]:
-    """The longest stretches of means that are no further apart than a critical difference: first and last of each.
+    """The longest stretches of rising means that are no further apart than a difference: first and last of each.
 
     >>> alike([1.0, 2.0, 2.5, 4.0, 9.0], 1.5)
     [(0, 2), (2, 3)]
-
-    Args:
-        means: rising.
-        difference: the critical one.
     """
     reach = [max(last for last, other in enumerate(means) if other - mean <= difference + 1e-12) for mean in means]
     longest = (first for first in range(len(means)) if first == 0 or reach[first] > reach[first - 1])
@@ -163,6 +146,6 @@ def _axis(ax: Axes, scaled: _Scale, difference: float, points: float) -> None:
 
 
 def _notes(ranks: Ranks, bars: bool) -> list[str]:
-    friedman = f"Friedman's test that all are alike: p = {p_text(ranks.friedman)}".replace("= <", "<")
+    friedman = ranks.test.removeprefix("; ").replace("= <", "<")
     meaning = "a bar joins methods closer than the critical difference CD (Nemenyi's test at 5 %)"
     return [friedman, meaning if bars else "all are further apart than the critical difference CD (Nemenyi, 5 %)"]

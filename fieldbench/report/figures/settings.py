@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fieldbench.report.figures import NothingToDraw, View
+from fieldbench.report.figures import View
 from fieldbench.report.figures.colours import Look, looks
 from fieldbench.report.figures.layout import (
     column_of_names,
@@ -24,15 +26,11 @@ from fieldbench.report.statistics import interval
 from fieldbench.report.stored import Panel, StoredRun
 
 
-def draw(run: StoredRun, view: View) -> dict[str, Figure]:
-    """One figure: a panel for each setting, methods from the best mean rank down, and the floor where there is one.
-
-    Raises:
-        NothingToDraw: if no trial has a score.
-    """
+def draw(run: StoredRun, view: View) -> Iterator[tuple[str, Figure]]:
+    """One figure: a panel for each setting, methods from the best mean rank down, and the floor where there is one."""
     settings = [setting for setting in run.settings if run.part(setting)["score"].notna().any()]
     if not settings:
-        raise NothingToDraw("no trial of this run has a score")
+        return
     parts = {setting.title: run.part(setting) for setting in settings}
     styles = looks(run.methods, run.labels, view.colours)
     order = _order(run, settings)
@@ -40,8 +38,6 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     names = [styles[method].name + ("" if method in scored else " (no score)") for method in order]
     points = size_of("ytick.label")
     room = min(max(width_of(name, points) for name in names), 0.4 * view.width)
-    broken = [wrapped(name, room, points) for name in names]
-    lines = sum(text.count("\n") + 1 for text in broken)
     across = max(1, min(len(settings), int((view.width - room - 0.2) / (1.25 * scale()))))
     down = -(-len(settings) // across)
     each = (view.width - room - 0.2) / across
@@ -58,14 +54,14 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
         ax.set_title(title)
         measure = f"{setting.measure}, logarithmic" if ax.get_xscale() == "log" else setting.measure
         ax.set_xlabel(wrapped(measure, each - 0.12, size_of("axes.label")))
-    grow(figure, down * (lines * points * 1.35 / 72 + tallest + 0.5 * scale()))
+    grow(figure, down * (axes[0].get_ylim()[0] * points * 1.35 / 72 + tallest + 0.5 * scale()))
     whole = pd.concat(parts.values())
     heading(
         figure, common or f"{len(settings)} settings", [trials_of(whole, "bar"), *not_finite(whole["score"].dropna())]
     )
     if any(ax.get_legend_handles_labels()[1] for ax in axes[: len(settings)]):
         legend(figure, axes[: len(settings)])
-    return {"settings": figure}
+    yield "", figure
 
 
 def _told_apart(titles: list[str]) -> list[str]:

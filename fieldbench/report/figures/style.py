@@ -300,12 +300,7 @@ def not_finite(scores: ArrayLike) -> list[str]:
 
 
 def trials_of(part: pd.DataFrame, what: str = "band") -> str:
-    """How many trials means are of, and what the interval is, as a note of a figure.
-
-    Args:
-        part: rows of records with scores, of one or several settings.
-        what: shows the interval.
-    """
+    """How many trials the means of records are of, and what the interval is that ``what`` shows: a note of a figure."""
     counts = part.dropna(subset="score").groupby([*SETTING, "method"], observed=True).size()
     low, high = int(counts.min()), int(counts.max())
     number = f"{low} trial{'s' * (low > 1)}" if low == high else f"{low} to {high} trials"
