@@ -39,17 +39,16 @@ class _Wrapper(textwrap.TextWrapper):
 
 
 class Text:
-    """Aligned columns of plain text. Each other format says how it differs."""
+    """Aligned columns of plain text; tables wider than a line of ``width`` characters are split by columns.
+
+    Each other format says how it differs.
+    """
 
     plus_minus, dash = " ± ", "-"
     kind, below_title, line_break = "simple", "\n", "\n"
     gap, padding = 2, 2
 
     def __init__(self, width: int | None = None) -> None:
-        """
-        Args:
-            width: of a line in characters; wider tables are split by columns. None for no limit.
-        """
         self.width = width
 
     def text(self, text: str) -> str:
@@ -102,12 +101,7 @@ class Text:
         return lines[0], lines[1:], columns
 
     def parts(self, lines: Rows, labels: int) -> list[list[list[str]]]:
-        """The lines of a table, split by columns so that each part fits; the labels stand in every part.
-
-        Args:
-            lines: the head and the rows.
-            labels: how many columns at the left hold words.
-        """
+        """A table's head and rows, split by columns so that each part fits; labels at the left stand in all parts."""
         sizes = self._sizes(lines)
         groups: list[list[int]] = [[]]
         for column in range(labels, len(sizes)):
@@ -322,12 +316,7 @@ def cell_text(cell: TableCell, style: Text) -> str:
 
 
 def csv_text(rows: Iterable[Mapping[str, Any]], names: Sequence[str] = ()) -> str:
-    """Flat rows for programs, unrounded; NaN and None are empty.
-
-    Args:
-        rows: one mapping a line.
-        names: columns; by default all that any row has.
-    """
+    """Flat rows for programs, unrounded; NaN and None are empty, and the columns by default all that any row has."""
     rows = list(rows)
     names = names or list(dict.fromkeys(name for row in rows for name in row))
     stream = io.StringIO()

@@ -291,9 +291,7 @@ def _quotient(ratio: float) -> str:
 def _number(value: float, beside: float = 0.0) -> str:
     """A number with three decimals (two from 10 on), and three figures of one below 0.01; nothing for NaN.
 
-    Args:
-        value: the number.
-        beside: the mean that it is the spread of; both end at the same digit.
+    A spread ends at the same digit as the mean ``beside`` it.
     """
     return "" if math.isnan(value) else fixed(value, _digits(value, beside))
 

@@ -255,12 +255,7 @@ def _index(runs: dict[str, StoredRun], cells: pd.DataFrame) -> str:
 
 
 def _matrix(run: StoredRun, cells: pd.DataFrame) -> dict[str, Any]:
-    """A run in one table: a row a method, best mean rank first, a column a setting, the floors last.
-
-    Args:
-        run: the run.
-        cells: its own, as :func:`_cells` gives them.
-    """
+    """A run in one table: a row a method, best mean rank first, a column a setting, the floors last."""
     ranks, draws = _mean_ranks(run)
     methods = sorted(run.methods, key=lambda method: (ranks[method][0] if ranks else 0, run.methods.index(method)))
     rows: dict[str, list[GridCell]] = {method: [] for method in methods}

@@ -103,12 +103,7 @@ class StoredRun:
         return Registry(self.sources)
 
     def chosen(self, only: Mapping[str, Sequence[str]], labels: Mapping[str, str]) -> StoredRun:
-        """Other levels or labels of the same records, which are read once for all.
-
-        Args:
-            only: levels of factors.
-            labels: what to call what.
-        """
+        """Other levels or labels of the same records, which are read once for all."""
         other = replace(self, only=only, labels=labels)
         vars(other)["everything"] = self.everything
         return other
@@ -171,14 +166,9 @@ class StoredRun:
         return part.assign(score=scores.astype(float).where(part["status"] == OK))
 
     def draw(self, setting: Panel, trial: int | None = None) -> tuple[str, dict[str, dict[str, Any]]]:
-        """One draw of a setting: its title, and the row of each method that ended well on it.
+        """One draw of a setting: its title, and the row of each method that ended well on it; both may be empty.
 
-        Args:
-            setting: the setting.
-            trial: number of the trial, of the first seed that has it; the first trial that is there by default.
-
-        Returns:
-            An empty title and no row where there is no such draw.
+        It is of the trial of this number of the first seed that has it, by default of the first trial that is there.
         """
         part = self.part(setting)
         good = part[part["status"] == OK]

@@ -39,10 +39,6 @@ class LiveRun:
 
     def __init__(self, path: Path, draw: Callable[[StoredRun], list[Drawing]] = drawings) -> None:
         """
-        Args:
-            path: the run directory.
-            draw: makes the figures.
-
         Raises:
             RequestError: if there is no run at ``path``.
         """
@@ -113,11 +109,7 @@ class LiveRun:
 
 
 def progress_of(path: Path, now: Callable[[], float] = time.time) -> Progress:
-    """How far a run is, from its folder alone, as the terminal that runs it counts.
-
-    Args:
-        path: the run directory.
-        now: seconds since the epoch.
+    """How far a run is, from its folder alone, as the terminal that runs it counts; ``now`` is in seconds of the epoch.
 
     Raises:
         RequestError: if there is no run at ``path``.
@@ -144,11 +136,7 @@ def progress_of(path: Path, now: Callable[[], float] = time.time) -> Progress:
 
 
 def serve(path: Path, port: int = 0) -> ThreadingHTTPServer:
-    """A server of a run's live page; call its ``serve_forever``, and find its port in ``server_port``.
-
-    Args:
-        path: the run directory.
-        port: the port to listen on; 0 takes a free one.
+    """A server of a run's live page; call its ``serve_forever``. Port 0 takes a free one: see ``server_port``.
 
     Raises:
         RequestError: if there is no run at ``path`` or the port is taken.

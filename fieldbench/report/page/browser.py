@@ -55,12 +55,7 @@ class Album:
 
 
 def make_album(run: StoredRun, *, recompute: bool = False) -> Album:
-    """Kept fields of a run, first draws of every setting first.
-
-    Args:
-        run: the run.
-        recompute: compute the fields of each setting's first draw where none are kept.
-    """
+    """Kept fields of a run; those of each setting's first draw are computed again if so asked where none are kept."""
     album = Album()
     try:
         from fieldbench.report.figures.pictures import error_colours

@@ -133,12 +133,7 @@ def contents(run: StoredRun, figures: Sequence[Drawing], album: Album | None = N
 
 
 def main_table(run: StoredRun, table: Table) -> Grid:
-    """One row a method in a setting, settings one below the other: score with interval, floor, uncertainty.
-
-    Args:
-        run: the run.
-        table: of its headline metrics.
-    """
+    """One row a method in a setting, settings one below the other: score with interval, floor, uncertainty."""
     flat = sorted(_flat(table), key=lambda item: item.position)
     varying = [name for name in _VARYING if len({str(item.levels.get(name)) for item in flat}) > 1]
     measures = list(dict.fromkeys(with_unit(_measure(item.block.metric, run), item.block.unit) for item in flat))
@@ -179,11 +174,7 @@ def main_table(run: StoredRun, table: Table) -> Grid:
 
 
 def anchor(row: Mapping[Any, Any]) -> str:
-    """The anchor of a cell, the same on every page that shows it.
-
-    Args:
-        row: a mapping with what a cell is made of.
-    """
+    """The anchor of a cell, the same on every page that shows it, from a mapping with what a cell is made of."""
     cell = [float(row[name]) if name == "rate" else str(row[name]) for name in CELL]
     return "c" + hashlib.sha256(canonical(cell).encode()).hexdigest()[:12]
 
