@@ -25,7 +25,7 @@ from fieldbench.report.numbers import decimals_of_column, fixed, rounded, signif
 from fieldbench.report.page import render
 from fieldbench.report.page.contents import Grid, GridCell, GridRow, anchor, contents, main_table, numeric
 from fieldbench.report.page.drawings import drawings
-from fieldbench.report.settings import ORDINARY, about_masks
+from fieldbench.report.settings import ORDINARY, about_masks, records_of
 from fieldbench.report.statistics import half_width
 from fieldbench.report.stored import Panel, StoredRun, run_name
 from fieldbench.report.tables import make_table
@@ -261,7 +261,7 @@ def _matrix(run: StoredRun, cells: pd.DataFrame) -> dict[str, Any]:
     rows: dict[str, list[GridCell]] = {method: [] for method in methods}
     heads, floors = [], []
     for setting in run.settings:
-        part = cells[np.logical_and.reduce([cells[name] == level for name, level in setting.levels.items()])]
+        part = records_of(setting.levels, cells)
         found = {str(row["method"]): row for row in part.to_dict("records")}
         floor = run.floor(setting)
         digits = decimals_of_column(row["mean"] for row in found.values())

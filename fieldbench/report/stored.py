@@ -146,7 +146,16 @@ class StoredRun:
     @cached_property
     def settings(self) -> list[Panel]:
         """Every setting of the run, in order."""
-        return [self._setting(levels) for levels in settings_of(self.frame, SETTING, self.metadata)]
+        found = []
+        for levels in settings_of(self.frame, SETTING, self.metadata):
+            metric = self.metadata.headline_of(levels["dataset"])
+            title, unit = title_of(levels, self.frame, self.labels), self.metadata.unit(metric, levels["dataset"])
+            found.append(Panel(levels, title, metric, self.called(metric), unit))
+        return found
+
+    def called(self, metric: str) -> str:
+        """A metric as it is written: in capitals, unless it has a label."""
+        return self.labels.get(metric, metric.upper())
 
     def setting_of(self, row: Mapping[str, Any]) -> Panel:
         """The setting that a stored row belongs to."""
@@ -204,8 +213,3 @@ class StoredRun:
     @cached_property
     def _several_seeds(self) -> bool:
         return int(self.frame["seed"].nunique()) > 1
-
-    def _setting(self, levels: dict[str, Any]) -> Panel:
-        metric = self.metadata.headline_of(levels["dataset"])
-        title, unit = title_of(levels, self.frame, self.labels), self.metadata.unit(metric, levels["dataset"])
-        return Panel(levels, title, metric, self.labels.get(metric, metric.upper()), unit)

@@ -156,16 +156,13 @@ def _on_ground(lightness: float, hue: Hue) -> str:
     """A colour that is as far from a dark ground as ``lightness`` is from white."""
     if luminance(matplotlib.rcParams["figure.facecolor"]) < 0.2:
         lightness = 102 - 0.75 * lightness
-    return to_hex(from_lightness(lightness, 62.0 if hue is not None else 0.0, hue or 0.0))
+    return to_hex(_from_lightness(lightness, 62.0 if hue is not None else 0.0, hue or 0.0))
 
 
-def from_lightness(lightness: float, chroma: float, hue: float) -> tuple[float, float, float]:
-    """Red, green and blue, in 0 to 1, of a colour in CIELAB (D65); chroma is less where a screen cannot show it.
+def _from_lightness(lightness: float, chroma: float, hue: float) -> tuple[float, float, float]:
+    """Red, green and blue, in 0 to 1, of a colour in CIELAB (D65) with L* of 0 to 100 and a hue in degrees.
 
-    Args:
-        lightness: L*, 0 to 100.
-        chroma: distance from grey.
-        hue: in degrees.
+    Its distance from grey, the chroma, is less where a screen cannot show it.
     """
     matrix = np.array([[3.2406, -1.5372, -0.4986], [-0.9689, 1.8758, 0.0415], [0.0557, -0.2040, 1.0570]])
     for tried in np.arange(chroma, -1, -1.0):

@@ -89,15 +89,11 @@ def _figure(
         for title, (methods, listed) in panels.items()
     }
 
-    def draw_in(title: str, ax: Axes) -> dict[str, float]:
-        methods, listed = panels[title]
-        ends = _panel(ax, parts[title], methods, styles)
-        ax.set_xlabel(parameter)
-        ax.set_ylabel(listed[0].measure)
-        return ends
-
     whole = pd.concat([part for by_rate in parts.values() for part in by_rate.values()])
-    drawn = {title: partial(draw_in, title) for title in panels}
+    drawn = {
+        title: partial(_panel, parts[title], methods, styles, (parameter, listed[0].measure))
+        for title, (methods, listed) in panels.items()
+    }
     return figure_of_panels(f"{what}: {parameter}", drawn, whole, styles.values(), view)
 
 
@@ -112,9 +108,13 @@ def _looks(rates: list[float]) -> dict[float, Look]:
 
 
 def _panel(
-    ax: Axes, parts: dict[float, pd.DataFrame], methods: dict[str, str], styles: dict[float, Look]
+    parts: dict[float, pd.DataFrame],
+    methods: dict[str, str],
+    styles: dict[float, Look],
+    names: tuple[str, str],
+    ax: Axes,
 ) -> dict[str, float]:
-    """Draw one panel, and tell where each line ends on the right."""
+    """Draw one panel with these names of its axes, and tell where each line ends on the right."""
     positions = _positions(list(methods.values()))
     shown = Shown()
     for rate, part in parts.items():
@@ -127,6 +127,8 @@ def _panel(
         log_axis(ax, "x")
     else:
         value_ticks(ax, {position: value for value, position in positions.items()})
+    ax.set_xlabel(names[0])
+    ax.set_ylabel(names[1])
     return shown.last
 
 

@@ -136,7 +136,7 @@ def main_table(run: StoredRun, table: Table) -> Grid:
     """One row a method in a setting, settings one below the other: score with interval, floor, uncertainty."""
     flat = sorted(_flat(table), key=lambda item: item.position)
     varying = [name for name in _VARYING if len({str(item.levels.get(name)) for item in flat}) > 1]
-    measures = list(dict.fromkeys(with_unit(_measure(item.block.metric, run), item.block.unit) for item in flat))
+    measures = list(dict.fromkeys(with_unit(run.called(item.block.metric), item.block.unit) for item in flat))
     extra = _uncertainty(run)
     floors = any(item.block.floor for item in flat)
     columns = [
@@ -167,7 +167,7 @@ def main_table(run: StoredRun, table: Table) -> Grid:
         before = item.setting
         taken.add(named)
     where = title_of({name: flat[0].levels[name] for name in SETTING if name not in varying}, run.frame, run.labels)
-    metrics = dict.fromkeys(_measure(item.block.metric, run) for item in flat)
+    metrics = dict.fromkeys(run.called(item.block.metric) for item in flat)
     title = f"Mean {measures[0] if len(measures) == 1 else ' and '.join(metrics)}, one row a method in a setting"
     notes = [*table.notes, "bold: best of its setting; underlined: second best", _CHART]
     return Grid(f"{title} ({where})" if where else title, columns, rows, "cells", notes)
@@ -315,7 +315,7 @@ def _trials(run: StoredRun) -> Grid:
         *((called(name, run.labels), "text") for name in ("method", *varying)),
         ("trial", "number"),
         ("status", "text"),
-        *((_measure(name, run), "number") for name in metrics),
+        *((run.called(name), "number") for name in metrics),
         ("seconds", "number"),
         ("error", "long"),
     ]
@@ -369,7 +369,7 @@ def _plain_sentence(table: Table, run: StoredRun) -> str:
     item = next((item for item in _flat(table) if item.cell.count), None)
     if item is None:
         return "No trial has ended well."
-    measure, unit = _measure(item.block.metric, run), f" {item.block.unit}" if item.block.unit else ""
+    measure, unit = run.called(item.block.metric), f" {item.block.unit}" if item.block.unit else ""
     setting = title_of({name: item.levels[name] for name in SETTING}, run.frame, run.labels)
     return f"{item.method} has a mean {measure} of {cell_text(item.cell, Text())}{unit} ({setting})."
 
@@ -377,8 +377,3 @@ def _plain_sentence(table: Table, run: StoredRun) -> str:
 def _level(name: str, value: Any, run: StoredRun) -> GridCell:
     shown = called(label(value, name), run.labels)
     return numeric(float(value), shown) if name in ("rate", "seed") else GridCell(shown)
-
-
-def _measure(metric: str, run: StoredRun) -> str:
-    """A metric as it is written: in capitals, unless it has a label."""
-    return run.labels.get(metric, metric.upper())
