@@ -47,6 +47,7 @@ class Text:
     plus_minus, dash = " ± ", "-"
     kind, below_title, line_break = "simple", "\n", "\n"
     gap, padding = 2, 2
+    bold, underlined = "{}", "{}"
 
     def __init__(self, width: int | None = None) -> None:
         self.width = width
@@ -57,11 +58,11 @@ class Text:
 
     def best(self, text: str) -> str:
         """A number that is the best of its candidates."""
-        return text
+        return self.bold.format(text)
 
     def second(self, text: str) -> str:
         """A number that is the second best."""
-        return text
+        return self.underlined.format(text)
 
     def number(self, value: float, decimals: int) -> str:
         """A number with ``decimals`` digits behind the point, or in powers of ten for a negative number of them."""
@@ -90,7 +91,8 @@ class Text:
     def _with_labels_that_fit(self, heads: Sequence[str], rows: Rows, labels: int) -> tuple[Sequence[str], Rows, int]:
         """The labels of a table broken to fit; two stand one below the other where one of them would lose a word."""
         width, numbers = self.width or 0, self._sizes([heads, *rows])[labels:]
-        longest = max((len(piece) for row in rows for cell in row[:labels] for piece in _pieces(cell)), default=0)
+        broken = (_Wrapper.wordsep_simple_re.split(cell) for row in rows for cell in row[:labels])
+        longest = max((len(piece) for pieces in broken for piece in pieces), default=0)
         most = width - max(numbers, default=0)
         columns = 1 if labels * (longest + self.gap) > most else labels
         least = max(width // (3 * columns), min(longest + self.gap, most // columns))
@@ -134,39 +136,26 @@ class Text:
 class Terminal(Text):
     """Text for a terminal: best bold, second best underlined."""
 
-    def best(self, text: str) -> str:
-        return f"\x1b[1m{text}\x1b[22m"
-
-    def second(self, text: str) -> str:
-        return f"\x1b[4m{text}\x1b[24m"
+    bold, underlined = "\x1b[1m{}\x1b[22m", "\x1b[4m{}\x1b[24m"
 
 
 class Markdown(Text):
     """GitHub's Markdown, with HTML's underline, which it lacks."""
 
     kind, below_title, line_break = "pipe", "\n\n", "  \n"
+    bold, underlined = "**{}**", "<u>{}</u>"
 
     def text(self, text: str) -> str:
         return "".join(f"\\{letter}" if letter in "\\|*_[]<>`" else letter for letter in text)
-
-    def best(self, text: str) -> str:
-        return f"**{text}**"
-
-    def second(self, text: str) -> str:
-        return f"<u>{text}</u>"
 
 
 class Html(Text):
     """A fragment of HTML: the tables, and the notes as a paragraph."""
 
+    bold, underlined = "<strong>{}</strong>", "<u>{}</u>"
+
     def text(self, text: str) -> str:
         return html.escape(text)
-
-    def best(self, text: str) -> str:
-        return f"<strong>{text}</strong>"
-
-    def second(self, text: str) -> str:
-        return f"<u>{text}</u>"
 
     def paragraph(self, text: str) -> str:
         return f"<p>{text}</p>"
@@ -190,6 +179,7 @@ class Latex(Text):
 
     plus_minus, dash = " $\\pm$ ", "--"
     padding = 0
+    bold, underlined = r"\textbf{{{}}}", r"\underline{{{}}}"
 
     _ESCAPES: ClassVar[dict[str, str]] = {
         "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
@@ -201,12 +191,6 @@ class Latex(Text):
     def text(self, text: str) -> str:
         escaped = "".join(self._ESCAPES.get(letter, letter) for letter in text).replace("--", "-{}-")  # no dash
         return re.sub(r"(?<![\w-])-(?=\d)", "$-$", escaped)  # a minus, and no hyphen
-
-    def best(self, text: str) -> str:
-        return rf"\textbf{{{text}}}"
-
-    def second(self, text: str) -> str:
-        return rf"\underline{{{text}}}"
 
     def number(self, value: float, decimals: int) -> str:
         mantissa, _, exponent = fixed(value, decimals).partition("e")
@@ -273,11 +257,6 @@ def style_of(format: str, *, styled: bool = False, width: int | None = None) -> 
     return style if width is None or format not in ("text", "latex") else type(style)(width)
 
 
-def _pieces(cell: str) -> list[str]:
-    """What of a label is not broken."""
-    return _Wrapper.wordsep_simple_re.split(cell)
-
-
 def _size(cell: str) -> int:
     """Characters that a cell takes of a line."""
     return max(map(len, _MARKUP.sub("", cell).splitlines()), default=0)
@@ -287,18 +266,13 @@ def block_table(block: Block, style: Text) -> str:
     """One block of a table."""
     heads = [style.text(text) for text in (block.corner, *map(str, block.columns))]
     columns = range(len(block.columns))
-    rows = [
-        [style.text(str(row)), *(_cell_above(block, i, j, style) for j in columns)] for i, row in enumerate(block.rows)
-    ]
+    rows = []
+    for i, row in enumerate(block.rows):
+        shown = ((cell_text(block.cells[i, j], style), distance(block.above(i, j))) for j in columns)
+        rows.append([style.text(str(row)), *(f"{text} {style.text(above)}".rstrip() for text, above in shown)])
     if block.floor:
         rows.append(["floor", *(cell_text(block.floor[j], style) for j in columns)])
     return style.table(style.text(block.title), heads, rows)
-
-
-def _cell_above(block: Block, row: int, column: int, style: Text) -> str:
-    """One cell, and how far it is above the floor."""
-    shown, above = cell_text(block.cells[row, column], style), distance(block.above(row, column))
-    return f"{shown} {style.text(above)}" if above else shown
 
 
 def cell_text(cell: TableCell, style: Text) -> str:

@@ -63,10 +63,13 @@ def write_site(folders: Sequence[Path], out: Path, sources: Sources, labels: Map
     out.mkdir(parents=True, exist_ok=True)
     for name, run in runs.items():
         (out / "records" / slug(name)).mkdir(parents=True, exist_ok=True)
-        for file in _RECORDS:
-            if (run.path / file).is_file() and not (run.path / file).is_symlink():
+        files = [file for file in _RECORDS if (run.path / file).is_file()]
+        for file in files:
+            if not (run.path / file).is_symlink():
                 shutil.copyfile(run.path / file, out / "records" / slug(name) / file)
-        _write(out / _page_of("run", name), _run_page(name, run))
+        downloads = [(file, f"records/{slug(name)}/{file}") for file in files]
+        shown = contents(run, drawings(run))
+        _write(out / _page_of("run", name), render("site-run.html", **shown, ranks=_ranks(run), downloads=downloads))
     for kind in ("dataset", "method"):
         for bare, part in cells.groupby(f"{kind} name", sort=False):
             _write(out / _page_of(kind, str(bare)), _plugin_page(kind, str(bare), part, runs, registry))
@@ -119,16 +122,6 @@ def _cells(name: str, run: StoredRun) -> pd.DataFrame:
     names = {"dataset name": "dataset", "method name": "method"}
     found = pd.DataFrame(rows, columns=None if rows else ["run", *CELL, "rank"])
     return found.assign(**{new: found[old].map(name_of) for new, old in names.items()})
-
-
-def _run_page(name: str, run: StoredRun) -> str:
-    files = [file for file in _RECORDS if (run.path / file).is_file()]
-    return render(
-        "site-run.html",
-        **contents(run, drawings(run)),
-        ranks=_ranks(run),
-        downloads=[(file, f"records/{slug(name)}/{file}") for file in files],
-    )
 
 
 def _ranks(run: StoredRun) -> Grid | None:

@@ -261,7 +261,8 @@ def make_table(
     varying = [name for name in others if name == "dataset" or frame[name].nunique() > 1]
     varying.sort(key=lambda name: name != "dataset")
     telling = [name for name in varying if name not in MEASURED]
-    shown = tuple(name for name in telling if name == "dataset" or not _goes_with_dataset(frame, name))
+    of_dataset = frame.groupby("dataset", observed=True)  # each may have one level alone, as the sampler usually is
+    shown = tuple(name for name in telling if name == "dataset" or (of_dataset[name].nunique() != 1).any())
     common = {name: frame[name].iloc[0] for name in others if name not in (*varying, *MEASURED)}
 
     arrangement = _Arrangement(row_factors, column_factors, shown, frozenset(comparable), spread, labels)
@@ -270,7 +271,8 @@ def make_table(
     for levels, part in groups:
         fixed = dict(zip(varying, levels, strict=True))
         blocks.append((fixed, _block(part, fixed, metadata, arrangement)))
-    blocks.sort(key=lambda item: _position(item[0], frame, metadata))
+    orders = {name: ordered(list(frame[name].unique()), name, metadata) for name in varying}
+    blocks.sort(key=lambda item: [orders[name].index(level) for name, level in item[0].items()])
     made = tuple(block for _, block in blocks)
     return Table(made, row_factors, column_factors, common, "", budgets, one_field, bounds, labels)
 
@@ -419,6 +421,10 @@ def _floor(part: pd.DataFrame, arrangement: _Arrangement, columns: tuple[Head, .
     return cells
 
 
+#: What is counted of a cell's trials.
+_TALLY = ("count", "left_out", "failed", "not_applicable", "unscored")
+
+
 def _summary(part: pd.DataFrame, by: list[str], metric: str) -> pd.DataFrame:
     """The average of each cell (``value``), its deviation (``std``), and an account of its trials."""
     status = part["status"]
@@ -426,16 +432,10 @@ def _summary(part: pd.DataFrame, by: list[str], metric: str) -> pd.DataFrame:
     shown = good.copy()
     if metric == SECONDS:
         shown[good] = counted(part[good], by)
-    tally = pd.DataFrame(
-        {
-            "count": shown,
-            "left_out": good & ~shown,
-            "failed": status.isin(FAILURES),
-            "not_applicable": status == NOT_APPLICABLE,
-            "unscored": (status == OK) & part["score"].isna(),
-        }
-    )
-    tally = pd.concat([part[by], tally], axis=1).groupby(by, observed=True).sum()
+    unscored = (status == OK) & part["score"].isna()
+    counts = (shown, good & ~shown, status.isin(FAILURES), status == NOT_APPLICABLE, unscored)
+    tally = pd.DataFrame(dict(zip(_TALLY, counts, strict=True)))
+    tally = tally.groupby([part[name] for name in by], observed=True).sum()
     part = part[shown] if metric == SECONDS else part.loc[shown, [*by, "score"]]
     cells = part.groupby(by, observed=True)
     if metric != SECONDS:
@@ -453,20 +453,12 @@ def _planned(part: pd.DataFrame, by: Sequence[str], metadata: RunMetadata) -> di
 
 
 def _cell(values: Mapping[Hashable, Any], planned: int, spread: str) -> TableCell:
-    count = int(values["count"])
+    tally: dict[str, Any] = {name: int(values[name]) for name in _TALLY}
+    count = tally["count"]
     half, shown = _spread(float(values["std"]), count, spread)
-    return TableCell(
-        value=float(values["value"]) if count else math.nan,
-        spread=shown,
-        half_width=half,
-        count=count,
-        planned=planned,
-        failed=int(values["failed"]),
-        not_applicable=int(values["not_applicable"]),
-        unscored=int(values["unscored"]),
-        left_out=int(values["left_out"]),
-        **({"timing": values["timing"], "machine": str(values["machine"])} if count and "timing" in values else {}),
-    )
+    taken = {"timing": values["timing"], "machine": str(values["machine"])} if count and "timing" in values else {}
+    value = float(values["value"]) if count else math.nan
+    return TableCell(value=value, spread=shown, half_width=half, planned=planned, **tally, **taken)
 
 
 def _spread(deviation: float, count: int, spread: str) -> tuple[float, float]:
@@ -526,12 +518,3 @@ def _ranked(
             position = ranks.index(read[key]) + 1
             ranked[key] = replace(cells[key], rank=position if position <= 2 else 0)
     return ranked
-
-
-def _position(levels: dict[str, object], frame: pd.DataFrame, metadata: RunMetadata) -> list[int]:
-    return [ordered(list(frame[factor].unique()), factor, metadata).index(value) for factor, value in levels.items()]
-
-
-def _goes_with_dataset(frame: pd.DataFrame, factor: str) -> bool:
-    """Whether each dataset has one level of the factor alone, as the sampler usually has."""
-    return bool((frame.groupby("dataset", observed=True)[factor].nunique() == 1).all())

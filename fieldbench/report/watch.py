@@ -78,15 +78,11 @@ class LiveRun:
         return f"to go: {in_words(self._progress.seconds_left())}"
 
     def _rendered(self, template: str) -> str:
-        values = contents(StoredRun(self.path), self._current_figures())
-        return render(template, live=True, to_go=self.to_go, **values)
-
-    def _current_figures(self) -> list[Drawing]:
-        """The newest figures there are; newer ones are begun in the background where it is time for them."""
+        """What there is; newer figures are begun in the background where it is time for them."""
         records = str(self._stamp(TRIALS))
         if records != self._drawn and time.monotonic() >= self._next and self._lock.acquire(blocking=False):
             threading.Thread(target=self._redraw, args=(records,), daemon=True).start()
-        return self._figures
+        return render(template, live=True, to_go=self.to_go, **contents(StoredRun(self.path), self._figures))
 
     def _redraw(self, records: str) -> None:
         start = time.monotonic()
