@@ -35,6 +35,9 @@ from fieldbench.report.times import SECONDS, caution
 #: Fewer trials carry no test.
 FEWEST = 5
 
+#: What the tests are called.
+_TESTS = {"wilcoxon": "Wilcoxon's signed ranks", "t": "paired t (too few trials for signed ranks to reach 5 %)"}
+
 Vector: TypeAlias = NDArray[np.float64]
 
 
@@ -251,11 +254,7 @@ class Comparison:
         together = sum(pair.count > 1 for group in self.groups for pair in group.pairs)
         corrected = f"; all {together} hold together, after Bonferroni" if together > 1 else ""
         notes.append(f"difference: mean over paired trials, with its 95 % interval (Student's t{corrected})")
-        names = [
-            *(["Wilcoxon's signed ranks"] if "wilcoxon" in tests else []),
-            *(["paired t (too few trials for signed ranks to reach 5 %)"] if "t" in tests else []),
-        ]
-        if names:
+        if names := [name for test, name in _TESTS.items() if test in tests]:
             tested = sum(pair.test != "none" for group in self.groups for pair in group.pairs)
             corrected = f", Holm's correction over all {tested} tests" if tested > 1 else ""
             notes.append(
@@ -500,7 +499,7 @@ def _pair_table(group: SettingComparison, style: Text) -> str:
     body = []
     for pair in group.pairs:
         cells = [style.text(text) for text in pair_cells(pair)]
-        cells[5] = style.best(cells[5]) if pair.significant else cells[5]
+        cells[5] = style.bold.format(cells[5]) if pair.significant else cells[5]
         body.append([*cells, *([str(pair.missing)] if missing else [])])
     title = style.text(f"{group.title}: {with_unit(group.metric, group.unit)}")
     heads = [style.text(head) for head in (*heads, *(["missing"] if missing else []))]

@@ -47,6 +47,7 @@ class Text:
     plus_minus, dash = " ± ", "-"
     kind, below_title, line_break = "simple", "\n", "\n"
     gap, padding = 2, 2
+    #: What stands around the best of some numbers, and around the second best.
     bold, underlined = "{}", "{}"
 
     def __init__(self, width: int | None = None) -> None:
@@ -55,14 +56,6 @@ class Text:
     def text(self, text: str) -> str:
         """Plain text, escaped."""
         return text
-
-    def best(self, text: str) -> str:
-        """A number that is the best of its candidates."""
-        return self.bold.format(text)
-
-    def second(self, text: str) -> str:
-        """A number that is the second best."""
-        return self.underlined.format(text)
 
     def number(self, value: float, decimals: int) -> str:
         """A number with ``decimals`` digits behind the point, or in powers of ten for a negative number of them."""
@@ -282,7 +275,7 @@ def cell_text(cell: TableCell, style: Text) -> str:
             return style.text("failed")
         return style.text("n/a") if cell.not_applicable else style.dash
     shown = style.number(cell.value, cell.decimals)
-    shown = {1: style.best, 2: style.second}.get(cell.rank, str)(shown)
+    shown = {1: style.bold, 2: style.underlined}.get(cell.rank, "{}").format(shown)
     if not math.isnan(cell.spread):
         shown += style.plus_minus + style.number(cell.spread, cell.decimals)
     mark = f" {style.text(cell.mark)}" if cell.mark else ""

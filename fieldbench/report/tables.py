@@ -511,10 +511,9 @@ def _ranked(
         candidates = honest or fair
         # Numbers that read alike share a rank.
         read = {key: rank(float(fixed(cells[key].value, cells[key].decimals))) for key in candidates}
-        ranks = sorted(set(read.values()))
+        places = {number: place for place, number in enumerate(sorted(set(read.values()))[:2], 1)}
         if len(candidates) < 2 or len({cells[key].machine for key in candidates}) > 1:
             continue
         for key in candidates:
-            position = ranks.index(read[key]) + 1
-            ranked[key] = replace(cells[key], rank=position if position <= 2 else 0)
+            ranked[key] = replace(cells[key], rank=places.get(read[key], 0))
     return ranked

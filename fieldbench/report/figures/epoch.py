@@ -97,11 +97,12 @@ def _errors(
         scores += [score for sample in samples.values() for score in sample]
     for number, (method, look) in enumerate(styles.items()):
         mean = float(level.loc[level["method"] == method, "score"].mean())
-        shown.level(look.name, mean)
         if math.isfinite(mean):
+            shown.add(Shown([mean], last={look.name: mean}))
             every = some_markers(number)
             ax.axhline(mean, **look.points, markevery=every, linestyle=(0, (3, 2)), linewidth=1.0, label=look.name)
-    shown.level(FLOOR, floor)
+    if math.isfinite(floor):
+        shown.add(Shown([floor], last={FLOOR: floor}))
     ax.set_ylabel(setting.measure)
     error_axis(ax, shown)
     floor_edge(ax, ax.get_xlim(), [floor, floor])

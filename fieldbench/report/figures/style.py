@@ -156,12 +156,6 @@ class Shown:
         self.ends += other.ends
         self.last |= other.last
 
-    def level(self, name: str, value: float) -> None:
-        """Show a level line, if its value is finite."""
-        if math.isfinite(value):
-            self.values.append(value)
-            self.last[name] = value
-
 
 def mean_band(
     axes: Axes, samples: Mapping[float, ArrayLike], look: Look, among: int, number: int | None = None

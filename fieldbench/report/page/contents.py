@@ -113,7 +113,8 @@ def contents(run: StoredRun, figures: Sequence[Drawing], album: Album | None = N
         return {**head, "sentence": "No trial has ended yet.", "results": None}
     table = make_table(run.frame, run.metadata, floors=run.floors, labels=run.labels)
     comparison = _comparison(run)
-    parts: dict[str, Any] = {
+    return {
+        **head,
         "results": main_table(run, table),
         "figures": [(heading, list(drawn)) for heading, drawn in groupby(figures, key=lambda figure: figure.heading)],
         "missing_figures": _missing_figures(figures, len(run.settings)),
@@ -122,10 +123,6 @@ def contents(run: StoredRun, figures: Sequence[Drawing], album: Album | None = N
         "trials": _trials(run),
         "commands": list(dict.fromkeys(_again(item.command) for item in run.manifest.sessions if item.command)),
         "sessions": [list(_listed(item.model_dump(exclude={"command"}))) for item in run.manifest.sessions],
-    }
-    return {
-        **head,
-        **parts,
         "sentence": comparison.sentence if comparison else _plain_sentence(table, run),
         "summary": list(_summary(comparison)) if comparison else [],
         "few": FEW,
