@@ -16,14 +16,12 @@ import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib import style
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, fontManager, get_font
 from matplotlib.text import Text
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import ArrayLike
 
 from fieldbench.report.figures.colours import Look
@@ -103,24 +101,11 @@ def _fallbacks() -> tuple[str, ...]:
 
 def without_glyph(figures: Iterable[Figure]) -> str:
     """The characters of figures that no font has, so that a box stands for each."""
-    texts = chain.from_iterable(map(_texts, figures))
+    texts = (text.get_text() for figure in figures for text in figure.findobj(Text) if isinstance(text, Text))
     shown = dict.fromkeys(letter for text in texts for letter in text if letter.isprintable())
     files = (fontManager.findfont(FontProperties(family=[name])) for name in ("DejaVu Sans", *_fallbacks()))
     had = set(chain.from_iterable(get_font(file).get_charmap() for file in files))
     return "".join(letter for letter in shown if ord(letter) not in had)
-
-
-def _texts(artist: Artist) -> Iterator[str]:
-    """The texts of an artist. Ticks are left out but for named ones: making them takes long, and fonts have numbers."""
-    if isinstance(artist, Axis):
-        yield artist.label.get_text()
-        locator = artist.get_major_locator()
-        if isinstance(locator, FixedLocator):
-            yield from artist.get_major_formatter().format_ticks(list(locator()))
-    elif isinstance(artist, Text):
-        yield artist.get_text()
-    else:
-        yield from chain.from_iterable(map(_texts, artist.get_children()))
 
 
 #: What stands behind the data: trials joined, promises, the floor's hatching.
