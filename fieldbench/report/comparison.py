@@ -35,6 +35,9 @@ from fieldbench.report.times import SECONDS, caution
 #: Fewer trials carry no test.
 FEWEST = 5
 
+#: What the tests are called.
+_TESTS = {"wilcoxon": "Wilcoxon's signed ranks", "t": "paired t (too few trials for signed ranks to reach 5 %)"}
+
 Vector: TypeAlias = NDArray[np.float64]
 
 
@@ -212,17 +215,11 @@ class Comparison:
         """Mean ranks over the settings in which every method is ranked; equal scores share their ranks."""
         from scipy import stats
 
-        complete = self.scores.notna().all(axis=1).to_numpy()
-        values = self.scores.to_numpy()[complete]
-        signs = np.where(self.higher_is_better, -1.0, 1.0)[complete]
-        methods = [str(name) for name in self.scores.columns]
-        if not len(values):
-            return Ranks(tuple(methods), (math.nan,) * len(methods), 0, math.nan)
-        means = stats.rankdata(values * signs[:, None], axis=1).mean(axis=0)
-        order = np.argsort(means, kind="stable")
-        alike = len(methods) < 3 or len(values) < 2
-        friedman = math.nan if alike else float(stats.friedmanchisquare(*(values * signs[:, None]).T).pvalue)
-        return Ranks(tuple(methods[index] for index in order), tuple(map(float, means[order])), len(values), friedman)
+        complete = self.scores.mul(np.where(self.higher_is_better, -1.0, 1.0), axis=0).dropna()
+        means = complete.rank(axis=1).mean().sort_values(kind="stable")
+        alike = len(means) < 3 or len(complete) < 2
+        friedman = math.nan if alike else float(stats.friedmanchisquare(*complete.to_numpy().T).pvalue)
+        return Ranks(tuple(map(str, means.index)), tuple(map(float, means)), len(complete), friedman)
 
     def to(self, format: str, *, styled: bool = False, width: int | None = None) -> str:
         """A sentence, a table of pairs for each setting, ranks and notes as ``text``, ``markdown``, ``csv``, ``latex``
@@ -257,11 +254,7 @@ class Comparison:
         together = sum(pair.count > 1 for group in self.groups for pair in group.pairs)
         corrected = f"; all {together} hold together, after Bonferroni" if together > 1 else ""
         notes.append(f"difference: mean over paired trials, with its 95 % interval (Student's t{corrected})")
-        names = [
-            *(["Wilcoxon's signed ranks"] if "wilcoxon" in tests else []),
-            *(["paired t (too few trials for signed ranks to reach 5 %)"] if "t" in tests else []),
-        ]
-        if names:
+        if names := [name for test, name in _TESTS.items() if test in tests]:
             tested = sum(pair.test != "none" for group in self.groups for pair in group.pairs)
             corrected = f", Holm's correction over all {tested} tests" if tested > 1 else ""
             notes.append(
@@ -343,22 +336,34 @@ def compare(
         dataset = str(setting["dataset"])
         chosen = metric or metadata.headline_of(dataset)
         lower, target = metadata.lower_is_better(chosen), metadata.targets.get(chosen)
-        unit = metadata.unit(chosen, dataset)
-        paired = _paired(part, chosen, average, methods)
-        warning = caution(part.dropna(subset=SECONDS)) if chosen == SECONDS else ""
+        shown = called(chosen, labels)
+        scores, ended = _paired(part, chosen, average, methods)
         if target is not None:  # more and less are both worse
-            paired = _Paired((paired.scores - target).abs(), paired.ended)
-            lower = True
-        shown = called(chosen, labels) if target is None else f"|{called(chosen, labels)} - {target:g}|"
+            scores, lower, shown = (scores - target).abs(), True, f"|{shown} - {target:g}|"
+        means, unranked = _means(scores, ended, lower)
         (named,) = labelled([setting], labels)
-        group = _group(title_of(setting, plain, labels), named, shown, unit, paired, lower)
-        one_field = called(dataset, labels) if dataset in metadata.fixed else ""
-        groups.append(replace(group, caution=warning, one_field=one_field))
+        groups.append(
+            SettingComparison(
+                title=title_of(setting, plain, labels),
+                setting=named,
+                metric=shown,
+                unit=metadata.unit(chosen, dataset),
+                methods=tuple(means),
+                means=tuple(means.values()),
+                unranked=unranked,
+                pairs=(),
+                caution=caution(part.dropna(subset=SECONDS)) if chosen == SECONDS else "",
+                one_field=called(dataset, labels) if dataset in metadata.fixed else "",
+            )
+        )
         directions.append(not lower)
-        compared = _compared(group, paired, None if baseline is None else names[baseline])
-        drafts.append([_advantage(first, second, paired.scores, lower) for first, second in compared])
-    together = sum(len(met.advantages) > 1 for listed in drafts for met in listed)
-    pairs = [[_pair(met, max(1, together)) for met in listed] for listed in drafts]
+        scored = [str(name) for name in scores if scores[name].notna().any()]
+        compared = itertools.combinations(dict.fromkeys([*means, *scored]), 2)  # the ranked ones first
+        asked = [pair for pair in compared if baseline is None or names[baseline] in pair]
+        signed = -scores if lower else scores
+        drafts.append([(*pair, *_advantages(*pair, signed)) for pair in asked])
+    together = sum(len(advantages) > 1 for listed in drafts for *_, advantages, _ in listed)
+    pairs = [[_pair(*met, max(1, together)) for met in listed] for listed in drafts]
     corrected = iter(holm([pair.p for listed in pairs for pair in listed]))
     groups = [
         replace(group, pairs=tuple(replace(pair, corrected=next(corrected)) for pair in listed))
@@ -400,30 +405,19 @@ def holm(values: Sequence[float]) -> list[float]:
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
-    corrected = list(values)
-    tested = sorted((value, index) for index, value in enumerate(values) if not math.isnan(value))
-    largest = 0.0
-    for step, (value, index) in enumerate(tested):
-        largest = max(largest, min(1.0, value * (len(tested) - step)))
-        corrected[index] = largest
-    return corrected
+    corrected = pd.Series(values, dtype=float)
+    tested = corrected.dropna().sort_values()
+    corrected.update((tested * np.arange(len(tested), 0, -1)).clip(upper=1).cummax())
+    return corrected.tolist()
 
 
-@dataclass(frozen=True)
-class _Paired:
-    """One setting's trials, a row a trial and a column a method.
+def _paired(
+    part: pd.DataFrame, metric: str, average: Sequence[str], methods: Sequence[str]
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Finite scores of one setting, and whether a trial has ended in whatever way: a row a trial, a column a method.
 
-    Attributes:
-        scores: finite scores; NaN where a method has none.
-        ended: whether the trial has ended for the method, in whatever way.
+    A trial that is averaged over levels of a factor needs all of them.
     """
-
-    scores: pd.DataFrame
-    ended: pd.DataFrame
-
-
-def _paired(part: pd.DataFrame, metric: str, average: Sequence[str], methods: Sequence[str]) -> _Paired:
-    """A trial that is averaged over levels of a factor needs all of them."""
     values = part[metric].astype(float) if metric in part else pd.Series(math.nan, index=part.index)
     scores = part.assign(score=values.where((part["status"] == OK) & np.isfinite(values)))
     levels = len(part[list(average)].drop_duplicates()) if average else 1
@@ -431,51 +425,33 @@ def _paired(part: pd.DataFrame, metric: str, average: Sequence[str], methods: Se
     present = [name for name in methods if name in set(part["method"])]
     whole = trials.mean().where(trials.count() >= levels)
     ended = trials.size() >= levels
-    return _Paired(whole.unstack("method")[present], ended.unstack("method", fill_value=False)[present])
+    return whole.unstack("method")[present], ended.unstack("method", fill_value=False)[present]
 
 
-def _group(
-    title: str, setting: dict[str, object], metric: str, unit: str, paired: _Paired, lower: bool
-) -> SettingComparison:
-    common = paired.scores[paired.ended.all(axis=1)]
+def _means(scores: pd.DataFrame, ended: pd.DataFrame, lower: bool) -> tuple[dict[str, float], tuple[str, ...]]:
+    """The methods with a score on every trial that all ended, each with its mean, the best first; and the others."""
+    common = scores[ended.all(axis=1)]
     complete = [str(name) for name in common if len(common) and common[name].notna().all()]
-    unranked = [str(name) for name in common if len(common) and name not in complete]
     means = {name: float(common[name].mean()) for name in complete}
     ranked = sorted(means, key=lambda name: means[name] if lower else -means[name])
-    listed = tuple(means[name] for name in ranked)
-    return SettingComparison(title, setting, metric, unit, tuple(ranked), listed, tuple(unranked), ())
+    unranked = tuple(str(name) for name in common if len(common) and name not in complete)
+    return {name: means[name] for name in ranked}, unranked
 
 
-def _compared(group: SettingComparison, paired: _Paired, baseline: str | None) -> list[tuple[str, str]]:
-    """The pairs of methods with any score, the ranked ones first; with a baseline only its own."""
-    scored = [str(name) for name in paired.scores if paired.scores[name].notna().any()]
-    ordered = [*group.methods, *(name for name in scored if name not in group.methods)]
-    return [pair for pair in itertools.combinations(ordered, 2) if baseline is None or baseline in pair]
-
-
-@dataclass(frozen=True)
-class _Met:
-    """Two methods: by how much the first is better on each trial that both have, and the number of other trials."""
-
-    first: str
-    second: str
-    advantages: Vector
-    missing: int
-
-
-def _advantage(first: str, second: str, scores: pd.DataFrame, lower: bool) -> _Met:
+def _advantages(first: str, second: str, scores: pd.DataFrame) -> tuple[Vector, int]:
+    """By how much the first is better on each trial that both have, where more is better; how many others are there."""
     left, right = scores[first].to_numpy(), scores[second].to_numpy()
-    advantage = right - left if lower else left - right
-    found = advantage[np.isfinite(advantage)]
-    return _Met(first, second, found, int((np.isfinite(left) | np.isfinite(right)).sum()) - len(found))
+    advantages = left - right
+    found = advantages[np.isfinite(advantages)]
+    return found, int((np.isfinite(left) | np.isfinite(right)).sum()) - len(found)
 
 
-def _pair(met: _Met, together: int) -> Pair:
+def _pair(first: str, second: str, advantage: Vector, missing: int, together: int) -> Pair:
     """Compare two methods that have met, one of ``together`` such pairs."""
-    first, second, advantage, count = met.first, met.second, met.advantages, len(met.advantages)
+    count = len(advantage)
     if count == 0:
         nothing = math.nan
-        return Pair(first, second, nothing, nothing, nothing, 0, 0, 0, met.missing, nothing, "none", nothing)
+        return Pair(first, second, nothing, nothing, nothing, 0, 0, 0, missing, nothing, "none", nothing)
     if advantage.mean() < 0:  # the means over common trials may differ from those over all
         first, second, advantage = second, first, -advantage
     low, high = interval(advantage, together)
@@ -489,7 +465,7 @@ def _pair(met: _Met, together: int) -> Pair:
         wins=int((advantage > 0).sum()),
         ties=int((advantage == 0).sum()),
         count=count,
-        missing=met.missing,
+        missing=missing,
         detectable=detectable(float(advantage.std(ddof=1)), count, together) if count > 1 else math.nan,
         test=test,
         p=p,
@@ -523,7 +499,7 @@ def _pair_table(group: SettingComparison, style: Text) -> str:
     body = []
     for pair in group.pairs:
         cells = [style.text(text) for text in pair_cells(pair)]
-        cells[5] = style.best(cells[5]) if pair.significant else cells[5]
+        cells[5] = style.bold.format(cells[5]) if pair.significant else cells[5]
         body.append([*cells, *([str(pair.missing)] if missing else [])])
     title = style.text(f"{group.title}: {with_unit(group.metric, group.unit)}")
     heads = [style.text(head) for head in (*heads, *(["missing"] if missing else []))]

@@ -211,15 +211,12 @@ def _without(text: str, keys: Collection[str]) -> str:
     parts = parse(text)
     # Of two parts of one name (a+tv+tv) the last is the one whose parameters the metadata have.
     last = {part.name: index for index, part in enumerate(parts)}
-    kept = [
-        {
-            key: value
-            for key, value in part.parameters.items()
-            if f"{part.name}.{key}" not in keys or last[part.name] != index
-        }
-        for index, part in enumerate(parts)
-    ]
-    return "+".join(format_part(part.name, parameters) for part, parameters in zip(parts, kept, strict=True))
+    texts = []
+    for index, part in enumerate(parts):
+        taken = keys if last[part.name] == index else ()
+        kept = {key: value for key, value in part.parameters.items() if f"{part.name}.{key}" not in taken}
+        texts.append(format_part(part.name, kept))
+    return "+".join(texts)
 
 
 def _size(value: object) -> tuple[bool, float, str]:

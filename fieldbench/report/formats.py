@@ -39,29 +39,22 @@ class _Wrapper(textwrap.TextWrapper):
 
 
 class Text:
-    """Aligned columns of plain text. Each other format says how it differs."""
+    """Aligned columns of plain text; tables wider than a line of ``width`` characters are split by columns.
+
+    Each other format says how it differs.
+    """
 
     plus_minus, dash = " ± ", "-"
     kind, below_title, line_break = "simple", "\n", "\n"
     gap, padding = 2, 2
+    #: What stands around the best of some numbers, and around the second best.
+    bold, underlined = "{}", "{}"
 
     def __init__(self, width: int | None = None) -> None:
-        """
-        Args:
-            width: of a line in characters; wider tables are split by columns. None for no limit.
-        """
         self.width = width
 
     def text(self, text: str) -> str:
         """Plain text, escaped."""
-        return text
-
-    def best(self, text: str) -> str:
-        """A number that is the best of its candidates."""
-        return text
-
-    def second(self, text: str) -> str:
-        """A number that is the second best."""
         return text
 
     def number(self, value: float, decimals: int) -> str:
@@ -91,7 +84,8 @@ class Text:
     def _with_labels_that_fit(self, heads: Sequence[str], rows: Rows, labels: int) -> tuple[Sequence[str], Rows, int]:
         """The labels of a table broken to fit; two stand one below the other where one of them would lose a word."""
         width, numbers = self.width or 0, self._sizes([heads, *rows])[labels:]
-        longest = max((len(piece) for row in rows for cell in row[:labels] for piece in _pieces(cell)), default=0)
+        broken = (_Wrapper.wordsep_simple_re.split(cell) for row in rows for cell in row[:labels])
+        longest = max((len(piece) for pieces in broken for piece in pieces), default=0)
         most = width - max(numbers, default=0)
         columns = 1 if labels * (longest + self.gap) > most else labels
         least = max(width // (3 * columns), min(longest + self.gap, most // columns))
@@ -102,12 +96,7 @@ class Text:
         return lines[0], lines[1:], columns
 
     def parts(self, lines: Rows, labels: int) -> list[list[list[str]]]:
-        """The lines of a table, split by columns so that each part fits; the labels stand in every part.
-
-        Args:
-            lines: the head and the rows.
-            labels: how many columns at the left hold words.
-        """
+        """A table's head and rows, split by columns so that each part fits; labels at the left stand in all parts."""
         sizes = self._sizes(lines)
         groups: list[list[int]] = [[]]
         for column in range(labels, len(sizes)):
@@ -140,39 +129,26 @@ class Text:
 class Terminal(Text):
     """Text for a terminal: best bold, second best underlined."""
 
-    def best(self, text: str) -> str:
-        return f"\x1b[1m{text}\x1b[22m"
-
-    def second(self, text: str) -> str:
-        return f"\x1b[4m{text}\x1b[24m"
+    bold, underlined = "\x1b[1m{}\x1b[22m", "\x1b[4m{}\x1b[24m"
 
 
 class Markdown(Text):
     """GitHub's Markdown, with HTML's underline, which it lacks."""
 
     kind, below_title, line_break = "pipe", "\n\n", "  \n"
+    bold, underlined = "**{}**", "<u>{}</u>"
 
     def text(self, text: str) -> str:
         return "".join(f"\\{letter}" if letter in "\\|*_[]<>`" else letter for letter in text)
-
-    def best(self, text: str) -> str:
-        return f"**{text}**"
-
-    def second(self, text: str) -> str:
-        return f"<u>{text}</u>"
 
 
 class Html(Text):
     """A fragment of HTML: the tables, and the notes as a paragraph."""
 
+    bold, underlined = "<strong>{}</strong>", "<u>{}</u>"
+
     def text(self, text: str) -> str:
         return html.escape(text)
-
-    def best(self, text: str) -> str:
-        return f"<strong>{text}</strong>"
-
-    def second(self, text: str) -> str:
-        return f"<u>{text}</u>"
 
     def paragraph(self, text: str) -> str:
         return f"<p>{text}</p>"
@@ -196,6 +172,7 @@ class Latex(Text):
 
     plus_minus, dash = " $\\pm$ ", "--"
     padding = 0
+    bold, underlined = r"\textbf{{{}}}", r"\underline{{{}}}"
 
     _ESCAPES: ClassVar[dict[str, str]] = {
         "\\": r"\textbackslash{}", "{": r"\{", "}": r"\}", "$": r"\$", "&": r"\&", "#": r"\#", "%": r"\%",
@@ -207,12 +184,6 @@ class Latex(Text):
     def text(self, text: str) -> str:
         escaped = "".join(self._ESCAPES.get(letter, letter) for letter in text).replace("--", "-{}-")  # no dash
         return re.sub(r"(?<![\w-])-(?=\d)", "$-$", escaped)  # a minus, and no hyphen
-
-    def best(self, text: str) -> str:
-        return rf"\textbf{{{text}}}"
-
-    def second(self, text: str) -> str:
-        return rf"\underline{{{text}}}"
 
     def number(self, value: float, decimals: int) -> str:
         mantissa, _, exponent = fixed(value, decimals).partition("e")
@@ -279,11 +250,6 @@ def style_of(format: str, *, styled: bool = False, width: int | None = None) -> 
     return style if width is None or format not in ("text", "latex") else type(style)(width)
 
 
-def _pieces(cell: str) -> list[str]:
-    """What of a label is not broken."""
-    return _Wrapper.wordsep_simple_re.split(cell)
-
-
 def _size(cell: str) -> int:
     """Characters that a cell takes of a line."""
     return max(map(len, _MARKUP.sub("", cell).splitlines()), default=0)
@@ -293,18 +259,13 @@ def block_table(block: Block, style: Text) -> str:
     """One block of a table."""
     heads = [style.text(text) for text in (block.corner, *map(str, block.columns))]
     columns = range(len(block.columns))
-    rows = [
-        [style.text(str(row)), *(_cell_above(block, i, j, style) for j in columns)] for i, row in enumerate(block.rows)
-    ]
+    rows = []
+    for i, row in enumerate(block.rows):
+        shown = ((cell_text(block.cells[i, j], style), distance(block.above(i, j))) for j in columns)
+        rows.append([style.text(str(row)), *(f"{text} {style.text(above)}".rstrip() for text, above in shown)])
     if block.floor:
         rows.append(["floor", *(cell_text(block.floor[j], style) for j in columns)])
     return style.table(style.text(block.title), heads, rows)
-
-
-def _cell_above(block: Block, row: int, column: int, style: Text) -> str:
-    """One cell, and how far it is above the floor."""
-    shown, above = cell_text(block.cells[row, column], style), distance(block.above(row, column))
-    return f"{shown} {style.text(above)}" if above else shown
 
 
 def cell_text(cell: TableCell, style: Text) -> str:
@@ -314,7 +275,7 @@ def cell_text(cell: TableCell, style: Text) -> str:
             return style.text("failed")
         return style.text("n/a") if cell.not_applicable else style.dash
     shown = style.number(cell.value, cell.decimals)
-    shown = {1: style.best, 2: style.second}.get(cell.rank, str)(shown)
+    shown = {1: style.bold, 2: style.underlined}.get(cell.rank, "{}").format(shown)
     if not math.isnan(cell.spread):
         shown += style.plus_minus + style.number(cell.spread, cell.decimals)
     mark = f" {style.text(cell.mark)}" if cell.mark else ""
@@ -322,12 +283,7 @@ def cell_text(cell: TableCell, style: Text) -> str:
 
 
 def csv_text(rows: Iterable[Mapping[str, Any]], names: Sequence[str] = ()) -> str:
-    """Flat rows for programs, unrounded; NaN and None are empty.
-
-    Args:
-        rows: one mapping a line.
-        names: columns; by default all that any row has.
-    """
+    """Flat rows for programs, unrounded; NaN and None are empty, and the columns by default all that any row has."""
     rows = list(rows)
     names = names or list(dict.fromkeys(name for row in rows for name in row))
     stream = io.StringIO()

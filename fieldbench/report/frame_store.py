@@ -11,7 +11,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from pathlib import Path
 
 import pandas as pd
@@ -28,64 +28,50 @@ _FORMAT = 1
 _KEY = b"fieldbench"
 
 
-@dataclass(frozen=True)
-class FrameStore:
-    """Where the frame of one state of a run is kept.
+def state_of(path: Path, identities: Mapping[Cell, str]) -> str:
+    """A hash of the size and time of a run's log, and of the identities that count of the cells its manifest knows."""
+    log = Path(path) / TRIALS
+    status = os.stat(log) if log.exists() else None
+    counted = sorted((*map(str, astuple(cell)), identity) for cell, identity in identities.items())
+    seen = [_FORMAT, status and status.st_size, status and status.st_mtime_ns, counted]
+    return hashlib.sha256(canonical(seen).encode()).hexdigest()
 
-    Attributes:
+
+def kept_columns(path: Path, state: str) -> tuple[pd.DataFrame, list[int]] | None:
+    """The frame of a run in one state, and the numbers of the damaged lines of its log; None where it is not kept."""
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        return None
+    try:
+        table = parquet.read_table(Path(path) / COLUMNS, memory_map=True)
+        about = json.loads((table.schema.metadata or {}).get(_KEY, b"{}"))
+        if about.get("state") != state:
+            return None
+        return table.to_pandas(split_blocks=True, self_destruct=True), about["damaged"]
+    except (OSError, ValueError, KeyError, pyarrow.ArrowException):
+        return None
+
+
+def keep_columns(path: Path, state: str, frame: pd.DataFrame, damaged: list[int]) -> None:
+    """Keep a frame if it is large and the folder can be written.
+
+    Args:
         path: the run's folder.
-        state: a hash of the log's size and time and of the identities that count.
+        state: of the run when the frame was read.
+        frame: as it is to be read again.
+        damaged: numbers of the log's lines that are not rows.
     """
-
-    path: Path
-    state: str
-
-    @classmethod
-    def of(cls, path: Path, identities: Mapping[Cell, str]) -> FrameStore:
-        """The file for the frame of a run as it is now.
-
-        Args:
-            path: the run's folder.
-            identities: of the cells that the manifest knows.
-        """
-        log = Path(path) / TRIALS
-        status = os.stat(log) if log.exists() else None
-        counted = sorted((*map(str, astuple(cell)), identity) for cell, identity in identities.items())
-        seen = [_FORMAT, status and status.st_size, status and status.st_mtime_ns, counted]
-        return cls(Path(path), hashlib.sha256(canonical(seen).encode()).hexdigest())
-
-    def read(self) -> tuple[pd.DataFrame, list[int]] | None:
-        """The frame, and the numbers of the damaged lines of the log; None where none of this state is kept."""
-        try:
-            import pyarrow
-            from pyarrow import parquet
-        except ImportError:
-            return None
-        try:
-            table = parquet.read_table(self.path / COLUMNS, memory_map=True)
-            about = json.loads((table.schema.metadata or {}).get(_KEY, b"{}"))
-            if about.get("state") != self.state:
-                return None
-            return table.to_pandas(split_blocks=True, self_destruct=True), about["damaged"]
-        except (OSError, ValueError, KeyError, pyarrow.ArrowException):
-            return None
-
-    def write(self, frame: pd.DataFrame, damaged: list[int]) -> None:
-        """Keep a frame if it is large and the folder can be written.
-
-        Args:
-            frame: as it is to be read again.
-            damaged: numbers of the log's lines that are not rows.
-        """
-        if len(frame) < FEWEST:
-            return
-        try:
-            import pyarrow
-            from pyarrow import parquet
-        except ImportError:
-            return
-        table = pyarrow.Table.from_pandas(frame, preserve_index=False)
-        about = json.dumps({"state": self.state, "damaged": damaged}).encode()
-        file = self.path / COLUMNS
-        with contextlib.suppress(OSError), replacing(file, self.path / f"{COLUMNS}.{os.getpid()}") as draft:
-            parquet.write_table(table.replace_schema_metadata({**table.schema.metadata, _KEY: about}), draft)
+    if len(frame) < FEWEST:
+        return
+    try:
+        import pyarrow
+        from pyarrow import parquet
+    except ImportError:
+        return
+    table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+    about = json.dumps({"state": state, "damaged": damaged}).encode()
+    file = Path(path) / COLUMNS
+    with contextlib.suppress(OSError), replacing(file, file.with_name(f"{COLUMNS}.{os.getpid()}")) as draft:
+        parquet.write_table(table.replace_schema_metadata({**table.schema.metadata, _KEY: about}), draft)

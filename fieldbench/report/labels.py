@@ -29,10 +29,6 @@ def read_labels(file: Path | None, given: Sequence[str] = ()) -> dict[str, str]:
     >>> read_labels(None, ["tap[epochs=500]=Ours", "rmse=RMSE = error"])
     {'tap[epochs=500]': 'Ours', 'rmse': 'RMSE = error'}
 
-    Args:
-        file: the table; None for none.
-        given: further labels.
-
     Raises:
         RequestError: if the file cannot be read or holds something else, or a text is not of this form.
     """
@@ -63,10 +59,6 @@ def called(text: str, labels: Mapping[str, str]) -> str:
 
     >>> called("tap[epochs=500]", {"tap": "Ours"}), called("tap", {"tnn": "TNN"})
     ('Ours[epochs=500]', 'tap')
-
-    Args:
-        text: spec, metric, factor, or a level as it is written.
-        labels: by name.
     """
     if text in labels or not labels:
         return labels.get(text, text)
@@ -78,21 +70,12 @@ def named_so(text: str, labels: Mapping[str, str]) -> str:
 
     >>> named_so("Ours", {"tap": "Ours"}), named_so("tnn", {"tap": "Ours"})
     ('tap', 'tnn')
-
-    Args:
-        text: a name or a label.
-        labels: by name.
     """
     return text if text in labels else next((name for name, label in labels.items() if label == text), text)
 
 
 def labelled(rows: Iterable[Mapping[str, Any]], labels: Mapping[str, str]) -> Iterator[dict[str, Any]]:
-    """Flat rows with labels in place of names, in their keys too.
-
-    Args:
-        rows: one mapping a line.
-        labels: by name.
-    """
+    """Flat rows with labels in place of names, in their keys too."""
     for row in rows:
         yield {
             called(name, labels): called(value, labels) if isinstance(value, str) else value
@@ -101,12 +84,7 @@ def labelled(rows: Iterable[Mapping[str, Any]], labels: Mapping[str, str]) -> It
 
 
 def nameable(frame: pd.DataFrame, metadata: RunMetadata) -> set[str]:
-    """All that a label may be for: specs and their parts, levels, factors, metrics.
-
-    Args:
-        frame: one row a record.
-        metadata: of the run.
-    """
+    """All that a label may be for: specs and their parts, levels, factors, metrics."""
     present = [factor for factor in FACTORS if factor in frame]
     levels = {factor: [label(level, factor) for level in frame[factor].unique()] for factor in present}
     parts = [part for factor in SPECS for text in levels[factor] for part in _PART.findall(text)]

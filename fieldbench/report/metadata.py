@@ -18,7 +18,7 @@ from fieldbench.method import Tuner
 from fieldbench.plan import Plan
 from fieldbench.plugin import Plugin
 from fieldbench.registry import Registry
-from fieldbench.spec import Part, format_value, parse
+from fieldbench.spec import format_value, parse
 from fieldbench.store.files import MANIFEST
 from fieldbench.store.manifest import Manifest
 from fieldbench.store.merge import joined_metadata
@@ -119,7 +119,8 @@ class RunMetadata:
         """The parameters of a spec: all of them where known, else those that the text names."""
         if text in self.parameters:
             return self.parameters[text]
-        return _written(parse(text))
+        written = ((part.name, part.parameters) for part in parse(text))
+        return {f"{name}.{key}": format_value(value) for name, own in written for key, value in own.items()}
 
 
 _METADATA = TypeAdapter(RunMetadata)
@@ -174,7 +175,3 @@ def collect(plan: Plan, registry: Registry, units: Mapping[str, str] | None = No
 
 def _parameters(parts: Iterable[Plugin]) -> dict[str, str]:
     return {f"{part.name}.{key}": format_value(value) for part in parts for key, value in part.parameters().items()}
-
-
-def _written(parts: Iterable[Part]) -> dict[str, str]:
-    return {f"{part.name}.{key}": format_value(value) for part in parts for key, value in part.parameters.items()}

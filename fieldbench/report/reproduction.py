@@ -17,6 +17,7 @@ from fieldbench.records import OK
 from fieldbench.report.floors import NOBODY
 from fieldbench.report.formats import csv_text, style_of
 from fieldbench.report.numbers import decimals, decimals_of, fixed, is_number
+from fieldbench.report.settings import records_of
 from fieldbench.report.statistics import half_width
 from fieldbench.report.tables import SPREADS
 from fieldbench.suite import Suite
@@ -36,7 +37,7 @@ class SuiteCell:
     """One number of a suite's table, ours and the published one; NaN stands for a number that there is not.
 
     Attributes:
-        row, column, heading: labels in the suite.
+        row, column: labels in the suite.
         method, select: whose it is, and by which rule its estimates were chosen.
         mean, std: mean and standard deviation of our trials (std is NaN for a single trial, and where a score
             is infinite).
@@ -49,7 +50,6 @@ class SuiteCell:
 
     row: str
     column: str
-    heading: str
     method: str
     select: str
     mean: float
@@ -121,7 +121,6 @@ def compare(
                 SuiteCell(
                     row=row.label,
                     column=column.label,
-                    heading=row.heading,
                     method=method,
                     select=suite.select[0],
                     mean=mean,
@@ -184,7 +183,7 @@ def floors_of_columns(suite: Suite, plan: Plan, floors: pd.DataFrame) -> list[fl
     found = []
     for position, column in enumerate(suite.columns):
         _, setting = plan.canonical(suite.method(suite.rows[0], position), suite.setting(column))
-        known = floors[(floors[list(asdict(setting))] == pd.Series(asdict(setting))).all(axis=1)]
+        known = records_of(asdict(setting), floors)
         here = known[(known["seed"] == plan.request.seed) & known["trial"].isin(plan.numbers)]
         complete = suite.metric in here and len(here) == len(plan.numbers)
         found.append(float(here[suite.metric].mean(skipna=False)) if complete else math.nan)
@@ -291,9 +290,7 @@ def _quotient(ratio: float) -> str:
 def _number(value: float, beside: float = 0.0) -> str:
     """A number with three decimals (two from 10 on), and three figures of one below 0.01; nothing for NaN.
 
-    Args:
-        value: the number.
-        beside: the mean that it is the spread of; both end at the same digit.
+    A spread ends at the same digit as the mean ``beside`` it.
     """
     return "" if math.isnan(value) else fixed(value, _digits(value, beside))
 

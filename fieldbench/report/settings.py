@@ -66,11 +66,7 @@ def named(factor: str, level: object, labels: Mapping[str, str]) -> str:
 
 
 def about_masks(datasets: Iterable[str]) -> str:
-    """What to say of trials on one field.
-
-    Args:
-        datasets: names of the datasets whose field is the same in every trial.
-    """
+    """What to say of trials on datasets whose field is the same in every trial."""
     return (
         f"the trials on {', '.join(datasets)} share one field and differ in their masks: what they tell holds for "
         "other masks of that field, not for other fields"

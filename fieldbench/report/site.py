@@ -25,7 +25,7 @@ from fieldbench.report.numbers import decimals_of_column, fixed, rounded, signif
 from fieldbench.report.page import render
 from fieldbench.report.page.contents import Grid, GridCell, GridRow, anchor, contents, main_table, numeric
 from fieldbench.report.page.drawings import drawings
-from fieldbench.report.settings import ORDINARY, about_masks
+from fieldbench.report.settings import ORDINARY, about_masks, records_of
 from fieldbench.report.statistics import half_width
 from fieldbench.report.stored import Panel, StoredRun, run_name
 from fieldbench.report.tables import make_table
@@ -63,10 +63,13 @@ def write_site(folders: Sequence[Path], out: Path, sources: Sources, labels: Map
     out.mkdir(parents=True, exist_ok=True)
     for name, run in runs.items():
         (out / "records" / slug(name)).mkdir(parents=True, exist_ok=True)
-        for file in _RECORDS:
-            if (run.path / file).is_file() and not (run.path / file).is_symlink():
+        files = [file for file in _RECORDS if (run.path / file).is_file()]
+        for file in files:
+            if not (run.path / file).is_symlink():
                 shutil.copyfile(run.path / file, out / "records" / slug(name) / file)
-        _write(out / _page_of("run", name), _run_page(name, run))
+        downloads = [(file, f"records/{slug(name)}/{file}") for file in files]
+        shown = contents(run, drawings(run))
+        _write(out / _page_of("run", name), render("site-run.html", **shown, ranks=_ranks(run), downloads=downloads))
     for kind in ("dataset", "method"):
         for bare, part in cells.groupby(f"{kind} name", sort=False):
             _write(out / _page_of(kind, str(bare)), _plugin_page(kind, str(bare), part, runs, registry))
@@ -119,16 +122,6 @@ def _cells(name: str, run: StoredRun) -> pd.DataFrame:
     names = {"dataset name": "dataset", "method name": "method"}
     found = pd.DataFrame(rows, columns=None if rows else ["run", *CELL, "rank"])
     return found.assign(**{new: found[old].map(name_of) for new, old in names.items()})
-
-
-def _run_page(name: str, run: StoredRun) -> str:
-    files = [file for file in _RECORDS if (run.path / file).is_file()]
-    return render(
-        "site-run.html",
-        **contents(run, drawings(run)),
-        ranks=_ranks(run),
-        downloads=[(file, f"records/{slug(name)}/{file}") for file in files],
-    )
 
 
 def _ranks(run: StoredRun) -> Grid | None:
@@ -255,18 +248,13 @@ def _index(runs: dict[str, StoredRun], cells: pd.DataFrame) -> str:
 
 
 def _matrix(run: StoredRun, cells: pd.DataFrame) -> dict[str, Any]:
-    """A run in one table: a row a method, best mean rank first, a column a setting, the floors last.
-
-    Args:
-        run: the run.
-        cells: its own, as :func:`_cells` gives them.
-    """
+    """A run in one table: a row a method, best mean rank first, a column a setting, the floors last."""
     ranks, draws = _mean_ranks(run)
     methods = sorted(run.methods, key=lambda method: (ranks[method][0] if ranks else 0, run.methods.index(method)))
     rows: dict[str, list[GridCell]] = {method: [] for method in methods}
     heads, floors = [], []
     for setting in run.settings:
-        part = cells[np.logical_and.reduce([cells[name] == level for name, level in setting.levels.items()])]
+        part = records_of(setting.levels, cells)
         found = {str(row["method"]): row for row in part.to_dict("records")}
         floor = run.floor(setting)
         digits = decimals_of_column(row["mean"] for row in found.values())

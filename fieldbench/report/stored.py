@@ -103,12 +103,7 @@ class StoredRun:
         return Registry(self.sources)
 
     def chosen(self, only: Mapping[str, Sequence[str]], labels: Mapping[str, str]) -> StoredRun:
-        """Other levels or labels of the same records, which are read once for all.
-
-        Args:
-            only: levels of factors.
-            labels: what to call what.
-        """
+        """Other levels or labels of the same records, which are read once for all."""
         other = replace(self, only=only, labels=labels)
         vars(other)["everything"] = self.everything
         return other
@@ -151,7 +146,16 @@ class StoredRun:
     @cached_property
     def settings(self) -> list[Panel]:
         """Every setting of the run, in order."""
-        return [self._setting(levels) for levels in settings_of(self.frame, SETTING, self.metadata)]
+        found = []
+        for levels in settings_of(self.frame, SETTING, self.metadata):
+            metric = self.metadata.headline_of(levels["dataset"])
+            title, unit = title_of(levels, self.frame, self.labels), self.metadata.unit(metric, levels["dataset"])
+            found.append(Panel(levels, title, metric, self.called(metric), unit))
+        return found
+
+    def called(self, metric: str) -> str:
+        """A metric as it is written: in capitals, unless it has a label."""
+        return self.labels.get(metric, metric.upper())
 
     def setting_of(self, row: Mapping[str, Any]) -> Panel:
         """The setting that a stored row belongs to."""
@@ -171,14 +175,9 @@ class StoredRun:
         return part.assign(score=scores.astype(float).where(part["status"] == OK))
 
     def draw(self, setting: Panel, trial: int | None = None) -> tuple[str, dict[str, dict[str, Any]]]:
-        """One draw of a setting: its title, and the row of each method that ended well on it.
+        """One draw of a setting: its title, and the row of each method that ended well on it; both may be empty.
 
-        Args:
-            setting: the setting.
-            trial: number of the trial, of the first seed that has it; the first trial that is there by default.
-
-        Returns:
-            An empty title and no row where there is no such draw.
+        It is of the trial of this number of the first seed that has it, by default of the first trial that is there.
         """
         part = self.part(setting)
         good = part[part["status"] == OK]
@@ -214,8 +213,3 @@ class StoredRun:
     @cached_property
     def _several_seeds(self) -> bool:
         return int(self.frame["seed"].nunique()) > 1
-
-    def _setting(self, levels: dict[str, Any]) -> Panel:
-        metric = self.metadata.headline_of(levels["dataset"])
-        title, unit = title_of(levels, self.frame, self.labels), self.metadata.unit(metric, levels["dataset"])
-        return Panel(levels, title, metric, self.labels.get(metric, metric.upper()), unit)

@@ -227,6 +227,7 @@ def make_table(
     Raises:
         RequestError: for an unknown factor, level, metric or spread, or a frame without any record.
     """
+    labels = labels or {}
     if metric is not None and not isinstance(metric, str):
         alike = partial(make_table, frame, metadata, rows=rows, columns=columns, labels=labels, order=order)
         tables = [
@@ -243,7 +244,7 @@ def make_table(
     if frame.empty:
         raise RequestError("there are no records to tabulate; run some trials first")
     frame = once(frame, (*(rows or ()), *columns))
-    one_field = tuple(text for text in map(str, frame["dataset"].unique()) if text in metadata.fixed)
+    one_field = tuple(called(text, labels) for text in map(str, frame["dataset"].unique()) if text in metadata.fixed)
     bounds = _bounds(frame, metric)
     row_factors, column_factors = _arrangement(frame, rows, columns)
     used = (*row_factors, *column_factors)
@@ -253,30 +254,27 @@ def make_table(
     frame = frame.assign(**{mark: frame["method"].isin(getattr(metadata, mark)) for mark in _OF_METHODS})
     budgets = tuple(dict.fromkeys(metadata.tuned[text] for text in frame["method"].unique() if text in metadata.tuned))
     frame = with_parameters(frame, parameters, metadata)  # last, since the metadata are those of whole specs
-    asked = {factor: [named_so(text, labels or {}) for text in wanted] for factor, wanted in (order or {}).items()}
+    asked = {factor: [named_so(text, labels) for text in wanted] for factor, wanted in (order or {}).items()}
     first = {factor: levels_meant(frame, factor, wanted) for factor, wanted in asked.items()}
     metadata = replace(metadata, first={factor: list(chain(*meant)) for factor, meant in first.items()})
     others = [name for name in (*FACTORS, *MEASURED) if name not in used and name not in ("device", "machine", "run")]
-    varying = [name for name in others if frame[name].nunique() > 1]
-    if "dataset" in others and "dataset" not in varying:
-        varying.insert(0, "dataset")
+    varying = [name for name in others if name == "dataset" or frame[name].nunique() > 1]
     varying.sort(key=lambda name: name != "dataset")
-    shown = tuple(name for name in varying if name == "dataset" or not _goes_with_dataset(frame, name))
+    telling = [name for name in varying if name not in MEASURED]
+    of_dataset = frame.groupby("dataset", observed=True)  # each may have one level alone, as the sampler usually is
+    shown = tuple(name for name in telling if name == "dataset" or (of_dataset[name].nunique() != 1).any())
     common = {name: frame[name].iloc[0] for name in others if name not in (*varying, *MEASURED)}
 
-    labels = labels or {}
     arrangement = _Arrangement(row_factors, column_factors, shown, frozenset(comparable), spread, labels)
     blocks = []
     groups = frame.groupby(varying, sort=False, observed=True) if varying else [((), frame)]
     for levels, part in groups:
         fixed = dict(zip(varying, levels, strict=True))
         blocks.append((fixed, _block(part, fixed, metadata, arrangement)))
-    blocks.sort(key=lambda item: _position(item[0], frame, metadata))
+    orders = {name: ordered(list(frame[name].unique()), name, metadata) for name in varying}
+    blocks.sort(key=lambda item: [orders[name].index(level) for name, level in item[0].items()])
     made = tuple(block for _, block in blocks)
-    one_field = tuple(called(text, labels) for text in one_field)
-    return Table(
-        made, row_factors, column_factors, common, budgets=budgets, one_field=one_field, bounds=bounds, labels=labels
-    )
+    return Table(made, row_factors, column_factors, common, "", budgets, one_field, bounds, labels)
 
 
 #: Scores that are a bound of the true one in trials with this flag beside them: ``resolution.depth.finer``.
@@ -302,11 +300,6 @@ class _Arrangement:
     comparable: frozenset[str]
     spread: str
     labels: Mapping[str, str]
-
-    def title(self, levels: Mapping[str, object], metric: str, unit: str) -> str:
-        fixed = [named(factor, levels[factor], self.labels) for factor in self.titles if factor not in MEASURED]
-        measure = with_unit(called(metric, self.labels), unit)
-        return f"{', '.join(fixed)}: {measure}" if fixed else measure
 
 
 def _arrangement(
@@ -364,14 +357,10 @@ def _block(
 ) -> Block:
     by = [*arrangement.rows, *arrangement.columns]
     metric, unit = str(part["metric"].iloc[0]), str(part["unit"].iloc[0])
-    summary = _summary(part, by, metric)
     rows = _heads(part, arrangement.rows, metadata, arrangement.labels)
     columns = _heads(part, arrangement.columns, metadata, arrangement.labels)
     planned = _planned(part, by, metadata)
-    found = {
-        key if isinstance(key, tuple) else (key,): row
-        for key, row in zip(summary.index, summary.to_dict("records"), strict=True)
-    }
+    found = _by_levels(_summary(part, by, metric))
     cells = {}
     for i, row in enumerate(rows):
         for j, column in enumerate(columns):
@@ -383,12 +372,14 @@ def _block(
             else:  # a method without the parameter that columns differ in has no trials there, and none are missing
                 cells[i, j] = TableCell(planned=planned[seed] if set(by) <= set(FACTORS) else 0)
     floor = _floor(part, arrangement, columns)
+    title = ", ".join(named(name, fixed[name], arrangement.labels) for name in arrangement.titles)
+    measure = with_unit(called(metric, arrangement.labels), unit)
     otherwise = decimals_of_column([cell.value for cell in (*cells.values(), *floor.values())])
     cells, floor = _with_digits(cells, otherwise), _with_digits(floor, otherwise)
     cells = _ranked(cells, rows, columns, arrangement, partial(metadata.rank, metric))
     return Block(
         levels={key: value for key, value in fixed.items() if key not in MEASURED},
-        title=arrangement.title(fixed, metric, unit),
+        title=f"{title}: {measure}" if title else measure,
         corner=", ".join(called(factor, arrangement.labels) for factor in arrangement.rows),
         metric=metric,
         unit=unit,
@@ -398,6 +389,12 @@ def _block(
         spread=arrangement.spread,
         floor=floor,
     )
+
+
+def _by_levels(cells: pd.DataFrame) -> dict[tuple[object, ...], dict[Hashable, Any]]:
+    """The rows of a frame by the levels that index it."""
+    levels = (key if isinstance(key, tuple) else (key,) for key in cells.index)
+    return dict(zip(levels, cells.to_dict("records"), strict=True))
 
 
 def _with_digits(cells: Mapping[Key, TableCell], otherwise: int) -> dict[Key, TableCell]:
@@ -412,16 +409,20 @@ def _floor(part: pd.DataFrame, arrangement: _Arrangement, columns: tuple[Head, .
     if not arrangement.comparable.issuperset(arrangement.rows) or part["floor"].isna().all():
         return {}
     draws = part.drop_duplicates([*DRAW, *arrangement.columns]).groupby(list(arrangement.columns), observed=True)
-    groups = {key if isinstance(key, tuple) else (key,): group for key, group in draws["floor"]}
+    groups = dict(iter(draws["floor"]))
     found = [groups[column.levels] for column in columns]
     if any(group.isna().any() for group in found):
         return {}
     cells = {}
     for number, group in enumerate(found):
-        half, shown = _spread(float(group.std()), len(group), arrangement.spread)
         count = len(group)
+        half, shown = _spread(float(group.std()), count, arrangement.spread)
         cells[number] = TableCell(float(group.mean()), shown, half, count=count, planned=count)
     return cells
+
+
+#: What is counted of a cell's trials.
+_TALLY = ("count", "left_out", "failed", "not_applicable", "unscored")
 
 
 def _summary(part: pd.DataFrame, by: list[str], metric: str) -> pd.DataFrame:
@@ -431,16 +432,10 @@ def _summary(part: pd.DataFrame, by: list[str], metric: str) -> pd.DataFrame:
     shown = good.copy()
     if metric == SECONDS:
         shown[good] = counted(part[good], by)
-    tally = pd.DataFrame(
-        {
-            "count": shown,
-            "left_out": good & ~shown,
-            "failed": status.isin(FAILURES),
-            "not_applicable": status == NOT_APPLICABLE,
-            "unscored": (status == OK) & part["score"].isna(),
-        }
-    )
-    tally = pd.concat([part[by], tally], axis=1).groupby(by, observed=True).sum()
+    unscored = (status == OK) & part["score"].isna()
+    counts = (shown, good & ~shown, status.isin(FAILURES), status == NOT_APPLICABLE, unscored)
+    tally = pd.DataFrame(dict(zip(_TALLY, counts, strict=True)))
+    tally = tally.groupby([part[name] for name in by], observed=True).sum()
     part = part[shown] if metric == SECONDS else part.loc[shown, [*by, "score"]]
     cells = part.groupby(by, observed=True)
     if metric != SECONDS:
@@ -453,27 +448,17 @@ def _planned(part: pd.DataFrame, by: Sequence[str], metadata: RunMetadata) -> di
     """How many trials a cell of each seed should have: as many as were asked for, or as the fullest has."""
     ended = part.groupby(list(dict.fromkeys(["seed", *by])), observed=True).size()
     most = ended.groupby(level="seed").max()
-    return {
-        seed: max(count, metadata.trials.get(seed, 0))
-        for seed, count in zip(most.index.tolist(), most.tolist(), strict=True)
-    }
+    fullest = zip(most.index.tolist(), most.tolist(), strict=True)
+    return {seed: max(count, metadata.trials.get(seed, 0)) for seed, count in fullest}
 
 
 def _cell(values: Mapping[Hashable, Any], planned: int, spread: str) -> TableCell:
-    count = int(values["count"])
+    tally: dict[str, Any] = {name: int(values[name]) for name in _TALLY}
+    count = tally["count"]
     half, shown = _spread(float(values["std"]), count, spread)
-    return TableCell(
-        value=float(values["value"]) if count else math.nan,
-        spread=shown,
-        half_width=half,
-        count=count,
-        planned=planned,
-        failed=int(values["failed"]),
-        not_applicable=int(values["not_applicable"]),
-        unscored=int(values["unscored"]),
-        left_out=int(values["left_out"]),
-        **({"timing": values["timing"], "machine": str(values["machine"])} if count and "timing" in values else {}),
-    )
+    taken = {"timing": values["timing"], "machine": str(values["machine"])} if count and "timing" in values else {}
+    value = float(values["value"]) if count else math.nan
+    return TableCell(value=value, spread=shown, half_width=half, planned=planned, **tally, **taken)
 
 
 def _spread(deviation: float, count: int, spread: str) -> tuple[float, float]:
@@ -488,12 +473,11 @@ def _spread(deviation: float, count: int, spread: str) -> tuple[float, float]:
 def _heads(
     part: pd.DataFrame, factors: tuple[str, ...], metadata: RunMetadata, labels: Mapping[str, str]
 ) -> tuple[Head, ...]:
-    marked = part.groupby(list(factors), observed=True)[list(_OF_METHODS)].any()
+    marked = _by_levels(part.groupby(list(factors), observed=True)[list(_OF_METHODS)].any())
     heads = []
     for levels in settings_of(part, factors, metadata):
         row = tuple(levels.values())
-        of_method = marked.loc[row if len(row) > 1 else row[0]]
-        marks = [name for name in _OF_METHODS if of_method[name] and "method" in levels]
+        marks = [name for name in _OF_METHODS if marked[row][name] and "method" in levels]
         selection = str(levels.get("select", part["select"].iloc[0]))
         if selection.partition("[")[0] == "oracle" and ("select" in levels or "method" in levels):
             marks.append("oracle")
@@ -527,19 +511,9 @@ def _ranked(
         candidates = honest or fair
         # Numbers that read alike share a rank.
         read = {key: rank(float(fixed(cells[key].value, cells[key].decimals))) for key in candidates}
-        ranks = sorted(set(read.values()))
+        places = {number: place for place, number in enumerate(sorted(set(read.values()))[:2], 1)}
         if len(candidates) < 2 or len({cells[key].machine for key in candidates}) > 1:
             continue
         for key in candidates:
-            position = ranks.index(read[key]) + 1
-            ranked[key] = replace(cells[key], rank=position if position <= 2 else 0)
+            ranked[key] = replace(cells[key], rank=places.get(read[key], 0))
     return ranked
-
-
-def _position(levels: dict[str, object], frame: pd.DataFrame, metadata: RunMetadata) -> list[int]:
-    return [ordered(list(frame[factor].unique()), factor, metadata).index(value) for factor, value in levels.items()]
-
-
-def _goes_with_dataset(frame: pd.DataFrame, factor: str) -> bool:
-    """Whether each dataset has one level of the factor alone, as the sampler usually has."""
-    return bool((frame.groupby("dataset", observed=True)[factor].nunique() == 1).all())

@@ -34,19 +34,14 @@ MEANINGS: dict[str, str] = {
 def counted(frame: pd.DataFrame, by: Sequence[str]) -> pd.Series:
     """Which trials' seconds count: all, but the first of a process only in a cell that has no others.
 
-    Args:
-        frame: trials that have seconds.
-        by: columns that make a cell.
-
-    Returns:
-        A boolean for each row.
+    All rows have seconds; the columns ``by`` make a cell.
     """
     later = frame["timed"] != "first"
     return later | ~later.groupby([frame[name] for name in by], observed=True).transform("any")
 
 
 def timings(frame: pd.DataFrame, by: Sequence[str]) -> pd.Series:
-    """How the seconds of each cell were taken, as a :data:`Timing`, by cell; see :func:`counted` for arguments."""
+    """How the seconds of each cell were taken, as a :data:`Timing`, by cell."""
     cells = [frame[name] for name in by]
     several = _ways(frame, "device").groupby(cells, observed=True).nunique() > 1
     taken = pd.Series("shared", several.index)

@@ -39,10 +39,6 @@ class LiveRun:
 
     def __init__(self, path: Path, draw: Callable[[StoredRun], list[Drawing]] = drawings) -> None:
         """
-        Args:
-            path: the run directory.
-            draw: makes the figures.
-
         Raises:
             RequestError: if there is no run at ``path``.
         """
@@ -82,15 +78,11 @@ class LiveRun:
         return f"to go: {in_words(self._progress.seconds_left())}"
 
     def _rendered(self, template: str) -> str:
-        values = contents(StoredRun(self.path), self._current_figures())
-        return render(template, live=True, to_go=self.to_go, **values)
-
-    def _current_figures(self) -> list[Drawing]:
-        """The newest figures there are; newer ones are begun in the background where it is time for them."""
+        """What there is; newer figures are begun in the background where it is time for them."""
         records = str(self._stamp(TRIALS))
         if records != self._drawn and time.monotonic() >= self._next and self._lock.acquire(blocking=False):
             threading.Thread(target=self._redraw, args=(records,), daemon=True).start()
-        return self._figures
+        return render(template, live=True, to_go=self.to_go, **contents(StoredRun(self.path), self._figures))
 
     def _redraw(self, records: str) -> None:
         start = time.monotonic()
@@ -113,11 +105,7 @@ class LiveRun:
 
 
 def progress_of(path: Path, now: Callable[[], float] = time.time) -> Progress:
-    """How far a run is, from its folder alone, as the terminal that runs it counts.
-
-    Args:
-        path: the run directory.
-        now: seconds since the epoch.
+    """How far a run is, from its folder alone, as the terminal that runs it counts; ``now`` is in seconds of the epoch.
 
     Raises:
         RequestError: if there is no run at ``path``.
@@ -144,11 +132,7 @@ def progress_of(path: Path, now: Callable[[], float] = time.time) -> Progress:
 
 
 def serve(path: Path, port: int = 0) -> ThreadingHTTPServer:
-    """A server of a run's live page; call its ``serve_forever``, and find its port in ``server_port``.
-
-    Args:
-        path: the run directory.
-        port: the port to listen on; 0 takes a free one.
+    """A server of a run's live page; call its ``serve_forever``. Port 0 takes a free one: see ``server_port``.
 
     Raises:
         RequestError: if there is no run at ``path`` or the port is taken.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import importlib
 import logging
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, count, islice
 from pathlib import Path
@@ -22,7 +22,7 @@ from fieldbench.errors import RequestError, how_to_install, nearest
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from fieldbench.report.stored import Panel, StoredRun
+    from fieldbench.report.stored import StoredRun
 
 FORMATS = ("png", "pdf", "svg")
 
@@ -31,19 +31,18 @@ _LOG = logging.getLogger("fieldbench")
 #: Characters that no font has, as was said already.
 _SAID: set[str] = set()
 
-
-class NothingToDraw(RequestError):
-    """A run has nothing that a kind of figure shows."""
-
-
+#: What is left out of a file's metadata, so that the same figure is the same file.
 _UNDATED: dict[str, dict[str, None]] = {".pdf": {"CreationDate": None}, ".svg": {"Date": None}}
-
 
 #: Widths in inches of one column and of the whole text of a journal page with two columns.
 WIDTHS = {"column": 3.5, "text": 7.16}
 
 #: Inches that a figure may be wide.
 NARROWEST, WIDEST = 2.5, 40.0
+
+
+class NothingToDraw(RequestError):
+    """A run has nothing that a kind of figure shows."""
 
 
 @dataclass(frozen=True)
@@ -83,47 +82,40 @@ class View:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of figure: a module with a function ``draw(run, view)`` that gives figures by name.
+    """One kind of figure: the module of its name has a ``draw(run, view)`` that gives the title and figure of each.
 
     Attributes:
-        summary: what it shows.
-        module: its name.
+        nothing: what is said of a run that has nothing to show of it.
         of_fields: whether it shows fields, which may have to be computed again.
         takes: what of a :class:`View` it makes use of besides width, style and number.
     """
 
-    summary: str
-    module: str
+    nothing: str
     of_fields: bool = False
     takes: tuple[str, ...] = ("colours",)
 
 
 KINDS: dict[str, Kind] = {
-    "settings": Kind("error in every setting, side by side", "settings"),
-    "rate": Kind("error against sampling rate, with 95 % bands", "rate"),
-    "param": Kind("error against a parameter that was run at several values, a line for each rate", "param", takes=()),
-    "epoch": Kind("error against epoch, with the sparsity of the core beside it", "epoch"),
-    "cost": Kind("error against seconds, and the methods that no other beats in both", "cost"),
-    "strips": Kind("every trial's error, trials of one draw joined", "strips"),
-    "calibration": Kind(
-        "observed against promised coverage, and where in its distribution the truth lies", "calibration"
+    "settings": Kind("no trial of this run has a score"),
+    "rate": Kind("there is nothing to draw against the rate: every setting has one rate only"),
+    "param": Kind(
+        "no method of this run has several values of a parameter; run --methods 'idw[power=1],idw[power=2]'", takes=()
     ),
-    "ranks": Kind("mean ranks over settings, with critical differences", "ranks"),
-    "slices": Kind(
-        "truth, observation, reconstructions, their errors and deviations", "slices", True, ("trial", "axis", "at")
-    ),
+    "epoch": Kind("no method of this run reports estimates while it works, so there is no curve to draw"),
+    "cost": Kind("no trial of this run has both a score and seconds"),
+    "strips": Kind("no trial of this run has a score"),
+    "calibration": Kind("no method of this run says how sure it is; add +conformal to one"),
+    "ranks": Kind("ranks need three methods and two settings in which all have a score"),
+    "slices": Kind("no trial that ended well is there to be shown", True, ("trial", "axis", "at")),
     "deviation": Kind(
-        "where and how well a stated deviation tells the size of the error",
-        "deviation",
-        True,
-        ("colours", "trial", "axis", "at"),
+        "no method of this run states a deviation; add +conformal to one", True, ("colours", "trial", "axis", "at")
     ),
-    "attention": Kind("attention maps of methods that have one", "attention", True, ("trial",)),
+    "attention": Kind("no trial that ended well is there to be shown", True, ("trial",)),
 }
 
 
 def draw(run: StoredRun, kind: str, view: View | None = None) -> dict[str, Figure]:
-    """All figures of one kind, by name: one for each setting or dataset, which is the figure's label.
+    """All figures of one kind, by file name: one for each setting or dataset, such as ``rate-ssf-noise-gaussian``.
 
     Args:
         run: the run.
@@ -151,24 +143,26 @@ def draw(run: StoredRun, kind: str, view: View | None = None) -> dict[str, Figur
 
     if view.style not in STYLES:
         raise RequestError(f"unknown style {view.style!r}{nearest(view.style, STYLES)}")
-    module = importlib.import_module(f"{__name__}.{KINDS[kind].module}")
+    module = importlib.import_module(f"{__name__}.{kind}")
     with printing(view.style):
-        figures: dict[str, Figure] = module.draw(run, view)
+        figures: dict[str, Figure] = {}
+        for title, figure in islice(module.draw(run, view), view.most):
+            slug = re.sub(r"[^a-z0-9.]+", "-", f"{kind}-{title}".lower()).strip("-.")
+            numbered = (f"{slug}-{number}" for number in count(2))
+            figures[next(name for name in chain([slug], numbered) if name not in figures)] = figure
         boxes = "".join(letter for letter in without_glyph(figures.values()) if letter not in _SAID)
         if boxes:
             _SAID.update(boxes)
             _LOG.warning("no font here has %s: boxes stand for it in figures; install one, as Noto Sans CJK", boxes)
+    if not figures:
+        raise NothingToDraw(KINDS[kind].nothing)
     return figures
 
 
 def must_take(kinds: Sequence[str], asked: Iterable[str]) -> None:
     """
-    Args:
-        kinds: of figures.
-        asked: what of a :class:`View` was chosen.
-
     Raises:
-        RequestError: if none of the kinds makes use of it.
+        RequestError: if none of the kinds makes use of something that was ``asked`` for of a :class:`View`.
     """
     for name in asked:
         if not any(name in KINDS[kind].takes for kind in kinds):
@@ -205,46 +199,5 @@ def save(figure: Figure, path: str | Path) -> Path:
         raise RequestError(f"{path.name}: cannot write {path.suffix or 'this'}; use {', '.join(FORMATS)}")
     path.parent.mkdir(parents=True, exist_ok=True)
     with printing():
-        # Without a date, and with fixed ids, the same figure is the same file.
         figure.savefig(path, metadata=_UNDATED.get(path.suffix))
     return path
-
-
-def of_settings(
-    kind: str, run: StoredRun, view: View, drawn: Callable[[Panel], Figure | None], nothing: str
-) -> dict[str, Figure]:
-    """A figure for each setting that has something to show, by file name, as far as the view goes.
-
-    Args:
-        kind: of the figures.
-        run, view: what is shown.
-        drawn: draws a setting, with the figure's title as its label; None for nothing to show.
-        nothing: what to say where no setting has anything.
-
-    Raises:
-        NothingToDraw: if no setting has.
-    """
-    figures = filter(None, map(drawn, run.settings))
-    return by_file_name(kind, ((str(figure.get_label()), figure) for figure in figures), view, nothing)
-
-
-def by_file_name(kind: str, drawn: Iterable[tuple[str, Figure]], view: View, nothing: str) -> dict[str, Figure]:
-    """Figures by file names such as ``rate-ssf-noise-gaussian-sigma-0.3``, as many as the view asks for.
-
-    Args:
-        kind: of the figures.
-        drawn: title and figure of each, drawn when it is taken.
-        view: what is shown.
-        nothing: what to say where there is none.
-
-    Raises:
-        NothingToDraw: if there is none.
-    """
-    figures: dict[str, Figure] = {}
-    for title, figure in islice(drawn, view.most):
-        slug = re.sub(r"[^a-z0-9.]+", "-", f"{kind}-{title}".lower()).strip("-.")
-        numbered = (f"{slug}-{number}" for number in count(2))
-        figures[next(name for name in chain([slug], numbered) if name not in figures)] = figure
-    if not figures:
-        raise NothingToDraw(nothing)
-    return figures

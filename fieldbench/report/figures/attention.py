@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol, runtime_checkable
 
 from matplotlib.colors import PowerNorm
@@ -11,10 +12,10 @@ from numpy.typing import ArrayLike
 from fieldbench.execution.again import attention
 from fieldbench.field import FloatArray, Observation
 from fieldbench.records import trial_of
-from fieldbench.report.figures import NothingToDraw, View, of_settings
+from fieldbench.report.figures import NothingToDraw, View
 from fieldbench.report.figures.colours import Look, looks
 from fieldbench.report.figures.layout import grid, heading, panel_width, size_of, wrapped
-from fieldbench.report.stored import Panel, StoredRun
+from fieldbench.report.stored import StoredRun
 from fieldbench.store.secret import secrets_of
 
 
@@ -35,7 +36,7 @@ class Attentive(Protocol):
         """
 
 
-def draw(run: StoredRun, view: View) -> dict[str, Figure]:
+def draw(run: StoredRun, view: View) -> Iterator[tuple[str, Figure]]:
     """One figure a setting: the map of every method that has one, for one draw, trained anew.
 
     Raises:
@@ -45,14 +46,12 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     able = {text: method for text in run.methods if isinstance(method := run.registry.method(text), Attentive)}
     if not able:
         raise NothingToDraw("no method of this run has an attention map")
-
-    def drawn(setting: Panel) -> Figure | None:
+    secrets = secrets_of(run.path)
+    for setting in run.settings:
         title, rows = run.draw(setting, view.trial)
-        secrets = secrets_of(run.path)
         shown = {text: attention(trial_of(rows[text]), run.registry, secrets) for text in able if text in rows}
-        return _figure(title, shown, styles, view) if shown else None
-
-    return of_settings("attention", run, view, drawn, "no trial that ended well is there to be shown")
+        if shown:
+            yield title, _figure(title, shown, styles, view)
 
 
 def _figure(title: str, shown: dict[str, FloatArray], styles: dict[str, Look], view: View) -> Figure:

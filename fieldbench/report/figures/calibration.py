@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter
 
-from fieldbench.report.figures import View, of_settings
+from fieldbench.report.figures import View
 from fieldbench.report.figures.colours import Look, looks
 from fieldbench.report.figures.layout import grid, heading, legend
 from fieldbench.report.figures.style import FAINT, mean_band, trials_of
@@ -23,23 +24,25 @@ from fieldbench.scores import PIT_BINS
 LEVELS = {0.5: "coverage50", 0.9: "coverage90", 0.95: "coverage95"}
 
 
-def draw(run: StoredRun, view: View) -> dict[str, Figure]:
+def draw(run: StoredRun, view: View) -> Iterator[tuple[str, Figure]]:
     """One figure a setting: mean coverage over trials, and beside it the histogram of probability transforms (PIT).
 
     Entries of one field are correlated, so that bands are 95 % intervals of the spread between trials. The histogram is
     flat where a distribution is right, high at both ends where it is too sure, and in the middle where it is too
     unsure.
-
-    Raises:
-        NothingToDraw: if no method says how sure it is.
     """
     styles = looks(run.methods, run.labels, view.colours)
-    nothing = "no method of this run says how sure it is; add +conformal to one"
     shares: dict[tuple[str, str], list[Sequence[float]]] = defaultdict(list)
     for row in run.rows():
         if pit := _known(row):
             shares[run.setting_of(row).title, row["method"]].append(pit)
-    return of_settings("calibration", run, view, lambda setting: _figure(run, setting, styles, shares, view), nothing)
+    for setting in run.settings:
+        part = run.part(setting)
+        if part[[name for name in LEVELS.values() if name in part]].notna().any(axis=None):
+            transforms = {
+                method: shares[setting.title, method] for method in styles if (setting.title, method) in shares
+            }
+            yield setting.title, _figure(setting, part, transforms, styles, view)
 
 
 def _known(row: Mapping[str, Any]) -> list[float] | None:
@@ -50,33 +53,27 @@ def _known(row: Mapping[str, Any]) -> list[float] | None:
 
 
 def _figure(
-    run: StoredRun,
     setting: Panel,
+    part: pd.DataFrame,
+    transforms: Mapping[str, list[Sequence[float]]],
     styles: dict[str, Look],
-    shares: Mapping[tuple[str, str], list[Sequence[float]]],
     view: View,
-) -> Figure | None:
-    transforms = {method: shares[setting.title, method] for method in styles if (setting.title, method) in shares}
+) -> Figure:
     figure, (coverage, *others) = grid(2 if transforms else 1, view.width, 2.2, 2.4)
-    if not _coverage(coverage, run, setting, styles):
-        return None
+    _coverage(coverage, part, styles)
     for ax in others:
         _histogram(ax, transforms, styles)
-    part = run.part(setting)
-    heading(figure, setting.title, [trials_of(part[part[list(LEVELS.values())[1:2]].notna().all(axis=1)])])
+    heading(figure, setting.title, [trials_of(part.dropna(subset=LEVELS[0.9]))])
     legend(figure, [coverage])
     return figure
 
 
-def _coverage(ax: Axes, run: StoredRun, setting: Panel, styles: dict[str, Look]) -> bool:
-    """Observed against promised coverage; whether any method has some."""
-    part = run.part(setting)
+def _coverage(ax: Axes, part: pd.DataFrame, styles: dict[str, Look]) -> None:
+    """Observed against promised coverage."""
     for method, look in styles.items():
         mine = part[part["method"] == method]
         found = {level: mine[name].dropna() for level, name in LEVELS.items() if name in mine}
         mean_band(ax, found, look, len(styles))
-    if not ax.lines:
-        return False
     low = min(0.4, *(float(np.min(line.get_ydata())) for line in ax.lines))
     ax.plot([0, 1], [0, 1], color=FAINT, linewidth=0.8, zorder=1, label="as promised")
     ax.set_xlim(0.4, 1.0)
@@ -85,7 +82,6 @@ def _coverage(ax: Axes, run: StoredRun, setting: Panel, styles: dict[str, Look])
     ax.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g}"))
     ax.set_xlabel("probability of the interval (%)")
     ax.set_ylabel("entries within it (%)")
-    return True
 
 
 def _histogram(ax: Axes, transforms: Mapping[str, list[Sequence[float]]], styles: dict[str, Look]) -> None:

@@ -156,20 +156,14 @@ def _on_ground(lightness: float, hue: Hue) -> str:
     """A colour that is as far from a dark ground as ``lightness`` is from white."""
     if luminance(matplotlib.rcParams["figure.facecolor"]) < 0.2:
         lightness = 102 - 0.75 * lightness
-    return to_hex(from_lightness(lightness, 62.0 if hue is not None else 0.0, hue or 0.0))
+    return to_hex(_from_lightness(lightness, hue))
 
 
-def from_lightness(lightness: float, chroma: float, hue: float) -> tuple[float, float, float]:
-    """Red, green and blue, in 0 to 1, of a colour in CIELAB (D65); chroma is less where a screen cannot show it.
-
-    Args:
-        lightness: L*, 0 to 100.
-        chroma: distance from grey.
-        hue: in degrees.
-    """
+def _from_lightness(lightness: float, hue: Hue) -> tuple[float, float, float]:
+    """Red, green and blue, in 0 to 1, of a colour in CIELAB (D65), as far from grey as a screen shows, 62 at most."""
     matrix = np.array([[3.2406, -1.5372, -0.4986], [-0.9689, 1.8758, 0.0415], [0.0557, -0.2040, 1.0570]])
-    for tried in np.arange(chroma, -1, -1.0):
-        a, b = tried * math.cos(math.radians(hue)), tried * math.sin(math.radians(hue))
+    for chroma in np.arange(0 if hue is None else 62.0, -1, -1.0):
+        a, b = chroma * math.cos(math.radians(hue or 0)), chroma * math.sin(math.radians(hue or 0))
         y = (lightness + 16) / 116
         roots = np.array([y + a / 500, y, y - b / 200])
         xyz = np.where(roots > 6 / 29, roots**3, 3 * (6 / 29) ** 2 * (roots - 4 / 29)) * [0.9505, 1.0, 1.089]

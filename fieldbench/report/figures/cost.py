@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fieldbench.report.figures import View, of_settings
+from fieldbench.report.figures import View
 from fieldbench.report.figures.colours import Look, looks
 from fieldbench.report.figures.layout import heading, legend
 from fieldbench.report.figures.style import FAINT, Shown, error_axis, floor_edge, log_axis, not_finite, scale
@@ -16,24 +18,20 @@ from fieldbench.report.stored import Panel, StoredRun
 from fieldbench.report.times import SECONDS, caution, counted, left_out
 
 
-def draw(run: StoredRun, view: View) -> dict[str, Figure]:
+def draw(run: StoredRun, view: View) -> Iterator[tuple[str, Figure]]:
     """One figure a setting: trials as faint points, each method at its median seconds and mean score as a large one.
 
     Where seconds compare, a step goes through the methods that no other beats in both: the best score that can be had
     in so much time. Where they do not, the figure says why, and has no such line.
-
-    Raises:
-        NothingToDraw: if no trial has both a score and seconds.
     """
     styles = looks(run.methods, run.labels, view.colours)
-    nothing = "no trial of this run has both a score and seconds"
-    return of_settings("cost", run, view, lambda setting: _figure(run, setting, styles, view), nothing)
+    for setting in run.settings:
+        part = run.part(setting).dropna(subset=["score", SECONDS])
+        if not part.empty:
+            yield setting.title, _figure(run, setting, part, styles, view)
 
 
-def _figure(run: StoredRun, setting: Panel, styles: dict[str, Look], view: View) -> Figure | None:
-    part = run.part(setting).dropna(subset=["score", SECONDS])
-    if part.empty:
-        return None
+def _figure(run: StoredRun, setting: Panel, part: pd.DataFrame, styles: dict[str, Look], view: View) -> Figure:
     timed = part[counted(part, ["method"])]
     figure = Figure(figsize=(view.width, 2.3 * scale()), layout="constrained")
     ax = figure.subplots()

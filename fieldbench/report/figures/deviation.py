@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 from fieldbench.errors import RequestError
 from fieldbench.field import Field, FloatArray, Mask
 from fieldbench.reconstructions import Reconstruction
-from fieldbench.report.figures import View, of_settings
+from fieldbench.report.figures import View
 from fieldbench.report.figures.colours import Look, looks
 from fieldbench.report.figures.layout import heading, height_of, inch_axes, size_of, wrapped
 from fieldbench.report.figures.pictures import (
@@ -31,7 +31,7 @@ from fieldbench.report.figures.pictures import (
 from fieldbench.report.figures.slices import error_range
 from fieldbench.report.figures.style import FAINT, scale
 from fieldbench.report.numbers import with_unit
-from fieldbench.report.stored import Panel, StoredRun
+from fieldbench.report.stored import StoredRun
 
 #: Groups of entries by their stated deviation; each has one point.
 GROUPS = 10
@@ -52,29 +52,25 @@ class Stated:
     unobserved: Mask
 
 
-def draw(run: StoredRun, view: View) -> dict[str, Figure]:
+def draw(run: StoredRun, view: View) -> Iterator[tuple[str, Figure]]:
     """One figure a setting, for each method that states a deviation: a slice of the size of its error, the same slice
     of the deviation, and the root mean square error of unobserved entries in groups of like deviation, all of one draw.
 
     Points on the diagonal are right; above it the method is too sure. Fields that were not kept are recomputed.
 
     Raises:
-        NothingToDraw: if no method says how sure it is.
         RequestError: if the view is not part of the field.
     """
     if len(view.at) > 1:
         raise RequestError(f"deviation shows one slice; give one index, such as {view.at[0]}")
     styles = looks(run.methods, run.labels, view.colours)
-
-    def drawn(setting: Panel) -> Figure | None:
+    for setting in run.settings:
         title, rows = run.draw(setting, view.trial)
         sure = [method for method in styles if method in rows and rows[method]["metrics"].get("coverage90") is not None]
         shown = {method: run.reconstruction(rows[method]) for method in sure}
         stated = {method: told for method, item in shown.items() if (told := _stated(item))}
-        return _figure(title, next(iter(shown.values())).truth, stated, styles, view) if stated else None
-
-    nothing = "no method of this run states a deviation; add +conformal to one"
-    return of_settings("deviation", run, view, drawn, nothing)
+        if stated:
+            yield title, _figure(title, next(iter(shown.values())).truth, stated, styles, view)
 
 
 def _stated(item: Reconstruction) -> Stated | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import pandas as pd
@@ -10,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from fieldbench.records import OK
-from fieldbench.report.figures import View, of_settings
+from fieldbench.report.figures import View
 from fieldbench.report.figures.colours import Look, looks
 from fieldbench.report.figures.layout import grid, heading, name_lines
 from fieldbench.report.figures.style import (
@@ -27,23 +28,17 @@ from fieldbench.report.numbers import is_number
 from fieldbench.report.stored import Panel, StoredRun
 
 
-def draw(run: StoredRun, view: View) -> dict[str, Figure]:
+def draw(run: StoredRun, view: View) -> Iterator[tuple[str, Figure]]:
     """One figure a setting: mean error of the reported estimates with its 95 % interval, and beside it the
     share of core entries that are not zero, where a method reports it. A trial that ended before others keeps its last
     estimate, and the figure says so. A method that reports nothing is a level line at its final error.
-
-    Raises:
-        NothingToDraw: if no method reported estimates while it worked.
     """
     styles = looks(run.methods, run.labels, view.colours)
     curves = _curves(run)
-
-    def drawn(setting: Panel) -> Figure | None:
+    for setting in run.settings:
         here = {method: curves[setting.title, method] for method in styles if (setting.title, method) in curves}
-        return _figure(run, setting, here, styles, view) if here else None
-
-    nothing = "no method of this run reports estimates while it works, so there is no curve to draw"
-    return of_settings("epoch", run, view, drawn, nothing)
+        if here:
+            yield setting.title, _figure(run, setting, here, styles, view)
 
 
 def _curves(run: StoredRun) -> dict[tuple[str, str], list[dict[str, Any]]]:
@@ -102,11 +97,12 @@ def _errors(
         scores += [score for sample in samples.values() for score in sample]
     for number, (method, look) in enumerate(styles.items()):
         mean = float(level.loc[level["method"] == method, "score"].mean())
-        shown.level(look.name, mean)
         if math.isfinite(mean):
+            shown.add(Shown([mean], last={look.name: mean}))
             every = some_markers(number)
             ax.axhline(mean, **look.points, markevery=every, linestyle=(0, (3, 2)), linewidth=1.0, label=look.name)
-    shown.level(FLOOR, floor)
+    if math.isfinite(floor):
+        shown.add(Shown([floor], last={FLOOR: floor}))
     ax.set_ylabel(setting.measure)
     error_axis(ax, shown)
     floor_edge(ax, ax.get_xlim(), [floor, floor])

@@ -122,7 +122,7 @@ def inch_axes(figure: Figure, left: float, bottom: float, width: float, height: 
     return figure.add_axes((left / across, bottom / up, width / across, height / up))
 
 
-def grid(count: int, width: float, panel: float, height: float) -> tuple[Figure, list[Axes]]:
+def grid(count: int, width: float, panel: float, height: float, names: float = 0.0) -> tuple[Figure, list[Axes]]:
     """A figure of equal panels.
 
     Args:
@@ -130,11 +130,12 @@ def grid(count: int, width: float, panel: float, height: float) -> tuple[Figure,
         width: of the figure, in inches.
         panel: least width of a panel, in inches; as many stand beside one another as have it.
         height: of a panel, in inches.
+        names: inches at the left for names that all panels share.
     """
-    across = max(1, min(count, int(width / (panel * scale()))))
+    across = max(1, min(count, int((width - names) / (panel * scale()))))
     down = -(-count // across)
     figure = Figure(figsize=(width, height * down * scale()), layout="constrained")
-    axes = list(figure.subplots(down, across, squeeze=False).flat)
+    axes = list(figure.subplots(down, across, sharey=names > 0, squeeze=False).flat)
     for spare in axes[count:]:
         spare.remove()
     return figure, axes[:count]
@@ -251,11 +252,9 @@ def apart(wanted: Any, heights: Any, low: float, high: float) -> Any:
 
 
 def value_ticks(axes: Axes, labels: Mapping[float, str]) -> None:
-    """Ticks at values along the horizontal axis, which ends at the last of them; a label that would touch goes.
+    """Ticks at labelled values along the horizontal axis, which ends at the last; a label that would touch goes.
 
-    Args:
-        axes: one of the equal panels of a figure.
-        labels: by value.
+    The axes are one of the equal panels of a figure.
     """
     points, room, end = size_of("xtick.label"), panel_width(axes.get_figure()), -np.inf
     values = sorted(labels)

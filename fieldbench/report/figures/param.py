@@ -13,7 +13,7 @@ from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 
 from fieldbench.records import percent
-from fieldbench.report.figures import View, by_file_name
+from fieldbench.report.figures import View
 from fieldbench.report.figures.colours import DASHES, MARKERS, Look, luminance
 from fieldbench.report.figures.layout import value_ticks
 from fieldbench.report.figures.rate import figure_of_panels, rates_of
@@ -24,18 +24,10 @@ from fieldbench.report.stored import Panel, StoredRun
 from fieldbench.spec import name_of
 
 
-def draw(run: StoredRun, view: View) -> dict[str, Figure]:
+def draw(run: StoredRun, view: View) -> Iterator[tuple[str, Figure]]:
     """One figure for each dataset, method and parameter that was run at several values: a line for each rate, with its
     95 % interval as a band; a panel for each noise, sampler, selection and setting of the method's other parameters.
-
-    Raises:
-        NothingToDraw: if no method was run at several values of a parameter.
     """
-    nothing = "no method of this run has several values of a parameter; run --methods 'idw[power=1],idw[power=2]'"
-    return by_file_name("param", _figures(run, view), view, nothing)
-
-
-def _figures(run: StoredRun, view: View) -> Iterator[tuple[str, Figure]]:
     for (method, parameter), rows in grids(run.methods, run.metadata).items():
         for dataset in dict.fromkeys(str(setting.levels["dataset"]) for setting in run.settings):
             settings = [setting for setting in run.settings if setting.levels["dataset"] == dataset]
@@ -53,12 +45,7 @@ def _figures(run: StoredRun, view: View) -> Iterator[tuple[str, Figure]]:
 def grids(methods: list[str], metadata: RunMetadata) -> dict[tuple[str, str], dict[tuple[str, ...], dict[str, str]]]:
     """What was run at several values of a parameter.
 
-    Args:
-        methods: specs.
-        metadata: knows their parameters.
-
-    Returns:
-        By method and parameter, and by what else differs between its specs: each spec, and its value of the parameter.
+    By method and parameter, and by what else differs between its specs: each spec, and its value of the parameter.
     """
     found: dict[tuple[str, str], dict[tuple[str, ...], dict[str, str]]] = {}
     names = {method: name_of(method) for method in methods}
@@ -102,15 +89,11 @@ def _figure(
         for title, (methods, listed) in panels.items()
     }
 
-    def draw_in(title: str, ax: Axes) -> dict[str, float]:
-        methods, listed = panels[title]
-        ends = _panel(ax, parts[title], methods, styles)
-        ax.set_xlabel(parameter)
-        ax.set_ylabel(listed[0].measure)
-        return ends
-
     whole = pd.concat([part for by_rate in parts.values() for part in by_rate.values()])
-    drawn = {title: partial(draw_in, title) for title in panels}
+    drawn = {
+        title: partial(_panel, parts[title], methods, styles, (parameter, listed[0].measure))
+        for title, (methods, listed) in panels.items()
+    }
     return figure_of_panels(f"{what}: {parameter}", drawn, whole, styles.values(), view)
 
 
@@ -125,9 +108,13 @@ def _looks(rates: list[float]) -> dict[float, Look]:
 
 
 def _panel(
-    ax: Axes, parts: dict[float, pd.DataFrame], methods: dict[str, str], styles: dict[float, Look]
+    parts: dict[float, pd.DataFrame],
+    methods: dict[str, str],
+    styles: dict[float, Look],
+    names: tuple[str, str],
+    ax: Axes,
 ) -> dict[str, float]:
-    """Draw one panel, and tell where each line ends on the right."""
+    """Draw one panel with these names of its axes, and tell where each line ends on the right."""
     positions = _positions(list(methods.values()))
     shown = Shown()
     for rate, part in parts.items():
@@ -140,6 +127,8 @@ def _panel(
         log_axis(ax, "x")
     else:
         value_ticks(ax, {position: value for value, position in positions.items()})
+    ax.set_xlabel(names[0])
+    ax.set_ylabel(names[1])
     return shown.last
 
 

@@ -11,7 +11,7 @@ import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fieldbench.report.figures import View, by_file_name
+from fieldbench.report.figures import View
 from fieldbench.report.figures.colours import Look, looks
 from fieldbench.report.figures.layout import grid, heading, name_lines, panel_width, size_of, value_ticks, wrapped
 from fieldbench.report.figures.style import FLOOR, Shown, error_axis, floor_edge, mean_band, not_finite, trials_of
@@ -20,25 +20,17 @@ from fieldbench.report.settings import title_of
 from fieldbench.report.stored import Panel, StoredRun
 
 
-def draw(run: StoredRun, view: View) -> dict[str, Figure]:
+def draw(run: StoredRun, view: View) -> Iterator[tuple[str, Figure]]:
     """One figure a dataset, with a panel for each noise, sampler and selection: the mean of each method with its 95 %
     interval (Student's t) as a band, over a hatched floor where the dataset has one.
-
-    Raises:
-        NothingToDraw: if no setting was run at more than one rate.
     """
     styles = looks(run.methods, run.labels, view.colours)
-
-    def figures() -> Iterator[tuple[str, Figure]]:
-        for dataset, settings in groupby(run.settings, key=lambda setting: str(setting.levels["dataset"])):
-            several = {what: listed for what, listed in rates_of(run, settings).items() if len(listed) > 1}
-            if several:
-                panels = {what: partial(_panel, run, listed, styles) for what, listed in several.items()}
-                whole = pd.concat([run.part(setting) for listed in several.values() for setting in listed])
-                yield dataset, figure_of_panels(called(dataset, run.labels), panels, whole, styles.values(), view)
-
-    nothing = "there is nothing to draw against the rate: every setting has one rate only"
-    return by_file_name("rate", figures(), view, nothing)
+    for dataset, settings in groupby(run.settings, key=lambda setting: str(setting.levels["dataset"])):
+        several = {what: listed for what, listed in rates_of(run, settings).items() if len(listed) > 1}
+        if several:
+            panels = {what: partial(_panel, run, listed, styles) for what, listed in several.items()}
+            whole = pd.concat([run.part(setting) for listed in several.values() for setting in listed])
+            yield dataset, figure_of_panels(called(dataset, run.labels), panels, whole, styles.values(), view)
 
 
 def rates_of(run: StoredRun, settings: Iterable[Panel]) -> dict[str, list[Panel]]:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from fieldbench.report.figures import NothingToDraw, View
+from fieldbench.report.figures import View
 from fieldbench.report.figures.colours import Look, looks
 from fieldbench.report.figures.layout import (
     column_of_names,
+    grid,
     grow,
     heading,
     height_of,
@@ -19,20 +23,16 @@ from fieldbench.report.figures.layout import (
     width_of,
     wrapped,
 )
-from fieldbench.report.figures.style import Shown, error_axis, floor_edge, not_finite, scale, trials_of
+from fieldbench.report.figures.style import Shown, error_axis, floor_edge, not_finite, trials_of
 from fieldbench.report.statistics import interval
 from fieldbench.report.stored import Panel, StoredRun
 
 
-def draw(run: StoredRun, view: View) -> dict[str, Figure]:
-    """One figure: a panel for each setting, methods from the best mean rank down, and the floor where there is one.
-
-    Raises:
-        NothingToDraw: if no trial has a score.
-    """
+def draw(run: StoredRun, view: View) -> Iterator[tuple[str, Figure]]:
+    """One figure: a panel for each setting, methods from the best mean rank down, and the floor where there is one."""
     settings = [setting for setting in run.settings if run.part(setting)["score"].notna().any()]
     if not settings:
-        raise NothingToDraw("no trial of this run has a score")
+        return
     parts = {setting.title: run.part(setting) for setting in settings}
     styles = looks(run.methods, run.labels, view.colours)
     order = _order(run, settings)
@@ -40,32 +40,27 @@ def draw(run: StoredRun, view: View) -> dict[str, Figure]:
     names = [styles[method].name + ("" if method in scored else " (no score)") for method in order]
     points = size_of("ytick.label")
     room = min(max(width_of(name, points) for name in names), 0.4 * view.width)
-    broken = [wrapped(name, room, points) for name in names]
-    lines = sum(text.count("\n") + 1 for text in broken)
-    across = max(1, min(len(settings), int((view.width - room - 0.2) / (1.25 * scale()))))
-    down = -(-len(settings) // across)
+    figure, axes = grid(len(settings), view.width, 1.25, 0.5, room + 0.2)
+    panels: Any = axes[0].get_gridspec()
+    down, across = panels.get_geometry()
     each = (view.width - room - 0.2) / across
     common, *apart = _told_apart([setting.title for setting in settings])
     titles = [wrapped(title, each - 0.12, size_of("axes.title")) for title in apart]
     tallest = max(height_of(title, size_of("axes.title")) for title in titles)
-    figure = Figure(figsize=(view.width, 0.1), layout="constrained")
-    axes = list(figure.subplots(down, across, sharey=True, squeeze=False).flat)
-    for spare in axes[len(settings) :]:
-        spare.remove()
-    for ax, setting, title in zip(axes, settings, titles, strict=False):
+    for ax, setting, title in zip(axes, settings, titles, strict=True):
         positions = column_of_names(ax, names, room)
-        _panel(ax, run, setting, parts[setting.title], [styles[method] for method in order], order, positions)
+        _panel(ax, run, setting, parts[setting.title], styles, dict(zip(order, positions, strict=True)))
         ax.set_title(title)
         measure = f"{setting.measure}, logarithmic" if ax.get_xscale() == "log" else setting.measure
         ax.set_xlabel(wrapped(measure, each - 0.12, size_of("axes.label")))
-    grow(figure, down * (lines * points * 1.35 / 72 + tallest + 0.5 * scale()))
+    grow(figure, 0.1 + down * (axes[0].get_ylim()[0] * points * 1.35 / 72 + tallest))
     whole = pd.concat(parts.values())
     heading(
         figure, common or f"{len(settings)} settings", [trials_of(whole, "bar"), *not_finite(whole["score"].dropna())]
     )
-    if any(ax.get_legend_handles_labels()[1] for ax in axes[: len(settings)]):
-        legend(figure, axes[: len(settings)])
-    return {"settings": figure}
+    if any(ax.get_legend_handles_labels()[1] for ax in axes):
+        legend(figure, axes)
+    yield "", figure
 
 
 def _told_apart(titles: list[str]) -> list[str]:
@@ -90,13 +85,12 @@ def _panel(
     run: StoredRun,
     setting: Panel,
     part: pd.DataFrame,
-    looks: list[Look],
-    order: list[str],
-    positions: list[float],
+    styles: dict[str, Look],
+    positions: dict[str, float],
 ) -> None:
     shown = Shown()
-    for method, look, position in zip(order, looks, positions, strict=True):
-        scores = part.loc[part["method"] == method, "score"].dropna()
+    for method, position in positions.items():
+        look, scores = styles[method], part.loc[part["method"] == method, "score"].dropna()
         if scores.empty or not np.isfinite(scores).all():
             continue
         low, high = interval(scores)

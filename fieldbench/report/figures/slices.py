@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 from fieldbench.field import Field, FloatArray
 from fieldbench.reconstructions import Reconstruction
-from fieldbench.report.figures import View, of_settings
+from fieldbench.report.figures import View
 from fieldbench.report.figures.colours import looks
 from fieldbench.report.figures.layout import (
     LEADING,
@@ -57,26 +57,21 @@ class Pictures:
     rows: Mapping[str, FloatArray]
 
 
-def draw(run: StoredRun, view: View) -> dict[str, Figure]:
+def draw(run: StoredRun, view: View) -> Iterator[tuple[str, Figure]]:
     """One figure a setting: for each slice a row of the fields, one of their errors, and one of the standard deviations
     of methods that have them. All fields share one scale, all errors and deviations another; all are of one draw. Where
     the width does not hold all methods, the others follow below. Fields that were not kept are recomputed.
 
     Raises:
-        NothingToDraw: if no trial ended well.
         RequestError: if the view is not part of the field.
     """
     names = {method: look.name for method, look in looks(run.methods, run.labels).items()}
-
-    def drawn(setting: Panel) -> Figure | None:
+    for setting in run.settings:
         title, rows = run.draw(setting, view.trial)
         shown = {method: run.reconstruction(rows[method]) for method in names if method in rows}
-        if not shown:
-            return None
-        heads = {method: f"{names[method]}\n{_score(setting, rows[method])}".strip() for method in shown}
-        return _figure(title, shown, heads, view)
-
-    return of_settings("slices", run, view, drawn, "no trial that ended well is there to be shown")
+        if shown:
+            heads = {method: f"{names[method]}\n{_score(setting, rows[method])}".strip() for method in shown}
+            yield title, _figure(title, shown, heads, view)
 
 
 def _score(setting: Panel, row: Mapping[str, Any]) -> str:

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
+import pandas as pd
 from matplotlib.figure import Figure
 
-from fieldbench.report.figures import View, of_settings
+from fieldbench.report.figures import View
 from fieldbench.report.figures.colours import Look, looks
 from fieldbench.report.figures.layout import column_of_names, grow, heading, legend, size_of
 from fieldbench.report.figures.style import FAINT, Shown, error_axis, floor_edge, not_finite, scale
 from fieldbench.report.stored import Panel, StoredRun
 
 
-def draw(run: StoredRun, view: View) -> dict[str, Figure]:
+def draw(run: StoredRun, view: View) -> Iterator[tuple[str, Figure]]:
     """One figure a setting: a row of points for each method, its mean as a bar, trials of one draw joined by a line;
     failed trials are counted behind the method's name.
-
-    Raises:
-        NothingToDraw: if no trial has a score.
     """
     styles = looks(run.methods, run.labels, view.colours)
-    nothing = "no trial of this run has a score"
-    return of_settings("strips", run, view, lambda setting: _figure(run, setting, styles, view), nothing)
+    for setting in run.settings:
+        part = run.part(setting)
+        if part["score"].notna().any():
+            yield setting.title, _figure(run, setting, part, styles, view)
 
 
-def _figure(run: StoredRun, setting: Panel, styles: dict[str, Look], view: View) -> Figure | None:
-    part = run.part(setting)
-    if part["score"].notna().sum() == 0:
-        return None
+def _figure(run: StoredRun, setting: Panel, part: pd.DataFrame, styles: dict[str, Look], view: View) -> Figure:
     table = part.groupby(["seed", "trial", part["method"].astype(str)])["score"].mean().unstack()
     present = [method for method in styles if (part["method"] == method).any()]
     scores = np.array([[row.get(method, np.nan) for method in present] for _, row in table.iterrows()])

@@ -16,14 +16,12 @@ import matplotlib
 import numpy as np
 import pandas as pd
 from matplotlib import style
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
-from matplotlib.axis import Axis
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties, fontManager, get_font
 from matplotlib.text import Text
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import ArrayLike
 
 from fieldbench.report.figures.colours import Look
@@ -31,34 +29,21 @@ from fieldbench.report.settings import SETTING
 from fieldbench.report.statistics import interval
 
 _PAPER: dict[str, Any] = {
-    "font.size": 8,
-    "axes.titlesize": 8,
-    "axes.labelsize": 8,
-    "figure.titlesize": 8,
-    "legend.fontsize": 7,
-    "xtick.labelsize": 7,
-    "ytick.labelsize": 7,
-    "axes.linewidth": 0.6,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.axisbelow": True,
+    **dict.fromkeys(["font.size", "axes.titlesize", "axes.labelsize", "figure.titlesize"], 8),
+    **dict.fromkeys(["legend.fontsize", "xtick.labelsize", "ytick.labelsize"], 7),
+    **dict.fromkeys(["axes.linewidth", "xtick.major.width", "ytick.major.width"], 0.6),
+    **dict.fromkeys(["xtick.major.size", "ytick.major.size"], 2.5),
+    **dict.fromkeys(["xtick.minor.size", "ytick.minor.size"], 0),
+    **dict.fromkeys(["axes.spines.top", "axes.spines.right", "legend.frameon"], False),
+    **dict.fromkeys(["axes.grid", "axes.axisbelow"], True),
+    **dict.fromkeys(["figure.dpi", "savefig.dpi"], 200),
     "grid.linewidth": 0.4,
     "grid.color": "#e3e3e3",
     "axes.titlelocation": "left",
-    "xtick.major.width": 0.6,
-    "ytick.major.width": 0.6,
-    "xtick.major.size": 2.5,
-    "ytick.major.size": 2.5,
-    "xtick.minor.size": 0,
-    "ytick.minor.size": 0,
     "lines.linewidth": 1.2,
     "lines.markersize": 3.5,
     "hatch.linewidth": 0.5,
-    "legend.frameon": False,
     "legend.handlelength": 2.2,
-    "figure.dpi": 200,
-    "savefig.dpi": 200,
     "text.parse_math": False,  # a dollar sign in a name is one
     "pdf.fonttype": 42,
     "svg.hashsalt": "fieldbench",
@@ -116,24 +101,11 @@ def _fallbacks() -> tuple[str, ...]:
 
 def without_glyph(figures: Iterable[Figure]) -> str:
     """The characters of figures that no font has, so that a box stands for each."""
-    texts = chain.from_iterable(map(_texts, figures))
+    texts = (text.get_text() for figure in figures for text in figure.findobj(Text) if isinstance(text, Text))
     shown = dict.fromkeys(letter for text in texts for letter in text if letter.isprintable())
     files = (fontManager.findfont(FontProperties(family=[name])) for name in ("DejaVu Sans", *_fallbacks()))
     had = set(chain.from_iterable(get_font(file).get_charmap() for file in files))
     return "".join(letter for letter in shown if ord(letter) not in had)
-
-
-def _texts(artist: Artist) -> Iterator[str]:
-    """The texts of an artist. Ticks are left out but for named ones: making them takes long, and fonts have numbers."""
-    if isinstance(artist, Axis):
-        yield artist.label.get_text()
-        locator = artist.get_major_locator()
-        if isinstance(locator, FixedLocator):
-            yield from artist.get_major_formatter().format_ticks(list(locator()))
-    elif isinstance(artist, Text):
-        yield artist.get_text()
-    else:
-        yield from chain.from_iterable(map(_texts, artist.get_children()))
 
 
 #: What stands behind the data: trials joined, promises, the floor's hatching.
@@ -168,12 +140,6 @@ class Shown:
         self.values += other.values
         self.ends += other.ends
         self.last |= other.last
-
-    def level(self, name: str, value: float) -> None:
-        """Show a level line, if its value is finite."""
-        if math.isfinite(value):
-            self.values.append(value)
-            self.last[name] = value
 
 
 def mean_band(
@@ -300,12 +266,7 @@ def not_finite(scores: ArrayLike) -> list[str]:
 
 
 def trials_of(part: pd.DataFrame, what: str = "band") -> str:
-    """How many trials means are of, and what the interval is, as a note of a figure.
-
-    Args:
-        part: rows of records with scores, of one or several settings.
-        what: shows the interval.
-    """
+    """How many trials the means of records are of, and what the interval is that ``what`` shows: a note of a figure."""
     counts = part.dropna(subset="score").groupby([*SETTING, "method"], observed=True).size()
     low, high = int(counts.min()), int(counts.max())
     number = f"{low} trial{'s' * (low > 1)}" if low == high else f"{low} to {high} trials"

@@ -50,12 +50,7 @@ def page(run: StoredRun, figures: list[Drawing], album: Album | None = None) -> 
 
 
 def render(template: str, **values: Any) -> str:
-    """A page, or a part of one, as text.
-
-    Args:
-        template: one of the files in ``templates/``.
-        values: what it shows; ``title``, ``live`` and ``album`` have defaults.
-    """
+    """A page, or a part of one, as text: one of the files in ``templates/`` with what it shows."""
     return _environment().get_template(template).render(values)
 
 

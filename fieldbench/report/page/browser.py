@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fieldbench import reconstructions
+from fieldbench.field import Mask
 from fieldbench.reconstructions import Reconstruction
 from fieldbench.records import OK
 from fieldbench.report.labels import called
@@ -55,12 +56,7 @@ class Album:
 
 
 def make_album(run: StoredRun, *, recompute: bool = False) -> Album:
-    """Kept fields of a run, first draws of every setting first.
-
-    Args:
-        run: the run.
-        recompute: compute the fields of each setting's first draw where none are kept.
-    """
+    """Kept fields of a run; those of each setting's first draw are computed again if so asked where none are kept."""
     album = Album()
     try:
         from fieldbench.report.figures.pictures import error_colours
@@ -115,13 +111,7 @@ def _entry(
     scale = scale_of(truth)
     errors = {name: scale.shown(item.estimate) - scale.shown(truth.values) for name, item in shown.items()}
     largest = error_range([error[valid] for error in errors.values()])
-
-    def packed(values: NDArray[Any]) -> str:
-        return _packed(np.where(valid, scale.shown(values), np.nan), scale.low, scale.high)
-
-    def packed_error(part: NDArray[Any] | None) -> str | None:
-        return None if part is None else _packed(np.where(valid, part, np.nan), -largest, largest)
-
+    shades, errors_to = (valid, scale.low, scale.high), (valid, -largest, largest)
     return {
         "setting": setting.title,
         "draw": draw,
@@ -142,15 +132,15 @@ def _entry(
         "largest": float(f"{largest:.3g}"),
         "errorLabel": with_unit("error", scale.unit),
         "colours": _palette(scale.colours),
-        "truth": packed(truth.values),
-        "observed": packed(first.observation.values),
+        "truth": _packed(scale.shown(truth.values), *shades),
+        "observed": _packed(scale.shown(first.observation.values), *shades),
         "methods": [
             {
                 "name": called(name, run.labels),
                 "score": _score(setting, rows[name]),
-                "values": packed(item.estimate),
-                "error": packed_error(errors[name]),
-                "deviation": packed_error(scale.deviation(item.made)),
+                "values": _packed(scale.shown(item.estimate), *shades),
+                "error": _packed(errors[name], *errors_to),
+                "deviation": _packed(scale.deviation(item.made), *errors_to),
             }
             for name, item in shown.items()
         ],
@@ -162,9 +152,11 @@ def _score(setting: Panel, row: dict[str, Any]) -> str:
     return "" if score is None else f"{setting.metric.upper()} {score:.4g} {setting.unit}".strip()
 
 
-def _packed(values: NDArray[Any], low: float, high: float) -> str:
-    """Levels 0 to 254 from low to high, deflated, in base 64; NaN is :data:`NOTHING`."""
-    missing = np.isnan(values)
+def _packed(values: NDArray[Any] | None, valid: Mask, low: float, high: float) -> str | None:
+    """Levels 0 to 254 from low to high, deflated, in base 64; NaN and what is not valid are :data:`NOTHING`."""
+    if values is None:
+        return None
+    missing = np.isnan(values) | ~valid
     levels = np.clip(np.round((np.where(missing, low, values) - low) / (high - low) * 254), 0, 254)
     return base64.b64encode(zlib.compress(np.where(missing, NOTHING, levels).astype(np.uint8).tobytes(), 9)).decode()
 

@@ -113,7 +113,8 @@ def contents(run: StoredRun, figures: Sequence[Drawing], album: Album | None = N
         return {**head, "sentence": "No trial has ended yet.", "results": None}
     table = make_table(run.frame, run.metadata, floors=run.floors, labels=run.labels)
     comparison = _comparison(run)
-    parts: dict[str, Any] = {
+    return {
+        **head,
         "results": main_table(run, table),
         "figures": [(heading, list(drawn)) for heading, drawn in groupby(figures, key=lambda figure: figure.heading)],
         "missing_figures": _missing_figures(figures, len(run.settings)),
@@ -122,10 +123,6 @@ def contents(run: StoredRun, figures: Sequence[Drawing], album: Album | None = N
         "trials": _trials(run),
         "commands": list(dict.fromkeys(_again(item.command) for item in run.manifest.sessions if item.command)),
         "sessions": [list(_listed(item.model_dump(exclude={"command"}))) for item in run.manifest.sessions],
-    }
-    return {
-        **head,
-        **parts,
         "sentence": comparison.sentence if comparison else _plain_sentence(table, run),
         "summary": list(_summary(comparison)) if comparison else [],
         "few": FEW,
@@ -133,15 +130,10 @@ def contents(run: StoredRun, figures: Sequence[Drawing], album: Album | None = N
 
 
 def main_table(run: StoredRun, table: Table) -> Grid:
-    """One row a method in a setting, settings one below the other: score with interval, floor, uncertainty.
-
-    Args:
-        run: the run.
-        table: of its headline metrics.
-    """
+    """One row a method in a setting, settings one below the other: score with interval, floor, uncertainty."""
     flat = sorted(_flat(table), key=lambda item: item.position)
     varying = [name for name in _VARYING if len({str(item.levels.get(name)) for item in flat}) > 1]
-    measures = list(dict.fromkeys(with_unit(_measure(item.block.metric, run), item.block.unit) for item in flat))
+    measures = list(dict.fromkeys(with_unit(run.called(item.block.metric), item.block.unit) for item in flat))
     extra = _uncertainty(run)
     floors = any(item.block.floor for item in flat)
     columns = [
@@ -172,18 +164,14 @@ def main_table(run: StoredRun, table: Table) -> Grid:
         before = item.setting
         taken.add(named)
     where = title_of({name: flat[0].levels[name] for name in SETTING if name not in varying}, run.frame, run.labels)
-    metrics = dict.fromkeys(_measure(item.block.metric, run) for item in flat)
+    metrics = dict.fromkeys(run.called(item.block.metric) for item in flat)
     title = f"Mean {measures[0] if len(measures) == 1 else ' and '.join(metrics)}, one row a method in a setting"
     notes = [*table.notes, "bold: best of its setting; underlined: second best", _CHART]
     return Grid(f"{title} ({where})" if where else title, columns, rows, "cells", notes)
 
 
 def anchor(row: Mapping[Any, Any]) -> str:
-    """The anchor of a cell, the same on every page that shows it.
-
-    Args:
-        row: a mapping with what a cell is made of.
-    """
+    """The anchor of a cell, the same on every page that shows it, from a mapping with what a cell is made of."""
     cell = [float(row[name]) if name == "rate" else str(row[name]) for name in CELL]
     return "c" + hashlib.sha256(canonical(cell).encode()).hexdigest()[:12]
 
@@ -324,7 +312,7 @@ def _trials(run: StoredRun) -> Grid:
         *((called(name, run.labels), "text") for name in ("method", *varying)),
         ("trial", "number"),
         ("status", "text"),
-        *((_measure(name, run), "number") for name in metrics),
+        *((run.called(name), "number") for name in metrics),
         ("seconds", "number"),
         ("error", "long"),
     ]
@@ -378,7 +366,7 @@ def _plain_sentence(table: Table, run: StoredRun) -> str:
     item = next((item for item in _flat(table) if item.cell.count), None)
     if item is None:
         return "No trial has ended well."
-    measure, unit = _measure(item.block.metric, run), f" {item.block.unit}" if item.block.unit else ""
+    measure, unit = run.called(item.block.metric), f" {item.block.unit}" if item.block.unit else ""
     setting = title_of({name: item.levels[name] for name in SETTING}, run.frame, run.labels)
     return f"{item.method} has a mean {measure} of {cell_text(item.cell, Text())}{unit} ({setting})."
 
@@ -386,8 +374,3 @@ def _plain_sentence(table: Table, run: StoredRun) -> str:
 def _level(name: str, value: Any, run: StoredRun) -> GridCell:
     shown = called(label(value, name), run.labels)
     return numeric(float(value), shown) if name in ("rate", "seed") else GridCell(shown)
-
-
-def _measure(metric: str, run: StoredRun) -> str:
-    """A metric as it is written: in capitals, unless it has a label."""
-    return run.labels.get(metric, metric.upper())

@@ -43,7 +43,7 @@ class Drawing:
         return f"{self.heading}: {self.caption}" if self.caption else self.heading
 
 
-def drawings(run: StoredRun, most: int = MOST) -> list[Drawing]:
+def drawings(run: StoredRun) -> list[Drawing]:
     """Every figure that this run has something to show of; none without matplotlib."""
     from fieldbench.report.figures import View, draw
 
@@ -55,7 +55,7 @@ def drawings(run: StoredRun, most: int = MOST) -> list[Drawing]:
     for kind, heading in SHOWN.items():
         try:
             whole = kind == "settings" and len(run.settings) > SEVERAL
-            figures = draw(run, kind, View(width=WHOLE if whole else WIDTH, most=most))
+            figures = draw(run, kind, View(width=WHOLE if whole else WIDTH, most=MOST))
         except RequestError:
             continue
         for figure in figures.values():
