@@ -88,6 +88,7 @@ class Variable:
         flags: whether the file says that they are classes.
         valid: True where the field is wanted at all, or None for everywhere.
         rows: the scattered rows that are to be written, if it has no grid of its own.
+        limits: the lowest and the highest value that the file calls valid, in the precision that it stores.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Variable:
     flags: bool = False
     valid: Mask | None = None
     rows: ScatteredRows | None = None
+    limits: FloatArray = field(default_factory=lambda: np.array([-np.inf, np.inf]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,14 +300,21 @@ def choose(names: Mapping[str, str], name: str | None, file: str) -> str:
     return next(iter(names))
 
 
-def candidates(shapes: Mapping[str, tuple[int, ...]], selector: Selector) -> dict[str, tuple[int, ...]]:
-    """The arrays among which a field is sought: those of most dimensions, coordinates and masks left out."""
-    aside = {*selector.coordinates, selector.mask, selector.valid}
-    left = {
-        name: shape for name, shape in shapes.items() if not aside & {name, name.rpartition("/")[2]} and len(shape) > 0
-    }
-    most = max(map(len, left.values()), default=0)
-    return {name: shape for name, shape in left.items() if len(shape) == most}
+def wanted(shapes: Mapping[str, Sequence[object]], selector: Selector, file: str, between: str = " x ") -> str:
+    """The variable that a selector names, or the only one of most dimensions, coordinates and masks left out.
+
+    Args:
+        shapes: what there is to say of each dimension of a variable, by name.
+        selector: which variable is wanted.
+        file: what to call the file.
+        between: stands between dimensions in messages.
+    """
+    if selector.variable is None:
+        aside = {*selector.coordinates, selector.mask, selector.valid}
+        shapes = {name: shape for name, shape in shapes.items() if not aside & {name, name.rpartition("/")[2]}}
+        most = max(map(len, shapes.values()), default=0)
+        shapes = {name: shape for name, shape in shapes.items() if len(shape) == most > 0}
+    return choose({name: between.join(map(str, shape)) for name, shape in shapes.items()}, selector.variable, file)
 
 
 def matched(mask: np.ndarray, shape: Sequence[int], name: str) -> np.ndarray:

@@ -15,7 +15,7 @@ import numpy as np
 
 from fieldbench.errors import RequestError
 from fieldbench.field import FloatArray
-from fieldbench.files.format import TEXTS
+from fieldbench.files.format import TEXTS, need
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +38,7 @@ def load(file: Path) -> pd.DataFrame:
 
     if file.suffix.lower() in TEXTS:
         return _read_text(file)
+    need("pyarrow", file)
     frame = pd.read_parquet(file)
     return frame.reset_index() if any(frame.index.names) else frame
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from fieldbench.errors import RequestError, nearest
 from fieldbench.field import Axis, FloatArray
 from fieldbench.files.codes import coded
-from fieldbench.files.format import TEXTS, Format, need
-from fieldbench.files.gridded import Completion, ScatteredRows, Selector, Variable, unused
+from fieldbench.files.format import TEXTS, Format
+from fieldbench.files.gridded import Completion, GriddedVariable, ScatteredRows, Selector, Variable, unused
 from fieldbench.files.numpy_files import as_notes
 from fieldbench.files.rows import from_numbers, load, numbers
 
@@ -31,7 +31,7 @@ _LARGEST = 4_000_000
 _MOST = 100_000_000
 
 
-class TextTable(Format):
+class Table(Format):
     """One row a measurement: coordinates (numbers or dates) in some columns, the value in another.
 
     Rows on a grid, or with a wanted one, are completed everywhere on it; those at one grid point are averaged. What is
@@ -39,27 +39,20 @@ class TextTable(Format):
     completed at the rows without a value, or at the points that are asked for, and these are written.
     """
 
-    def variable(self, file: Path, selector: Selector) -> Variable:
+    def variable(self, selector: Selector) -> Variable:
         points = None if selector.points is None else load(selector.points)
-        return variable_of(load(file), selector, file.name, points)
+        return variable_of(load(self.file), selector, self.file.name, points)
 
-    def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
-        return mask_of(load(file), name, variable, file.name)
+    def mask(self, name: str, variable: Variable) -> np.ndarray:
+        return mask_of(load(self.file), name, variable, self.file.name)
 
-    def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
+    def write(self, target: Path, completions: Sequence[Completion]) -> None:
         frame, _ = completed_rows(completions)
         separator = TEXTS.get(target.suffix.lower())
         if separator:
             frame.to_csv(target, index=False, sep=separator)
         else:
             _to_parquet(frame, target, as_notes(completions))
-
-
-def format_for(file: Path) -> Format:
-    """The format, after a look at whether its library is there."""
-    if file.suffix.lower() not in TEXTS:
-        need("pyarrow", file)
-    return TextTable()
 
 
 def variable_of(frame: pd.DataFrame, selector: Selector, file: str, points: pd.DataFrame | None = None) -> Variable:
@@ -129,60 +122,45 @@ class Columns:
 
 
 def completed_rows(completions: Sequence[Completion]) -> tuple[pd.DataFrame, list[Columns]]:
-    """The table to be written: of completions of columns of one table, which lie on one grid or in the same rows."""
-    rows = completions[0].gridded.variable.rows
-    return _on_grid(completions) if rows is None else _in_rows(rows, completions)
+    """The table to be written: of completions of columns of one table, which lie on one grid or in the same rows.
 
-
-def _on_grid(completions: Sequence[Completion]) -> tuple[pd.DataFrame, list[Columns]]:
-    import pandas as pd
-
-    gridded = completions[0].gridded
-    axes = gridded.variable.axes
-    grids = np.meshgrid(*(axis.coordinates for axis in axes), indexing="ij")
-    columns: dict[str, Any] = {
-        axis.name: from_numbers(grid[gridded.region].ravel(), axis.unit) for axis, grid in zip(axes, grids, strict=True)
-    }
-    named = []
-    for completion in completions:
-        gridded = completion.gridded
-        values = gridded.spread(gridded.values)
-        completion.into(values)
-        columns[gridded.name] = values[gridded.region].ravel()
-        columns[(observed := unused("observed", columns))] = (~np.isnan(gridded.values)).ravel()
-        deviation = None
-        if completion.deviation is not None:
-            columns[(deviation := unused(f"{gridded.name}_std", columns))] = completion.deviation.ravel()
-        named.append(Columns(gridded.name, observed, deviation))
-    frame = pd.DataFrame(columns)
-    return frame.dropna(how="all", subset=[item.gridded.name for item in completions]), named
-
-
-def _in_rows(rows: ScatteredRows, completions: Sequence[Completion]) -> tuple[pd.DataFrame, list[Columns]]:
-    """The rows with their gaps filled; a measured value stays, where the mean at its grid point differs.
-
-    Other points may have a column of the field's name, which stays as it is.
+    In the rows that were read a measured value stays, where the mean at its grid point differs. Other points may have
+    a column of the field's name, which stays as it is.
     """
-    frame: pd.DataFrame = rows.frame.copy()
-    named = []
+    rows = completions[0].gridded.variable.rows
+    frame: pd.DataFrame = _grid_points(completions[0].gridded) if rows is None else rows.frame.copy()
+    fields, made = {completion.gridded.name for completion in completions}, []
     for completion in completions:
         gridded = completion.gridded
-        made, seen = (gridded.spread(part)[rows.indices] for part in (completion.values, gridded.values))
-        observed, name = ~np.isnan(seen), gridded.name
-        if rows.measured:
+        name, where = gridded.name, gridded.region if rows is None else rows.indices
+        seen, values = (gridded.spread(gridded.values) for _ in range(2))
+        completion.into(values)
+        seen, values = seen[where].ravel(), values[where].ravel()
+        observed = ~np.isnan(seen)
+        if rows is not None and rows.measured:
             own = numbers(frame, name, "")[0]
             observed &= ~np.isnan(own)
-            made = np.where(observed & (made == seen), own, made)
+            values = np.where(observed & (values == seen), own, values)
         elif name in frame:
             name = unused(f"{name}_completed", frame.columns)
-        frame[name] = made
-        frame[(marks := unused("observed", frame.columns))] = observed
+        frame[name] = values
+        frame[(marks := unused("observed", fields.union(frame.columns)))] = observed
         deviation = None
         if completion.deviation is not None:
-            deviation = unused(f"{gridded.name}_std", frame.columns)
-            frame[deviation] = gridded.spread(completion.deviation)[rows.indices]
-        named.append(Columns(name, marks, deviation))
-    return frame, named
+            deviation = unused(f"{gridded.name}_std", fields.union(frame.columns))
+            frame[deviation] = gridded.spread(completion.deviation)[where].ravel()
+        made.append(Columns(name, marks, deviation))
+    return frame if rows is not None else frame.dropna(how="all", subset=[column.values for column in made]), made
+
+
+def _grid_points(gridded: GriddedVariable) -> pd.DataFrame:
+    """A row for each position of the field, in C order."""
+    import pandas as pd
+
+    axes = gridded.variable.axes
+    grids = np.meshgrid(*(axis.coordinates for axis in axes), indexing="ij")
+    points = zip(axes, (grid[gridded.region].ravel() for grid in grids), strict=True)
+    return pd.DataFrame({axis.name: from_numbers(vector, axis.unit) for axis, vector in points})
 
 
 def _columns(frame: pd.DataFrame, selector: Selector, file: str) -> tuple[list[str], str]:

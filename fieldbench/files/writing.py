@@ -59,7 +59,7 @@ def write(source: Path, target: Path, *completions: Completion, overwrite: bool 
     """
     check_target(source, target, overwrite=overwrite)
     with _temporary(target) as temporary:
-        format_of(source).write(source, temporary, completions)
+        format_of(source).write(temporary, completions)
         _replace(temporary, target)
     written = [target]
     for file in _beside(target):
