@@ -183,12 +183,19 @@ def _of_data_array(data: Any) -> Variable:
 
 
 def _numbered(coordinate: Any) -> Any:
-    """A coordinate with days in place of dates."""
-    if coordinate.dtype.kind != "M":
+    """A coordinate with days in place of dates (of numpy or cftime) and of durations."""
+    values = coordinate.values
+    kinds = {type(item) for item in values.flat} if values.dtype.kind == "O" else set()
+    if values.dtype.kind == "M":
+        first = values.min().astype("M8[D]")
+        days, unit = values - first, f"days since {first}"
+    elif values.dtype.kind == "m":
+        days, unit = values, "days"
+    elif len(kinds) == 1 and hasattr(kinds.pop(), "toordinal"):
+        days, unit = np.asarray(values - values.min(), "m8[us]"), f"days since {values.min()}"
+    else:
         return coordinate
-    first = coordinate.values.min().astype("M8[D]")
-    days = (coordinate.values - first) / _DAY
-    return type(coordinate.to_base_variable())(coordinate.dims, days, {"units": f"days since {first}"})
+    return type(coordinate.to_base_variable())(coordinate.dims, days / _DAY, {"units": unit})
 
 
 def _like(data: Any, mask: Any) -> Any:
