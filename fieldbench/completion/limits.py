@@ -100,23 +100,13 @@ def _close(columns: Sequence[_Column], mask: Mask, sought: Mask) -> Mask:
     """For each entry that is sought, whether an observed one is at a distance of at most 1."""
     from scipy.spatial import cKDTree
 
-    lowest = [float(column.values.min()) for column in columns]
-    observed, targets = (
-        np.stack(
-            [
-                np.broadcast_to(column.values - low, mask.shape)[part]
-                for column, low in zip(columns, lowest, strict=True)
-            ],
-            axis=1,
-        )
-        for part in (mask, sought)
-    )
+    grids = [np.broadcast_to(column.values - column.values.min(), mask.shape) for column in columns]
+    observed, targets = (np.stack([grid[part] for grid in grids], axis=1) for part in (mask, sought))
     periods = [column.period for column in columns]
-    if any(periods):
-        for points in (observed, targets):
-            for index, period in enumerate(periods):
-                if period:
-                    points[:, index] %= period
+    for index, period in enumerate(periods):
+        if period:
+            observed[:, index] %= period
+            targets[:, index] %= period
     tree = cKDTree(observed, boxsize=periods if any(periods) else None)
     distances, _ = tree.query(targets, distance_upper_bound=1 + 1e-9, workers=-1)
     return np.asarray(np.isfinite(distances))

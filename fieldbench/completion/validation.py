@@ -176,16 +176,13 @@ class Validation:
         mean = float(weight @ squares / weight.sum()) if weight.any() else float(squares.mean())
         return float(mean**self.power)
 
+    @np.errstate(over="ignore", invalid="ignore")  # of squares that no number holds
     def promise(self, squares: Sequence[FloatArray]) -> Promise:
         """The error to expect, from squared errors at the validation points of each fold that was fitted.
 
         Args:
             squares: a vector for each fold.
         """
-        with np.errstate(over="ignore", invalid="ignore"):  # of squares that no number holds
-            return self._promise(squares)
-
-    def _promise(self, squares: Sequence[FloatArray]) -> Promise:
         weights, _ = self.weights()
         done = range(len(squares))
         weight, square = np.concatenate([weights[i] for i in done]), np.concatenate(list(squares))
