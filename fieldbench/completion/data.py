@@ -15,7 +15,7 @@ from fieldbench.errors import RequestError
 from fieldbench.field import Axis, grid_axes
 from fieldbench.files import Completion, Selector, cf
 from fieldbench.files.gridded import Variable, assemble, matched
-from fieldbench.files.numpy_files import completed, floats, is_whole
+from fieldbench.files.numpy_files import completed, floats
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,7 +134,8 @@ def complete(
         mask, valid = (_like(data, part) for part in (mask, valid))
     elif isinstance(data, np.ndarray):
         unmasked = np.ma.filled(data.astype(float), np.nan) if isinstance(data, np.ma.MaskedArray) else data
-        read = Variable("data", floats(unmasked, "data"), tuple(axes) or grid_axes(data.shape), whole=is_whole(data))
+        whole = data.dtype.kind in "iub"
+        read = Variable("data", floats(unmasked, "data"), tuple(axes) or grid_axes(data.shape), whole=whole)
     else:
         raise RequestError(f"{kind} has no gaps to fill; give a numpy array, a masked array, a DataArray or a table")
     if [len(axis) for axis in read.axes] != list(data.shape):
@@ -155,15 +156,15 @@ def _each(given: Any) -> tuple[Any, ...]:
 def _of_table(
     frame: pd.DataFrame, points: pd.DataFrame | None, selector: Selector, method: str, options: dict[str, Any]
 ) -> CompletedData:
-    from fieldbench.files.tables import column, completed_rows, mask_of, variable_of
+    from fieldbench.files.tables import PointTable, completed_rows
 
+    table = PointTable(frame, "the table")
     for name in (selector.mask, selector.valid):
         if name is not None:
-            column(frame, name, "the table")
-
-    read = variable_of(frame, selector, "the table", points)
+            table.must_have(name)
+    read = table.variable(selector, points)
     # The column of a mask is part of what was read.
-    valid = None if selector.valid is None else mask_of(frame, selector.valid, read, "the table")
+    valid = None if selector.valid is None else table.mask(selector.valid, read)
     filled = fill(assemble(read, None, valid, selector), method, **options)
     made, (names,) = completed_rows([filled.completion])
     deviation = None if names.deviation is None else made[names.deviation]
@@ -179,7 +180,7 @@ def _of_data_array(data: Any) -> Variable:
     unit, quantity = (str(data.attrs.get(key, "")) for key in ("units", "long_name"))
     axes = axes_of(around, data, remarks)
     name, flags = str(data.name or "data"), cf.is_flag(data.attrs)
-    return Variable(name, values, axes, unit, quantity, tuple(remarks), is_whole(data), flags)
+    return Variable(name, values, axes, unit, quantity, tuple(remarks), data.dtype.kind in "iub", flags)
 
 
 def _numbered(coordinate: Any) -> Any:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fieldbench.completion.validation import Validation
 from fieldbench.field import FloatArray, Observation
@@ -52,10 +51,10 @@ def by_distance(
     if observation.mask.size > _LARGEST:
         return ()
     missing = observation.valid & ~observation.mask
-    gaps = np.bincount(_bins(distances(observation.mask)[missing]), minlength=len(EDGES) + 1)
+    gaps = np.bincount(np.searchsorted(EDGES, distances(observation.mask)[missing]), minlength=len(EDGES) + 1)
     (total, area), counts = np.zeros((2, len(gaps))), np.zeros(len(gaps), dtype=int)
     for fold, square in zip(validation.folds, squares, strict=False):
-        bins = _bins(distances(observation.mask & ~fold.withheld)[tuple(fold.at.T)])
+        bins = np.searchsorted(EDGES, distances(observation.mask & ~fold.withheld)[tuple(fold.at.T)])
         total += np.bincount(bins, weights=square * fold.area, minlength=len(gaps))
         area += np.bincount(bins, weights=fold.area, minlength=len(gaps))
         counts += np.bincount(bins, minlength=len(gaps))
@@ -71,7 +70,3 @@ def by_distance(
         for i in range(len(gaps))
         if counts[i] or gaps[i]
     )
-
-
-def _bins(apart: FloatArray) -> NDArray[np.intp]:
-    return np.asarray(np.searchsorted(EDGES, apart))

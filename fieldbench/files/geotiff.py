@@ -48,13 +48,15 @@ class GeoTIFF(Format):
     def write(self, target: Path, completions: Sequence[Completion]) -> None:
         with self._open() as data:
             made = {band: _values(data, band) for band in range(1, data.count + 1)}
+            notes = list[tuple[list[int], dict[str, str]]]()
             for completion in completions:
                 variable = completion.gridded.variable
-                bands = _bands(data, variable, self.file)
+                bands = _named(data, None if variable.values.ndim == 3 else variable.name, self.file)
                 whole = np.stack([made[band] for band in bands]).reshape(variable.values.shape)
                 completion.into(whole)
                 made |= dict(zip(bands, whole.reshape(len(bands), *data.shape), strict=True))
-            _write_like(data, target, np.stack(list(made.values())), completions)
+                notes.append((bands, {key: str(value) for key, value in completion.notes.items()}))
+            _write_like(data, target, np.stack(list(made.values())), notes)
 
     def _open(self) -> Any:
         return need("rasterio", self.file, "geotiff").open(self.file)
@@ -84,11 +86,6 @@ def _lossless(profile: Mapping[str, Any]) -> dict[str, Any]:
         kept["compress"] = "deflate"
         kept.pop("photometric", None)
     return kept
-
-
-def _bands(data: Any, variable: Variable, file: Path) -> list[int]:
-    """Numbers of the bands of a variable that was read."""
-    return _named(data, None if variable.values.ndim == 3 else variable.name, file)
 
 
 def _is_scaled(data: Any) -> bool:
@@ -135,8 +132,8 @@ def _is_upright(data: Any) -> bool:
     return bool(data.transform.b == 0 and data.transform.d == 0)
 
 
-def _write_like(data: Any, target: Path, values: FloatArray, completions: Sequence[Completion]) -> None:
-    """Write all bands of a file anew, in its own type where that holds them, else as floats."""
+def _write_like(data: Any, target: Path, values: FloatArray, notes: Sequence[tuple[list[int], dict[str, str]]]) -> None:
+    """Write all bands of a file anew, in its own type where that holds them, else as floats; with notes on bands."""
     import rasterio
 
     dtype = np.dtype(data.dtypes[0])
@@ -156,7 +153,5 @@ def _write_like(data: Any, target: Path, values: FloatArray, completions: Sequen
                 made.set_band_unit(band, data.units[band - 1])
             with suppress(ValueError):  # there is none
                 made.write_colormap(band, data.colormap(band))
-        for completion in completions:
-            bands = _bands(data, completion.gridded.variable, target)
-            notes = {key: str(value) for key, value in completion.notes.items()}
-            made.update_tags(*(bands if len(bands) == 1 else ()), **notes)
+        for bands, tags in notes:
+            made.update_tags(*(bands if len(bands) == 1 else ()), **tags)

@@ -208,15 +208,10 @@ class Completion:
         """The attributes by the names that they have in a file."""
         return {f"fieldbench_{key}": value for key, value in self.attributes.items()}
 
-    @property
-    def filled(self) -> Mask:
-        """True where there was nothing, and now is."""
-        return np.isnan(self.gridded.values) & ~np.isnan(self.values)
-
     def filled_in_file(self) -> Mask:
-        """The same in the shape of the whole variable, False outside of the field."""
+        """True where there was nothing, and now is, in the shape of the whole variable."""
         whole = np.zeros(self.gridded.variable.values.shape, dtype=bool)
-        whole[self.gridded.region] = self.filled
+        whole[self.gridded.region] = np.isnan(self.gridded.values) & ~np.isnan(self.values)
         return whole
 
     def into(self, whole: np.ndarray) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from fieldbench.errors import RequestError
 from fieldbench.field import Axis
 from fieldbench.files import cf
-from fieldbench.files.axes import axis_if_usable, is_latitude, is_longitude
+from fieldbench.files.axes import axis_if_usable, is_latitude, is_longitude, on_sphere
 from fieldbench.files.format import Format, need
 from fieldbench.files.gridded import Completion, Selector, Variable, choose, unused, wanted
 from fieldbench.files.hdf5 import HDF5
@@ -226,8 +226,7 @@ def _plane(around: Mapping[str, Any], found: Any, is_it: Any) -> Any:
 
 def _steps(latitude: np.ndarray, longitude: np.ndarray) -> list[float]:
     """Mean distance between neighbours along both dimensions, in kilometres on a sphere."""
-    phi, theta = np.radians(latitude), np.radians(longitude)
-    points = np.stack([np.cos(phi) * np.cos(theta), np.cos(phi) * np.sin(theta), np.sin(phi)])
+    points = on_sphere(latitude, longitude)
     chords = [np.linalg.norm(np.diff(points, axis=axis), axis=0) for axis in (1, 2)]
     means = [float(np.nanmean(chord)) if np.isfinite(chord).any() else 0.0 for chord in chords]
     return [_EARTH_RADIUS * mean if mean > 0 else 1.0 for mean in means]

@@ -27,7 +27,7 @@ class Npy(Format):
             raise RequestError(f"{self.file.name} holds one array without a name; leave out variable and coordinates")
         array = np.load(self.file, allow_pickle=False)
         values = floats(array, self.file.name)
-        return Variable(self.file.stem, values, grid_axes(values.shape), whole=is_whole(array))
+        return Variable(self.file.stem, values, grid_axes(values.shape), whole=array.dtype.kind in "iub")
 
     def mask(self, name: str, variable: Variable) -> np.ndarray:
         raise RequestError(
@@ -65,7 +65,7 @@ class NamedArrays(Format):
         name = wanted(shapes, selector, self.file.name)
         values = floats(data[name], name)
         axes = axes_from(data, values.shape, selector, self.file.name)
-        return Variable(name, values, axes, whole=is_whole(data[name]))
+        return Variable(name, values, axes, whole=data[name].dtype.kind in "iub")
 
     def mask(self, name: str, variable: Variable) -> np.ndarray:
         data = self.arrays()
@@ -129,11 +129,6 @@ def axes_from(arrays: Mapping[str, Any], shape: tuple[int, ...], selector: Selec
             raise RequestError(f"coordinates {name!r} has {vector.size} entries; the dimension has {size}")
         axes.append(axis(name, size, vector))
     return tuple(axes)
-
-
-def is_whole(array: np.ndarray) -> bool:
-    """Whether an array holds whole numbers by its type: counts, classes, or true and false."""
-    return array.dtype.kind in "iub"
 
 
 def completed(original: np.ndarray, completion: Completion) -> np.ndarray:

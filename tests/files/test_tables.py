@@ -416,7 +416,7 @@ def test_dates_of_any_zone(tmp_path: Path, dates: list[str]) -> None:
 def test_a_column_of_decimals_or_of_numbers_and_none() -> None:
     for values in ([Decimal("1.5"), Decimal(2), None, Decimal(3)], [1.5, 2, None, 3.0]):
         frame = pd.DataFrame({"x": [0, 0, 1, 1], "y": [0, 1, 0, 1], "v": pd.Series(values, dtype=object)})
-        assert numbers(frame, "v", "the table")[0].tolist() == pytest.approx([1.5, 2, np.nan, 3], nan_ok=True)
+        assert numbers(frame["v"], "the table")[0].tolist() == pytest.approx([1.5, 2, np.nan, 3], nan_ok=True)
 
 
 def test_points_keep_a_column_that_is_called_like_the_field(tmp_path: Path) -> None:
