@@ -15,7 +15,7 @@ from fieldbench.errors import RequestError
 from fieldbench.field import Axis, grid_axes
 from fieldbench.files import Completion, Selector, cf
 from fieldbench.files.gridded import Variable, assemble, matched
-from fieldbench.files.numpy_files import completed, floats
+from fieldbench.files.numpy_files import completed, real
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,8 +134,8 @@ def complete(
         mask, valid = (_like(data, part) for part in (mask, valid))
     elif isinstance(data, np.ndarray):
         unmasked = np.ma.filled(data.astype(float), np.nan) if isinstance(data, np.ma.MaskedArray) else data
-        whole = data.dtype.kind in "iub"
-        read = Variable("data", floats(unmasked, "data"), tuple(axes) or grid_axes(data.shape), whole=whole)
+        values, whole = np.asarray(real(unmasked, "data"), dtype=float), data.dtype.kind in "iub"
+        read = Variable("data", values, tuple(axes) or grid_axes(data.shape), whole=whole)
     else:
         raise RequestError(f"{kind} has no gaps to fill; give a numpy array, a masked array, a DataArray or a table")
     if [len(axis) for axis in read.axes] != list(data.shape):
@@ -176,7 +176,7 @@ def _of_data_array(data: Any) -> Variable:
 
     remarks: list[str] = []
     around = {str(name): _numbered(item.variable) for name, item in data.coords.items()}
-    values = floats(np.asarray(data.values), data.name or "data")
+    values = np.asarray(real(np.asarray(data.values), data.name or "data"), dtype=float)
     unit, quantity = (str(data.attrs.get(key, "")) for key in ("units", "long_name"))
     axes = axes_of(around, data, remarks)
     name, flags = str(data.name or "data"), cf.is_flag(data.attrs)

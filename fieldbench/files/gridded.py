@@ -155,11 +155,7 @@ class GriddedVariable:
         Raises:
             RequestError: if there are none, or one has no logarithm with the floor added.
         """
-        mask = ~np.isnan(self.values) & self.valid
-        if not mask.any():
-            raise RequestError(f"{self.name} has no observed entry (all are missing or not valid)")
-        self._check_logarithm(mask, log_floor)
-        unit = self.variable.unit
+        mask, unit = self._entries("observed entry", log_floor), self.variable.unit
         return Observation(self.values, mask, self.axes, unit, self.quantity, self.valid, log_floor, metadata or {})
 
     def field(self, log_floor: float | None = None) -> Field:
@@ -168,23 +164,22 @@ class GriddedVariable:
         Raises:
             RequestError: if there is no entry at all, or one has no logarithm with the floor added.
         """
-        valid = ~np.isnan(self.values) & self.valid
-        if not valid.any():
-            raise RequestError(f"{self.name} has no entry (all are missing or not valid)")
-        self._check_logarithm(valid, log_floor)
+        valid = self._entries("entry", log_floor)
         return Field(self.values, self.axes, self.variable.unit, self.quantity, valid, log_floor)
 
-    def _check_logarithm(self, entries: Mask, log_floor: float | None) -> None:
-        if log_floor is None:
-            return
+    def _entries(self, called: str, log_floor: float | None) -> Mask:
+        """Where there is a value and the field exists."""
+        entries = ~np.isnan(self.values) & self.valid
+        if not entries.any():
+            raise RequestError(f"{self.name} has no {called} (all are missing or not valid)")
         values = self.values[entries]
-        below = int((values <= -log_floor).sum())
-        if below:
+        if log_floor is not None and (below := int((values <= -log_floor).sum())):
             raise RequestError(
                 f"{self.name}: {below} of {len(values)} values are at or below {-log_floor:g} (the lowest is "
                 f"{values.min():g}) and have no logarithm with {log_floor:g} added; leave out the log floor for values "
                 "that are logarithms already, such as dBm, or give one above their size"
             )
+        return entries
 
 
 @dataclass(frozen=True, eq=False)

@@ -184,22 +184,18 @@ def axes_of(around: Mapping[str, Any], found: Any, remarks: list[str]) -> tuple[
         values = None if coordinate is None else _decoded(coordinate)
         unit = "" if coordinate is None else str(coordinate.attrs.get("units", ""))
         axes.append(axis_if_usable(str(dimension), size, values, unit, remarks))
-    two = [_plane(around, found, is_it) for is_it in (is_latitude, is_longitude)]
-    if two[0] is None or two[1] is None or two[0].dims != two[1].dims:
+    latitude, longitude = (_plane(around, found, is_it) for is_it in (is_latitude, is_longitude))
+    if latitude is None or longitude is None or latitude.dims != longitude.dims:
         return tuple(axes)
-    plane = [dict(zip(found.dims, range(found.ndim), strict=True))[dimension] for dimension in two[0].dims]
-    names = " and ".join(str(found.dims[index]) for index in plane)
-    if all(found.dims[index] in around for index in plane):
-        remarks.append(
-            f"latitude and longitude are two-dimensional; distances are measured along {names}, in their own units"
-        )
-        return tuple(axes)
-    for index, step in zip(plane, _steps(_decoded(two[0]), _decoded(two[1])), strict=True):
-        axes[index] = Axis.regular(axes[index].name, len(axes[index]), step, "km")
-    steps = " and ".join(f"{axes[index].spacing:.3g} km along {axes[index].name}" for index in plane)
-    remarks.append(
-        f"latitude and longitude are two-dimensional; distances are measured in steps of the grid, on average {steps}"
-    )
+    plane = [found.dims.index(dimension) for dimension in latitude.dims]
+    if all(dimension in around for dimension in latitude.dims):
+        how = f"along {' and '.join(map(str, latitude.dims))}, in their own units"
+    else:
+        for index, step in zip(plane, _steps(_decoded(latitude), _decoded(longitude)), strict=True):
+            axes[index] = Axis.regular(axes[index].name, len(axes[index]), step, "km")
+        steps = " and ".join(f"{axes[index].spacing:.3g} km along {axes[index].name}" for index in plane)
+        how = f"in steps of the grid, on average {steps}"
+    remarks.append(f"latitude and longitude are two-dimensional; distances are measured {how}")
     return tuple(axes)
 
 

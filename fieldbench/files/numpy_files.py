@@ -12,7 +12,7 @@ from zipfile import ZipFile
 import numpy as np
 
 from fieldbench.errors import RequestError
-from fieldbench.field import Axis, FloatArray, grid_axes
+from fieldbench.field import Axis, grid_axes
 from fieldbench.files import cf
 from fieldbench.files.axes import axis
 from fieldbench.files.format import Format
@@ -26,7 +26,7 @@ class Npy(Format):
         if selector.variable is not None or selector.coordinates:
             raise RequestError(f"{self.file.name} holds one array without a name; leave out variable and coordinates")
         array = np.load(self.file, allow_pickle=False)
-        values = floats(array, self.file.name)
+        values = np.asarray(real(array, self.file.name), dtype=float)
         return Variable(self.file.stem, values, grid_axes(values.shape), whole=array.dtype.kind in "iub")
 
     def mask(self, name: str, variable: Variable) -> np.ndarray:
@@ -63,7 +63,7 @@ class NamedArrays(Format):
         kinds = "fiub" if selector.variable else "fiu"  # true and false are the field only where it is named
         shapes = {name: self.shape(item) for name, item in data.items() if item.dtype.kind in kinds}
         name = wanted(shapes, selector, self.file.name)
-        values = floats(data[name], name)
+        values = np.asarray(real(data[name], name), dtype=float)
         axes = axes_from(data, values.shape, selector, self.file.name)
         return Variable(name, values, axes, whole=data[name].dtype.kind in "iub")
 
@@ -94,15 +94,6 @@ def real(array: np.ndarray, name: str) -> np.ndarray:
     if array.ndim == 0 or array.size == 0:
         raise RequestError(f"{name} is a single number or empty; a field needs at least one dimension")
     return array
-
-
-def floats(array: np.ndarray, name: str) -> FloatArray:
-    """An array of real numbers as floats.
-
-    Raises:
-        RequestError: if it holds something else, or is not an array.
-    """
-    return np.asarray(real(array, name), dtype=float)
 
 
 def axes_from(arrays: Mapping[str, Any], shape: tuple[int, ...], selector: Selector, file: str) -> tuple[Axis, ...]:

@@ -51,8 +51,13 @@ class Table(Format):
         separator = TEXTS.get(target.suffix.lower())
         if separator:
             frame.to_csv(target, index=False, sep=separator)
-        else:
-            _to_parquet(frame, target, as_notes(completions))
+            return
+        import pyarrow
+        import pyarrow.parquet
+
+        table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+        notes = {b"fieldbench": as_notes(completions).encode()}
+        pyarrow.parquet.write_table(table.replace_schema_metadata((table.schema.metadata or {}) | notes), target)
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,22 +319,6 @@ def _gridded(values: FloatArray, axes: tuple[Axis, ...], positions: Sequence[Flo
 
 
 def _indices(axes: tuple[Axis, ...], positions: Sequence[FloatArray]) -> tuple[NDArray[np.intp], ...]:
-    """Indices of the grid points nearest to positions."""
-    return tuple(_nearest(axis.coordinates, vector) for axis, vector in zip(axes, positions, strict=True))
-
-
-def _nearest(points: FloatArray, positions: FloatArray) -> NDArray[np.intp]:
-    """Index of the nearest of ascending ``points`` for each position."""
-    if len(points) == 1:
-        return np.zeros(len(positions), dtype=int)
-    middles = (points[1:] + points[:-1]) / 2
-    return np.searchsorted(middles, positions)
-
-
-def _to_parquet(frame: pd.DataFrame, target: Path, notes: str) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
-    table = pyarrow.Table.from_pandas(frame, preserve_index=False)
-    table = table.replace_schema_metadata({**(table.schema.metadata or {}), b"fieldbench": notes.encode()})
-    pyarrow.parquet.write_table(table, target)
+    """Indices of the grid points, ascending along each axis, that are nearest to positions."""
+    middles = ((axis.coordinates[1:] + axis.coordinates[:-1]) / 2 for axis in axes)
+    return tuple(np.searchsorted(edges, vector) for edges, vector in zip(middles, positions, strict=True))
