@@ -174,11 +174,10 @@ def complete(
         deviation, intervals = _calibrated(comparison, chosen, fit, observation)
         if len(chosen) > 1:
             ranked.insert(0, comparison.mean(chosen, ranked))
-    values = np.array(fit.estimate)
-    deviation = None if deviation is None else np.array(deviation)
-    for array in (values, deviation):
-        if array is not None:
-            array[~observation.valid] = np.nan
+    assert fit.made is not None
+    values = np.where(observation.valid, fit.made.mean, np.nan)
+    if deviation is not None:
+        deviation = np.where(observation.valid, deviation, np.nan)
     beyond = promise is not None and not validation.checked
     if beyond:  # no number that could be taken for the gaps' error
         ranked = [replace(item, expected=math.nan) for item in ranked]

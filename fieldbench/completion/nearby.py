@@ -60,13 +60,7 @@ def by_distance(
         counts += np.bincount(bins, minlength=len(gaps))
     edges = (0.0, *EDGES, np.inf)
     return tuple(
-        AtDistance(
-            edges[i],
-            edges[i + 1],
-            int(counts[i]),
-            float((total[i] / area[i]) ** validation.power) if counts[i] else np.nan,
-            int(gaps[i]),
-        )
-        for i in range(len(gaps))
-        if counts[i] or gaps[i]
+        AtDistance(near, far, int(count), float((summed / part) ** validation.power) if count else np.nan, int(gap))
+        for near, far, count, summed, part, gap in zip(edges, edges[1:], counts, total, area, gaps, strict=False)
+        if count or gap
     )
