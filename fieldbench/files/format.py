@@ -46,7 +46,7 @@ _FORMATS = {
     ".mat": "matlab.of_its_version",
     **dict.fromkeys((".h5", ".hdf5", ".he5"), "hdf5.HDF5"),
     **dict.fromkeys(GEOTIFF, "geotiff.GeoTIFF"),
-    **dict.fromkeys(TABLES, "tables.Table"),
+    **dict.fromkeys(TABLES, "tables.TextTable"),
 }
 
 SUFFIXES = frozenset(_FORMATS)

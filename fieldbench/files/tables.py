@@ -31,7 +31,7 @@ _LARGEST = 4_000_000
 _MOST = 100_000_000
 
 
-class Table(Format):
+class TextTable(Format):
     """One row a measurement: coordinates (numbers or dates) in some columns, the value in another.
 
     Rows on a grid, or with a wanted one, are completed everywhere on it; those at one grid point are averaged. What is
