@@ -60,7 +60,8 @@ class HDF5(Format):
             if selector.coordinates:
                 axes = axes_from(found, values.shape, selector, self.file.name)
             else:
-                axes = _scaled_axes(item, remarks)[:: -1 if self._matlab else 1]
+                scaled = _scaled_axes(item, remarks)
+                axes = scaled[::-1] if self._matlab else scaled
             unit, quantity = (cf.text(item.attrs.get(key, "")) for key in ("units", "long_name"))
             whole = item.dtype.kind != "f" and not cf.is_scaled(item.attrs)
             flags = cf.is_flag(item.attrs) or _is_logical(item)
@@ -171,7 +172,7 @@ def _replaced(old: Any, values: np.ndarray, attributes: dict[str, Any]) -> Any:
     data.move(name, aside)
     new = _created(data, name, values, attributes, like=old)
     for dimension in old.dims:
-        for scale in [dimension[index] for index in range(len(dimension))]:
+        for scale in dimension.values():
             dimension.detach_scale(scale)
     del data[aside]
     return new
@@ -195,6 +196,6 @@ def _created(data: Any, name: str, values: np.ndarray, attributes: Mapping[str, 
     for dimension, model in zip(new.dims, like.dims, strict=True):
         if model.label:
             dimension.label = model.label
-        for index in range(len(model)):
-            dimension.attach_scale(model[index])
+        for scale in model.values():
+            dimension.attach_scale(scale)
     return new

@@ -205,7 +205,8 @@ def completed_rows(completions: Sequence[Completion]) -> tuple[pd.DataFrame, lis
     for completion in completions:
         gridded = completion.gridded
         name, where = gridded.name, gridded.region if rows is None else rows.indices
-        seen, values = (gridded.spread(gridded.values) for _ in range(2))
+        seen = gridded.spread(gridded.values)
+        values = seen.copy()
         completion.into(values)
         seen, values = seen[where].ravel(), values[where].ravel()
         observed = ~np.isnan(seen)
