@@ -193,7 +193,9 @@ def _numbered(coordinate: Any) -> Any:
     elif values.dtype.kind == "m":
         days, unit = values, "days"
     elif len(kinds) == 1 and hasattr(kinds.pop(), "toordinal"):
-        days, unit = np.asarray(values - values.min(), "m8[us]"), f"days since {values.min()}"
+        first = values.min()
+        days = np.array([item - first for item in values.flat], dtype="m8[us]").reshape(values.shape)
+        unit = f"days since {first}"
     else:
         return coordinate
     return type(coordinate.to_base_variable())(coordinate.dims, days / _DAY, {"units": unit})

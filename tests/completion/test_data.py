@@ -128,14 +128,16 @@ def test_a_data_array_out_of_order_and_with_one_time() -> None:
 DAYS = np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 30, 31, 32])
 
 
-@pytest.mark.parametrize("kind", ["dates", "durations", "dates of a model"])
+@pytest.mark.parametrize("kind", ["dates", "dates of a zone", "durations", "dates of a model"])
 def test_times_of_any_kind_are_days(kind: str) -> None:
     """Three weeks without a measurement are a gap that two days do not reach across."""
     pytest.importorskip("xarray")
     times: Any = np.timedelta64(12, "h") + DAYS * np.timedelta64(1, "D")
-    if kind == "dates":
+    if kind.startswith("dates"):
         times = np.datetime64("2024-02-28T12:00") + times
-    elif kind == "dates of a model":  # which have a 30th of February
+    if kind == "dates of a zone":
+        times = np.array(pd.DatetimeIndex(times).tz_localize("Europe/Berlin").tolist(), dtype=object)
+    if kind == "dates of a model":  # which have a 30th of February
         cftime = pytest.importorskip("cftime")
         times = cftime.num2date(DAYS, "days since 2024-02-28 12:00", "360_day")
     given = data_array().isel(lat=[0, 1]).assign_coords(time=times)
