@@ -27,7 +27,6 @@ from fieldbench.execution.machine import cores
 from fieldbench.field import FloatArray, Observation
 from fieldbench.judging import keyed_seed, stream
 from fieldbench.method import Method
-from fieldbench.metric import Metric
 from fieldbench.registry import Registry, Sources
 
 if TYPE_CHECKING:
@@ -139,7 +138,8 @@ def complete(
         raise RequestError(f"there is nothing to choose among where a method is named; leave out {method} or --among")
     sources = Sources.from_environment() if sources is None else sources
     registry = Registry(sources)
-    metric = _metric(registry, observation)
+    floor = observation.log_floor
+    metric = registry.metric("rmse" if floor is None else f"slnre[floor={floor!r}]")  # it refuses a floor that is none
     comparison, ranked, promise, distances = None, list[Candidate](), None, tuple[AtDistance, ...]()
     alone = Options(device=device, jobs=1, threads=cores())
     with ExitStack() as stack:
@@ -174,11 +174,10 @@ def complete(
         deviation, intervals = _calibrated(comparison, chosen, fit, observation)
         if len(chosen) > 1:
             ranked.insert(0, comparison.mean(chosen, ranked))
-    values = np.array(fit.estimate)
-    deviation = None if deviation is None else np.array(deviation)
-    for array in (values, deviation):
-        if array is not None:
-            array[~observation.valid] = np.nan
+    assert fit.made is not None
+    values = np.where(observation.valid, fit.made.mean, np.nan)
+    if deviation is not None:
+        deviation = np.where(observation.valid, deviation, np.nan)
     beyond = promise is not None and not validation.checked
     if beyond:  # no number that could be taken for the gaps' error
         ranked = [replace(item, expected=math.nan) for item in ranked]
@@ -256,22 +255,12 @@ def _candidates(
                 raise
             return text, as_reason(error)
 
-    reasons = dict(at_once(bench, asked, candidates or _methods(registry)))
+    every = candidates or [key for key, entry in registry.entries("method").items() if issubclass(entry.cls, Method)]
+    reasons = dict(at_once(bench, asked, every))
     suited = [text for text, reason in reasons.items() if reason is None]
     if not suited:
         raise RequestError("no method works on this field: " + "; ".join(filter(None, reasons.values())))
     return suited, [Candidate(text, note=reason) for text, reason in reasons.items() if reason is not None]
-
-
-def _methods(registry: Registry) -> list[str]:
-    return [name for name, entry in registry.entries("method").items() if issubclass(entry.cls, Method)]
-
-
-def _metric(registry: Registry, observation: Observation) -> Metric:
-    """RMSE, or for a field that is compared by its logarithm SLNRE with the field's floor."""
-    if observation.log_floor is None:
-        return registry.metric("rmse")
-    return registry.metric(f"slnre[floor={observation.log_floor!r}]")
 
 
 def _final(

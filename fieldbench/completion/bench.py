@@ -68,7 +68,7 @@ class FitResult:
         return max(self.seconds, self.wall / _PATIENCE)
 
 
-class Bench:
+class Bench(contextlib.AbstractContextManager["Bench"]):
     """Fits methods in processes of their own. Use it in a ``with`` statement; at its end they are gone."""
 
     def __init__(self, registry: Registry, options: Options) -> None:
@@ -83,9 +83,6 @@ class Bench:
             self._free.setdefault(worker.slot.lane, SimpleQueue()).put(worker)
         #: How many fits run at once.
         self.width = len(self._pool.workers)
-
-    def __enter__(self) -> Bench:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -105,23 +102,20 @@ class Bench:
             seed: of the method.
             limit: seconds of processor time; no limit where None.
         """
+        patience, task = _FOREVER if limit is None else _PATIENCE * limit, Task(observation, seed, 0)
         with self._lent(method, observation) as worker:
-            return self._fitted(worker, method, Task(observation, seed, 0), limit)
-
-    def _fitted(self, worker: WorkerSlot, method: str, task: Task, limit: float | None) -> FitResult:
-        patience = _FOREVER if limit is None else _PATIENCE * limit
-        start, before = time.monotonic(), 0.0
-        try:
-            process = worker.ready(method)
-            before, start = _processor_time(process), time.monotonic()
-            _allow(process, before + patience / _PATIENCE)
-            frame = worker.ask_method(method, {"ask": "complete", "tasks": [task]}, "", patience, largest=_LARGEST)
-        except Lost as lost:
-            wall = time.monotonic() - start
-            if lost.status == TIMEOUT or "SIGXCPU" in lost.message:
-                return FitResult(None, limit or wall, wall, f"took longer than {limit:.0f} s", late=True)
-            return FitResult(None, wall, wall, lost.message)
-        return _fit(frame, task.observation, _processor_time(process) - before, time.monotonic() - start)
+            start, before = time.monotonic(), 0.0
+            try:
+                process = worker.ready(method)
+                before, start = _processor_time(process), time.monotonic()
+                _allow(process, before + patience / _PATIENCE)
+                frame = worker.ask_method(method, {"ask": "complete", "tasks": [task]}, "", patience, largest=_LARGEST)
+            except Lost as lost:
+                wall = time.monotonic() - start
+                if lost.status == TIMEOUT or "SIGXCPU" in lost.message:
+                    return FitResult(None, limit or wall, wall, f"took longer than {limit:.0f} s", late=True)
+                return FitResult(None, wall, wall, lost.message)
+            return _fit(frame, task.observation, _processor_time(process) - before, time.monotonic() - start)
 
     def pointwise(self, method: str) -> bool:
         """Whether a method predicts each entry from the observed ones alone, so that few can be asked for."""

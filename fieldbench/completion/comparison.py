@@ -84,9 +84,7 @@ class Candidate:
 
 def rank(candidate: Candidate) -> tuple[bool, float, float]:
     """Best first, the quicker of two equal ones; last those that were not compared."""
-    if math.isnan(candidate.ratio):
-        return True, 0.0, 0.0
-    return False, candidate.ratio, candidate.seconds
+    return (True, 0.0, 0.0) if math.isnan(candidate.ratio) else (False, candidate.ratio, candidate.seconds)
 
 
 def _log_ratios(errors: Sequence[float], others: Sequence[float], least: float) -> FloatArray:

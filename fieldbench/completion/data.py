@@ -15,7 +15,7 @@ from fieldbench.errors import RequestError
 from fieldbench.field import Axis, grid_axes
 from fieldbench.files import Completion, Selector, cf
 from fieldbench.files.gridded import Variable, assemble, matched
-from fieldbench.files.numpy_files import completed, floats, is_whole
+from fieldbench.files.numpy_files import completed, real
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -134,7 +134,8 @@ def complete(
         mask, valid = (_like(data, part) for part in (mask, valid))
     elif isinstance(data, np.ndarray):
         unmasked = np.ma.filled(data.astype(float), np.nan) if isinstance(data, np.ma.MaskedArray) else data
-        read = Variable("data", floats(unmasked, "data"), tuple(axes) or grid_axes(data.shape), whole=is_whole(data))
+        values, whole = np.asarray(real(unmasked, "data"), dtype=float), data.dtype.kind in "iub"
+        read = Variable("data", values, tuple(axes) or grid_axes(data.shape), whole=whole)
     else:
         raise RequestError(f"{kind} has no gaps to fill; give a numpy array, a masked array, a DataArray or a table")
     if [len(axis) for axis in read.axes] != list(data.shape):
@@ -155,15 +156,15 @@ def _each(given: Any) -> tuple[Any, ...]:
 def _of_table(
     frame: pd.DataFrame, points: pd.DataFrame | None, selector: Selector, method: str, options: dict[str, Any]
 ) -> CompletedData:
-    from fieldbench.files.tables import column, completed_rows, mask_of, variable_of
+    from fieldbench.files.tables import PointTable, completed_rows
 
+    table = PointTable(frame, "the table")
     for name in (selector.mask, selector.valid):
         if name is not None:
-            column(frame, name, "the table")
-
-    read = variable_of(frame, selector, "the table", points)
+            table.must_have(name)
+    read = table.variable(selector, points)
     # The column of a mask is part of what was read.
-    valid = None if selector.valid is None else mask_of(frame, selector.valid, read, "the table")
+    valid = None if selector.valid is None else table.mask(selector.valid, read)
     filled = fill(assemble(read, None, valid, selector), method, **options)
     made, (names,) = completed_rows([filled.completion])
     deviation = None if names.deviation is None else made[names.deviation]
@@ -175,20 +176,29 @@ def _of_data_array(data: Any) -> Variable:
 
     remarks: list[str] = []
     around = {str(name): _numbered(item.variable) for name, item in data.coords.items()}
-    values = floats(np.asarray(data.values), data.name or "data")
+    values = np.asarray(real(np.asarray(data.values), data.name or "data"), dtype=float)
     unit, quantity = (str(data.attrs.get(key, "")) for key in ("units", "long_name"))
     axes = axes_of(around, data, remarks)
     name, flags = str(data.name or "data"), cf.is_flag(data.attrs)
-    return Variable(name, values, axes, unit, quantity, tuple(remarks), is_whole(data), flags)
+    return Variable(name, values, axes, unit, quantity, tuple(remarks), data.dtype.kind in "iub", flags)
 
 
 def _numbered(coordinate: Any) -> Any:
-    """A coordinate with days in place of dates."""
-    if coordinate.dtype.kind != "M":
+    """A coordinate with days in place of dates (of numpy or cftime) and of durations."""
+    values = coordinate.values
+    kinds = {type(item) for item in values.flat} if values.dtype.kind == "O" else set()
+    if values.dtype.kind == "M":
+        first = values.min().astype("M8[D]")
+        days, unit = values - first, f"days since {first}"
+    elif values.dtype.kind == "m":
+        days, unit = values, "days"
+    elif len(kinds) == 1 and hasattr(kinds.pop(), "toordinal"):
+        first = values.min()
+        days = np.array([item - first for item in values.flat], dtype="m8[us]").reshape(values.shape)
+        unit = f"days since {first}"
+    else:
         return coordinate
-    first = coordinate.values.min().astype("M8[D]")
-    days = (coordinate.values - first) / _DAY
-    return type(coordinate.to_base_variable())(coordinate.dims, days, {"units": f"days since {first}"})
+    return type(coordinate.to_base_variable())(coordinate.dims, days / _DAY, {"units": unit})
 
 
 def _like(data: Any, mask: Any) -> Any:

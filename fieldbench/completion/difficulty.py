@@ -62,8 +62,7 @@ def fit(observation: Observation, rng: np.random.Generator) -> StableCovariance:
     from scipy.optimize import minimize
     from scipy.spatial import cKDTree
 
-    box = sample(observation.mask, 1, rng)[0].box
-    at = np.argwhere(observation.mask[box]) + [part.start for part in box]
+    at = _inside(observation.mask, sample(observation.mask, 1, rng)[0].box)
     values = np.asarray(observation.values[tuple(at.T)], dtype=float)
     if observation.log_floor is not None:
         values = np.log(np.maximum(values, 0) + observation.log_floor)
@@ -110,16 +109,20 @@ def sample(entries: Mask, number: int, rng: np.random.Generator) -> list[Sample]
     """
     if entries.size <= _BOX:
         everything = tuple(slice(0, size) for size in entries.shape)
-        at = np.argwhere(entries)
-        return [Sample(everything, at if len(at) <= number else rng.choice(at, number, replace=False))]
+        return [Sample(everything, _some(np.argwhere(entries), number, rng))]
     centres = rng.choice(np.flatnonzero(entries), _BOXES)
-    parts = []
-    for centre in np.stack(np.unravel_index(centres, entries.shape), axis=1):
-        box = _around(entries.shape, centre)
-        at = np.argwhere(entries[box])
-        chosen = at if len(at) <= number // _BOXES else rng.choice(at, number // _BOXES, replace=False)
-        parts.append(Sample(box, chosen + [part.start for part in box]))
-    return parts
+    boxes = [_around(entries.shape, centre) for centre in np.stack(np.unravel_index(centres, entries.shape), axis=1)]
+    return [Sample(box, _some(_inside(entries, box), number // _BOXES, rng)) for box in boxes]
+
+
+def _inside(entries: Mask, box: tuple[slice, ...]) -> NDArray[np.intp]:
+    """Indices of the entries in a box, shape (n, d)."""
+    return np.asarray(np.argwhere(entries[box]) + [part.start for part in box])
+
+
+def _some(at: NDArray[np.intp], number: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """At most so many of these."""
+    return at if len(at) <= number else rng.choice(at, number, replace=False)
 
 
 def extrapolated(
@@ -140,9 +143,7 @@ def extrapolated(
     """
     found = []
     for part in samples:
-        around = np.argwhere(observed[part.box])
-        some = around if len(around) <= _AROUND else rng.choice(around, _AROUND, replace=False)
-        points = positions(axes, some + [side.start for side in part.box]) * covariance.steps
+        points = positions(axes, _some(_inside(observed, part.box), _AROUND, rng)) * covariance.steps
         targets = positions(axes, part.at) * covariance.steps
         alone = np.ones(len(targets), dtype=bool)
         if len(points):
@@ -171,11 +172,10 @@ def variances(
 
     found: list[FloatArray] = []
     for part in samples:
-        around = np.argwhere(observed[part.box])
-        if not len(around):
+        points = positions(axes, _inside(observed, part.box)) * covariance.steps
+        if not len(points):
             found.append(np.ones(len(part.at)))
             continue
-        points = positions(axes, around + [side.start for side in part.box]) * covariance.steps
         targets = positions(axes, part.at) * covariance.steps
         number = min(_NEIGHBOURS, len(points))
         chosen = cKDTree(points).query(targets, number)[1].reshape(len(targets), number)

@@ -100,6 +100,13 @@ def fill(
     beyond = limits.possible(observation.observed, observation.observed) != observation.observed
     if beyond.any():
         remarks.append(f"{int(beyond.sum())} observed values are not possible by what was said of the range")
+    low, high = gridded.variable.limits
+    stored = values.astype(gridded.variable.limits.dtype)
+    if invalid := int(((stored < low) | (stored > high)).sum()):
+        remarks.append(
+            f"{invalid} completed values of {gridded.name} lie outside its valid range ({low:g} to {high:g}), which is "
+            "left out, or readers would take them as missing"
+        )
     if weights is not None:
         mean = float(np.average(values[~np.isnan(values)], weights=weights[~np.isnan(values)]))
         remarks.append(f"mean of {gridded.name}, weighted by area: {mean:.6g} {gridded.variable.unit}".rstrip())

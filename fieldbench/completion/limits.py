@@ -10,7 +10,7 @@ import numpy as np
 
 from fieldbench.errors import RequestError, nearest
 from fieldbench.field import Axis, FloatArray, Mask, Observation
-from fieldbench.files.axes import is_latitude, is_longitude
+from fieldbench.files.axes import is_latitude, is_longitude, on_sphere
 
 _EARTH_RADIUS = 6371e3
 _LENGTHS = {"m": 1.0, "km": 1e3, "cm": 1e-2, "mm": 1e-3, "nmi": 1852.0}
@@ -100,23 +100,13 @@ def _close(columns: Sequence[_Column], mask: Mask, sought: Mask) -> Mask:
     """For each entry that is sought, whether an observed one is at a distance of at most 1."""
     from scipy.spatial import cKDTree
 
-    lowest = [float(column.values.min()) for column in columns]
-    observed, targets = (
-        np.stack(
-            [
-                np.broadcast_to(column.values - low, mask.shape)[part]
-                for column, low in zip(columns, lowest, strict=True)
-            ],
-            axis=1,
-        )
-        for part in (mask, sought)
-    )
+    grids = [np.broadcast_to(column.values - column.values.min(), mask.shape) for column in columns]
+    observed, targets = (np.stack([grid[part] for grid in grids], axis=1) for part in (mask, sought))
     periods = [column.period for column in columns]
-    if any(periods):
-        for points in (observed, targets):
-            for index, period in enumerate(periods):
-                if period:
-                    points[:, index] %= period
+    for index, period in enumerate(periods):
+        if period:
+            observed[:, index] %= period
+            targets[:, index] %= period
     tree = cKDTree(observed, boxsize=periods if any(periods) else None)
     distances, _ = tree.query(targets, distance_upper_bound=1 + 1e-9, workers=-1)
     return np.asarray(np.isfinite(distances))
@@ -131,19 +121,15 @@ def _columns(texts: Sequence[str], axes: Sequence[Axis]) -> list[_Column]:
         columns += found
         limited |= set(along)
     # Twice the largest distance from one position to the next: not another one along these axes.
-    columns += [
-        _Column(_along(index, axes, 2.0 * np.arange(len(axis))))
-        for index, axis in enumerate(axes)
-        if index not in limited
-    ]
-    return columns
+    rest = [index for index in range(len(axes)) if index not in limited]
+    return columns + [_along(index, axes, 2.0 * np.arange(len(axes[index]))) for index in rest]
 
 
 def _limited(text: str, axes: Sequence[Axis]) -> tuple[list[int], list[_Column]]:
     match = _GAP.match(text.strip())
     if match is None or not float(match["number"]) > 0:
         raise RequestError(f"max-gap {text!r}: {_HOW}")
-    limit, unit = float(match["number"]), _SPELLINGS.get(match["unit"].lower(), match["unit"].lower())
+    limit, unit = float(match["number"]), _spelled(match["unit"])
     among = list(range(len(axes)))
     if match["axis"] is not None:
         names = [axis.name for axis in axes]
@@ -153,10 +139,11 @@ def _limited(text: str, axes: Sequence[Axis]) -> tuple[list[int], list[_Column]]
             )
         among = [names.index(match["axis"].strip())]
     if unit in {"step", "steps"} or (unit == "" and match["axis"] is None):
-        return among, [_steps(index, axes, limit) for index in among]
+        turns = {index: 0.0 if axes[index].period is None else len(axes[index]) / limit for index in among}
+        return among, [_along(index, axes, np.arange(len(axes[index])) / limit, turns[index]) for index in among]
     if unit == "":
         axis = axes[among[0]]
-        return among, [_Column(_along(among[0], axes, axis.coordinates / limit), (axis.period or 0.0) / limit)]
+        return among, [_along(among[0], axes, axis.coordinates / limit, (axis.period or 0.0) / limit)]
     if unit in _LENGTHS:
         along, columns = _lengths(among, axes, limit * _LENGTHS[unit])
     elif unit in _TIMES:
@@ -171,43 +158,34 @@ def _limited(text: str, axes: Sequence[Axis]) -> tuple[list[int], list[_Column]]
     return along, columns
 
 
-def _steps(index: int, axes: Sequence[Axis], limit: float) -> _Column:
-    axis = axes[index]
-    return _Column(_along(index, axes, np.arange(len(axis)) / limit), 0.0 if axis.period is None else len(axis) / limit)
-
-
 def _lengths(among: Sequence[int], axes: Sequence[Axis], metres: float) -> tuple[list[int], list[_Column]]:
     """Positions in space over a length in metres: degrees as points of a sphere, other axes by their units."""
     along = [index for index in among if axes[index].unit in _LENGTHS]
-    columns = [
-        _Column(_along(index, axes, axes[index].coordinates * _LENGTHS[axes[index].unit] / metres)) for index in along
-    ]
+    columns = [_along(index, axes, axes[index].coordinates * _LENGTHS[axes[index].unit] / metres) for index in along]
     latitude = next((index for index in among if is_latitude(axes[index])), None)
     longitude = next((index for index in among if is_longitude(axes[index])), None)
     if latitude is None and longitude is None:
         return along, columns
-    phi, theta = (
-        np.zeros(1) if index is None else np.radians(_along(index, axes, axes[index].coordinates))
+    degrees = (
+        np.zeros(1) if index is None else _along(index, axes, axes[index].coordinates).values
         for index in (latitude, longitude)
     )
     # An arc of this length has this chord.
     scale = _EARTH_RADIUS / (2 * _EARTH_RADIUS * np.sin(min(metres / (2 * _EARTH_RADIUS), np.pi / 2)))
-    sphere = (np.cos(phi) * np.cos(theta), np.cos(phi) * np.sin(theta), np.sin(phi) + 0 * theta)
-    columns += [_Column(scale * part) for part in sphere]
+    columns += [_Column(scale * part) for part in on_sphere(*degrees)]
     return [*along, *(index for index in (latitude, longitude) if index is not None)], columns
 
 
 def _times(among: Sequence[int], axes: Sequence[Axis], seconds: float) -> tuple[list[int], list[_Column]]:
-    along, columns = [], []
-    for index in among:
-        unit = axes[index].unit.partition(" since ")[0].strip().lower()
-        unit = _SPELLINGS.get(unit, unit)
-        if unit in _TIMES:
-            along.append(index)
-            columns.append(_Column(_along(index, axes, axes[index].coordinates * _TIMES[unit] / seconds)))
-    return along, columns
+    units = {index: _spelled(axes[index].unit.partition(" since ")[0].strip()) for index in among}
+    along = [index for index in among if units[index] in _TIMES]
+    return along, [_along(index, axes, axes[index].coordinates * _TIMES[units[index]] / seconds) for index in along]
 
 
-def _along(index: int, axes: Sequence[Axis], values: FloatArray) -> FloatArray:
+def _spelled(unit: str) -> str:
+    return _SPELLINGS.get(unit.lower(), unit.lower())
+
+
+def _along(index: int, axes: Sequence[Axis], values: FloatArray, period: float = 0.0) -> _Column:
     """A vector along one axis, to be broadcast over the others."""
-    return values.reshape([-1 if axis == index else 1 for axis in range(len(axes))])
+    return _Column(values.reshape([-1 if axis == index else 1 for axis in range(len(axes))]), period)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fieldbench.completion.validation import Validation
 from fieldbench.field import FloatArray, Observation
@@ -52,26 +51,16 @@ def by_distance(
     if observation.mask.size > _LARGEST:
         return ()
     missing = observation.valid & ~observation.mask
-    gaps = np.bincount(_bins(distances(observation.mask)[missing]), minlength=len(EDGES) + 1)
+    gaps = np.bincount(np.searchsorted(EDGES, distances(observation.mask)[missing]), minlength=len(EDGES) + 1)
     (total, area), counts = np.zeros((2, len(gaps))), np.zeros(len(gaps), dtype=int)
     for fold, square in zip(validation.folds, squares, strict=False):
-        bins = _bins(distances(observation.mask & ~fold.withheld)[tuple(fold.at.T)])
+        bins = np.searchsorted(EDGES, distances(observation.mask & ~fold.withheld)[tuple(fold.at.T)])
         total += np.bincount(bins, weights=square * fold.area, minlength=len(gaps))
         area += np.bincount(bins, weights=fold.area, minlength=len(gaps))
         counts += np.bincount(bins, minlength=len(gaps))
     edges = (0.0, *EDGES, np.inf)
     return tuple(
-        AtDistance(
-            edges[i],
-            edges[i + 1],
-            int(counts[i]),
-            float((total[i] / area[i]) ** validation.power) if counts[i] else np.nan,
-            int(gaps[i]),
-        )
-        for i in range(len(gaps))
-        if counts[i] or gaps[i]
+        AtDistance(near, far, int(count), float((summed / part) ** validation.power) if count else np.nan, int(gap))
+        for near, far, count, summed, part, gap in zip(edges, edges[1:], counts, total, area, gaps, strict=False)
+        if count or gap
     )
-
-
-def _bins(apart: FloatArray) -> NDArray[np.intp]:
-    return np.asarray(np.searchsorted(EDGES, apart))

@@ -92,11 +92,11 @@ class Validation:
         self._observation, self._share, self._rng, self._areas = observation, share, rng, areas
         #: The name of the metric, what it is a power of, and what it is in parts of.
         self.metric, self.power = ("rmse", 0.5) if observation.log_floor is None else ("slnre", 1.0)
-        gaps = observation.valid & ~observation.mask
-        if not gaps.any():
+        self._missing: Mask = observation.valid & ~observation.mask
+        if not self._missing.any():
             raise RequestError("nothing is missing, so there is no gap to imitate")
         self.covariance: StableCovariance = fit(observation, rng)
-        self._gaps: list[Sample] = sample(gaps, _ENTRIES, rng)
+        self._gaps: list[Sample] = sample(self._missing, _ENTRIES, rng)
         self._own = self._area(np.concatenate([part.at for part in self._gaps]))
         self._hard = variances(self.covariance, observation.axes, observation.mask, self._gaps)
         self._far = extrapolated(self.covariance, observation.axes, observation.mask, self._gaps, rng)
@@ -107,10 +107,9 @@ class Validation:
     def add(self) -> None:
         """Withhold once more, other entries."""
         observation, rng = self._observation, self._rng
-        gaps = observation.valid & ~observation.mask
         steps = self.covariance.steps / self.covariance.steps.max()
         withheld = withhold_like_gaps(
-            observation.mask, gaps, self._share, rng, most=_MOST, steps=np.maximum(steps, 1e-3)
+            observation.mask, self._missing, self._share, rng, most=_MOST, steps=np.maximum(steps, 1e-3)
         )
         chosen = sample(withheld, _ENTRIES, rng)
         variance = variances(self.covariance, observation.axes, observation.mask & ~withheld, chosen)
@@ -176,16 +175,13 @@ class Validation:
         mean = float(weight @ squares / weight.sum()) if weight.any() else float(squares.mean())
         return float(mean**self.power)
 
+    @np.errstate(over="ignore", invalid="ignore")  # of squares that no number holds
     def promise(self, squares: Sequence[FloatArray]) -> Promise:
         """The error to expect, from squared errors at the validation points of each fold that was fitted.
 
         Args:
             squares: a vector for each fold.
         """
-        with np.errstate(over="ignore", invalid="ignore"):  # of squares that no number holds
-            return self._promise(squares)
-
-    def _promise(self, squares: Sequence[FloatArray]) -> Promise:
         weights, _ = self.weights()
         done = range(len(squares))
         weight, square = np.concatenate([weights[i] for i in done]), np.concatenate(list(squares))
@@ -238,8 +234,7 @@ class Validation:
         scaled = positions(self._observation.axes, at) * self.covariance.steps
         for size in _APART:
             yield np.unique(np.floor(scaled / size).astype(int), axis=0, return_inverse=True)[1].ravel()
-        mask = self._observation.mask
-        gaps = self._observation.valid & ~mask
+        mask, gaps = self._observation.mask, self._missing
         for axis in range(mask.ndim if mask.ndim > 1 else 0):
             others = tuple(other for other in range(mask.ndim) if other != axis)
             alone = gaps.any(axis=others) & ~mask.any(axis=others)

@@ -11,7 +11,7 @@ import numpy as np
 
 from fieldbench.datafile import expanded
 from fieldbench.errors import RequestError, one_line
-from fieldbench.files.format import SUFFIXES, TABLES, format_of
+from fieldbench.files.format import SUFFIXES, TABLES, Format, format_of
 from fieldbench.files.gridded import Completion, GriddedVariable, Selector, Variable, assemble, matched
 from fieldbench.files.writing import write
 
@@ -43,8 +43,8 @@ def read(file: Path, selector: Selector | None = None) -> GriddedVariable:
     if (selector.grid or selector.step) and selector.points:
         raise RequestError("the field is wanted on a grid or at points; leave out one of them")
     try:
-        variable = found.variable(file, selector)
-        mask, valid = (_mask(file, name, variable) for name in (selector.mask, selector.valid))
+        variable = found.variable(selector)
+        mask, valid = (_mask(found, name, variable) for name in (selector.mask, selector.valid))
     except RequestError:
         raise
     except Exception as error:  # the libraries raise anything for a damaged file
@@ -52,10 +52,10 @@ def read(file: Path, selector: Selector | None = None) -> GriddedVariable:
     return assemble(variable, mask, valid, selector)
 
 
-def _mask(file: Path, name: str | None, variable: Variable) -> np.ndarray | None:
+def _mask(found: Format, name: str | None, variable: Variable) -> np.ndarray | None:
     if name is None:
         return None
     other = expanded(name)
     if other.suffix.lower() in SUFFIXES and other.is_file():
-        return matched(format_of(other).variable(other, Selector()).values, variable.values.shape, other.name)
-    return format_of(file).mask(file, name, variable)
+        return matched(format_of(other).variable(Selector()).values, variable.values.shape, other.name)
+    return found.mask(name, variable)

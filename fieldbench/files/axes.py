@@ -80,6 +80,12 @@ def is_latitude(axis: Axis) -> bool:
     return _in_degrees(axis, _NORTH, {"lat", "latitude"})
 
 
+def on_sphere(latitude: FloatArray, longitude: FloatArray) -> FloatArray:
+    """Points of the unit sphere, shape (3, ...), from degrees that broadcast to each other."""
+    phi, theta = np.broadcast_arrays(np.radians(latitude), np.radians(longitude))
+    return np.stack([np.cos(phi) * np.cos(theta), np.cos(phi) * np.sin(theta), np.sin(phi)])
+
+
 def arranged(axis: Axis, periods: Mapping[str, float | None]) -> tuple[Axis, NDArray[np.intp] | None, str]:
     """An axis as methods need it: coordinates that only rise or only fall, and its period if it is closed.
 
@@ -102,7 +108,6 @@ def arranged(axis: Axis, periods: Mapping[str, float | None]) -> tuple[Axis, NDA
     if not _monotonic(axis.coordinates):
         order = np.argsort(axis.coordinates, kind="stable")
         remark = f"the coordinates {axis.name!r} are out of order; they are sorted to complete the field and put back"
-    if order is not None:
         axis = replace(axis, coordinates=axis.coordinates[order])
     if axis.name in periods:
         return replace(axis, period=_checked_period(axis, periods[axis.name])), order, remark

@@ -46,7 +46,7 @@ def decoded(stored: np.ndarray, attributes: Mapping[str, Any]) -> FloatArray:
     missing = np.isnan(values) | beyond(numbers, attributes)
     for fill in _fills(attributes, numbers.dtype):
         missing |= numbers == fill
-    factor, offset = (float(np.ravel(attributes.get(key, default))[0]) for key, default in _SCALING.items())
+    factor, offset = _scaling(attributes)
     values = values * factor + offset
     values[missing] = np.nan
     return values
@@ -67,14 +67,14 @@ def is_flag(attributes: Mapping[str, Any]) -> bool:
     return any(key in attributes for key in ("flag_values", "flag_meanings", "flag_masks"))
 
 
-def history(old: str, completions: Sequence[Completion]) -> str:
-    """A file's history with a line more, the newest first (Unidata's convention)."""
+def add_history(attributes: Any, completions: Sequence[Completion]) -> None:
+    """Put a line at the top of a file's history (Unidata's convention)."""
     from fieldbench import __version__
 
     done = "; ".join(f"{item.gridded.name} by {item.attributes.get('method', 'hand')}" for item in completions)
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     line = f"{now} fieldbench {__version__} complete: gaps filled in {done}"
-    return f"{line}\n{old}" if old else line
+    attributes["history"] = "\n".join(filter(None, [line, text(attributes.get("history", ""), "\n")]))
 
 
 def beside(
@@ -143,8 +143,7 @@ def encoded(values: FloatArray, old: np.ndarray, attributes: Mapping[str, Any]) 
 def _is_coarse(values: FloatArray, floats: np.dtype[Any], attributes: Mapping[str, Any]) -> bool:
     """Whether floats near the largest value lie farther apart than a small part of what packed numbers count."""
     largest = float(np.nanmax(np.abs(values), initial=0.0))
-    step = abs(float(np.ravel(attributes.get("scale_factor", 1.0))[0]))
-    return bool(np.spacing(floats.type(largest)) > 0.01 * step)
+    return bool(np.spacing(floats.type(largest)) > 0.01 * abs(_scaling(attributes)[0]))
 
 
 def _as_it_was(values: FloatArray, old: np.ndarray, attributes: Mapping[str, Any]) -> Mask:
@@ -174,13 +173,26 @@ def stays_whole(values: FloatArray, dtype: np.dtype[Any], attributes: Mapping[st
 
 def beyond(numbers: np.ndarray, attributes: Mapping[str, Any]) -> Mask:
     """Where numbers, in the type that they are stored in, lie outside the valid range; readers take them as missing."""
-    lowest, highest, both = (_numbers(attributes, key, numbers.dtype) for key in _LIMITS)
-    outside = np.zeros(numbers.shape, dtype=bool)
-    for low in [*lowest[:1], *both[:1]][:1]:
-        outside |= numbers < low
-    for high in [*highest[:1], *both[1:2]][:1]:
-        outside |= numbers > high
-    return outside
+    low, high = _limits(attributes, numbers.dtype)
+    return np.asarray((numbers < low) | (numbers > high))
+
+
+def valid_range(attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> FloatArray:
+    """The lowest and the highest valid value, infinite where there is none; in the precision that is stored."""
+    factor, offset = _scaling(attributes)
+    limits = [float(limit) * factor + offset for limit in _limits(attributes, dtype)]
+    return np.sort(np.array(limits, dtype=float if is_packed(dtype, attributes) else dtype))
+
+
+def _limits(attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> tuple[Any, Any]:
+    lowest, highest, both = (_numbers(attributes, key, dtype) for key in _LIMITS)
+    return [*lowest[:1], *both[:1], -np.inf][0], [*highest[:1], *both[1:2], np.inf][0]
+
+
+def _scaling(attributes: Mapping[str, Any]) -> tuple[float, float]:
+    """The factor and the offset by which stored numbers become values."""
+    factor, offset = (float(np.ravel(attributes.get(key, default))[0]) for key, default in _SCALING.items())
+    return factor, offset
 
 
 def _signed(stored: np.ndarray, attributes: Mapping[str, Any]) -> np.ndarray:

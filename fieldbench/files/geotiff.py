@@ -24,48 +24,42 @@ _OF_THE_LIBRARY = {"IMAGE_STRUCTURE", "DERIVED_SUBDATASETS"}
 class GeoTIFF(Format):
     """All bands as one array (band, y, x), or a band by its number or description."""
 
-    def variable(self, file: Path, selector: Selector) -> Variable:
-        import rasterio
-
+    def variable(self, selector: Selector) -> Variable:
         if selector.coordinates:
-            raise RequestError(f"{file.name} says itself where its pixels are; leave out coordinates")
-        with rasterio.open(file) as data:
-            bands = _named(data, selector.variable, file)
+            raise RequestError(f"{self.file.name} says itself where its pixels are; leave out coordinates")
+        with self._open() as data:
+            bands = _named(data, selector.variable, self.file)
             values = np.stack([_values(data, band) for band in bands])
             axes: tuple[Axis, ...] = (Axis.regular("band", len(bands)), *_axes(data))
             unit = data.units[bands[0] - 1] or ""
             whole = np.dtype(data.dtypes[0]).kind != "f" and not _is_scaled(data)
-            remarks = () if _is_upright(data) else (f"{file.name} is rotated; distances are measured in pixels",)
-            name = selector.variable or file.stem
+            palette = data.colorinterp[0].name == "palette"
+            remarks = () if _is_upright(data) else (f"{self.file.name} is rotated; distances are measured in pixels",)
+            name = selector.variable or self.file.stem
             if selector.variable is not None:
                 values, axes = values[0], axes[1:]
-            return Variable(name, values, axes, unit, remarks=remarks, whole=whole, flags=_has_classes(data))
+            return Variable(name, values, axes, unit, remarks=remarks, whole=whole, flags=palette)
 
-    def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
-        import rasterio
-
-        with rasterio.open(file) as data:
-            (band,) = _named(data, name, file)
+    def mask(self, name: str, variable: Variable) -> np.ndarray:
+        with self._open() as data:
+            (band,) = _named(data, name, self.file)
             return matched(data.read(band), variable.values.shape, name)
 
-    def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
-        import rasterio
-
-        with rasterio.open(source) as data:
+    def write(self, target: Path, completions: Sequence[Completion]) -> None:
+        with self._open() as data:
             made = {band: _values(data, band) for band in range(1, data.count + 1)}
+            notes = list[tuple[list[int], dict[str, str]]]()
             for completion in completions:
                 variable = completion.gridded.variable
-                bands = _bands(data, variable, source)
+                bands = _named(data, None if variable.values.ndim == 3 else variable.name, self.file)
                 whole = np.stack([made[band] for band in bands]).reshape(variable.values.shape)
                 completion.into(whole)
                 made |= dict(zip(bands, whole.reshape(len(bands), *data.shape), strict=True))
-            _write_like(data, target, np.stack(list(made.values())), completions)
+                notes.append((bands, {key: str(value) for key, value in completion.notes.items()}))
+            _write_like(data, target, np.stack(list(made.values())), notes)
 
-
-def format_for(file: Path) -> Format:
-    """The format, after a look at whether its library is there."""
-    need("rasterio", file, "geotiff")
-    return GeoTIFF()
+    def _open(self) -> Any:
+        return need("rasterio", self.file, "geotiff").open(self.file)
 
 
 def write_beside(source: Path, target: Path, arrays: Sequence[FloatArray]) -> None:
@@ -92,11 +86,6 @@ def _lossless(profile: Mapping[str, Any]) -> dict[str, Any]:
         kept["compress"] = "deflate"
         kept.pop("photometric", None)
     return kept
-
-
-def _bands(data: Any, variable: Variable, file: Path) -> list[int]:
-    """Numbers of the bands of a variable that was read."""
-    return _named(data, None if variable.values.ndim == 3 else variable.name, file)
 
 
 def _is_scaled(data: Any) -> bool:
@@ -143,15 +132,8 @@ def _is_upright(data: Any) -> bool:
     return bool(data.transform.b == 0 and data.transform.d == 0)
 
 
-def _has_classes(data: Any) -> bool:
-    """Whether the numbers are entries of a palette."""
-    from rasterio.enums import ColorInterp
-
-    return bool(data.colorinterp[0] == ColorInterp.palette)
-
-
-def _write_like(data: Any, target: Path, values: FloatArray, completions: Sequence[Completion]) -> None:
-    """Write all bands of a file anew, in its own type where that holds them, else as floats."""
+def _write_like(data: Any, target: Path, values: FloatArray, notes: Sequence[tuple[list[int], dict[str, str]]]) -> None:
+    """Write all bands of a file anew, in its own type where that holds them, else as floats; with notes on bands."""
     import rasterio
 
     dtype = np.dtype(data.dtypes[0])
@@ -171,7 +153,5 @@ def _write_like(data: Any, target: Path, values: FloatArray, completions: Sequen
                 made.set_band_unit(band, data.units[band - 1])
             with suppress(ValueError):  # there is none
                 made.write_colormap(band, data.colormap(band))
-        for completion in completions:
-            bands = _bands(data, completion.gridded.variable, target)
-            notes = {key: str(value) for key, value in completion.notes.items()}
-            made.update_tags(*(bands if len(bands) == 1 else ()), **notes)
+        for bands, tags in notes:
+            made.update_tags(*(bands if len(bands) == 1 else ()), **tags)

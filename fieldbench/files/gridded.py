@@ -88,6 +88,7 @@ class Variable:
         flags: whether the file says that they are classes.
         valid: True where the field is wanted at all, or None for everywhere.
         rows: the scattered rows that are to be written, if it has no grid of its own.
+        limits: the lowest and the highest value that the file calls valid, in the precision that it stores.
     """
 
     name: str
@@ -100,6 +101,7 @@ class Variable:
     flags: bool = False
     valid: Mask | None = None
     rows: ScatteredRows | None = None
+    limits: FloatArray = field(default_factory=lambda: np.array([-np.inf, np.inf]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,11 +155,7 @@ class GriddedVariable:
         Raises:
             RequestError: if there are none, or one has no logarithm with the floor added.
         """
-        mask = ~np.isnan(self.values) & self.valid
-        if not mask.any():
-            raise RequestError(f"{self.name} has no observed entry (all are missing or not valid)")
-        self._check_logarithm(mask, log_floor)
-        unit = self.variable.unit
+        mask, unit = self._entries("observed entry", log_floor), self.variable.unit
         return Observation(self.values, mask, self.axes, unit, self.quantity, self.valid, log_floor, metadata or {})
 
     def field(self, log_floor: float | None = None) -> Field:
@@ -166,23 +164,22 @@ class GriddedVariable:
         Raises:
             RequestError: if there is no entry at all, or one has no logarithm with the floor added.
         """
-        valid = ~np.isnan(self.values) & self.valid
-        if not valid.any():
-            raise RequestError(f"{self.name} has no entry (all are missing or not valid)")
-        self._check_logarithm(valid, log_floor)
+        valid = self._entries("entry", log_floor)
         return Field(self.values, self.axes, self.variable.unit, self.quantity, valid, log_floor)
 
-    def _check_logarithm(self, entries: Mask, log_floor: float | None) -> None:
-        if log_floor is None:
-            return
+    def _entries(self, called: str, log_floor: float | None) -> Mask:
+        """Where there is a value and the field exists."""
+        entries = ~np.isnan(self.values) & self.valid
+        if not entries.any():
+            raise RequestError(f"{self.name} has no {called} (all are missing or not valid)")
         values = self.values[entries]
-        below = int((values <= -log_floor).sum())
-        if below:
+        if log_floor is not None and (below := int((values <= -log_floor).sum())):
             raise RequestError(
                 f"{self.name}: {below} of {len(values)} values are at or below {-log_floor:g} (the lowest is "
                 f"{values.min():g}) and have no logarithm with {log_floor:g} added; leave out the log floor for values "
                 "that are logarithms already, such as dBm, or give one above their size"
             )
+        return entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -206,15 +203,10 @@ class Completion:
         """The attributes by the names that they have in a file."""
         return {f"fieldbench_{key}": value for key, value in self.attributes.items()}
 
-    @property
-    def filled(self) -> Mask:
-        """True where there was nothing, and now is."""
-        return np.isnan(self.gridded.values) & ~np.isnan(self.values)
-
     def filled_in_file(self) -> Mask:
-        """The same in the shape of the whole variable, False outside of the field."""
+        """True where there was nothing, and now is, in the shape of the whole variable."""
         whole = np.zeros(self.gridded.variable.values.shape, dtype=bool)
-        whole[self.gridded.region] = self.filled
+        whole[self.gridded.region] = np.isnan(self.gridded.values) & ~np.isnan(self.values)
         return whole
 
     def into(self, whole: np.ndarray) -> None:
@@ -298,14 +290,21 @@ def choose(names: Mapping[str, str], name: str | None, file: str) -> str:
     return next(iter(names))
 
 
-def candidates(shapes: Mapping[str, tuple[int, ...]], selector: Selector) -> dict[str, tuple[int, ...]]:
-    """The arrays among which a field is sought: those of most dimensions, coordinates and masks left out."""
-    aside = {*selector.coordinates, selector.mask, selector.valid}
-    left = {
-        name: shape for name, shape in shapes.items() if not aside & {name, name.rpartition("/")[2]} and len(shape) > 0
-    }
-    most = max(map(len, left.values()), default=0)
-    return {name: shape for name, shape in left.items() if len(shape) == most}
+def wanted(shapes: Mapping[str, Sequence[object]], selector: Selector, file: str, between: str = " x ") -> str:
+    """The variable that a selector names, or the only one of most dimensions, coordinates and masks left out.
+
+    Args:
+        shapes: what there is to say of each dimension of a variable, by name.
+        selector: which variable is wanted.
+        file: what to call the file.
+        between: stands between dimensions in messages.
+    """
+    if selector.variable is None:
+        aside = {*selector.coordinates, selector.mask, selector.valid}
+        shapes = {name: shape for name, shape in shapes.items() if not aside & {name, name.rpartition("/")[2]}}
+        most = max(map(len, shapes.values()), default=0)
+        shapes = {name: shape for name, shape in shapes.items() if len(shape) == most > 0}
+    return choose({name: between.join(map(str, shape)) for name, shape in shapes.items()}, selector.variable, file)
 
 
 def matched(mask: np.ndarray, shape: Sequence[int], name: str) -> np.ndarray:

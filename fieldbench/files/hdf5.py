@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from fieldbench.field import Axis
+from fieldbench.field import Axis, grid_axes
 from fieldbench.files import cf
 from fieldbench.files.axes import axis_if_usable
 from fieldbench.files.format import Format, need
-from fieldbench.files.gridded import Completion, Selector, Variable, choose, matched, unused
-from fieldbench.files.numpy_files import axes_from, named, real
+from fieldbench.files.gridded import Completion, Selector, Variable, choose, matched, unused, wanted
+from fieldbench.files.numpy_files import axes_from, real
 
 _MATLAB_NUMBERS = {
     "double",
@@ -36,49 +36,52 @@ class HDF5(Format):
     """Datasets by their path in the file; dimension scales are coordinates, attributes give units.
 
     Args:
-        matlab: whether MATLAB wrote the file: dimensions lie in it in reverse, structures are groups.
+        file: the file.
+        matlab: whether MATLAB wrote it: dimensions lie in it in reverse, structures are groups.
         netcdf: whether it is netCDF-4: unwritten entries have a number of their own, and there is a history.
     """
 
-    def __init__(self, matlab: bool = False, netcdf: bool = False) -> None:
+    def __init__(self, file: Path, matlab: bool = False, netcdf: bool = False) -> None:
+        super().__init__(file)
         self._matlab, self._netcdf = matlab, netcdf
 
-    def variable(self, file: Path, selector: Selector) -> Variable:
-        with _open(file) as data:
+    def variable(self, selector: Selector) -> Variable:
+        with _open(self.file) as data:
             found = self._datasets(data)
             shapes = {
-                name: self._turned_shape(item.shape)
+                name: without_one(item.shape[::-1]) if self._matlab else item.shape
                 for name, item in found.items()
                 if item.dtype.kind in "fiub" and not item.is_scale and (selector.variable or not _is_logical(item))
             }
-            name = named(shapes, selector, file.name)
+            name = wanted(shapes, selector, self.file.name)
             item = found[name]
             values = self._turned(cf.decoded(real(item[()], name), item.attrs))
             remarks: list[str] = []
             if selector.coordinates:
-                vectors = {key: found[key][()] for key in selector.coordinates if key in found}
-                axes = axes_from(vectors, values.shape, selector, file.name)
+                axes = axes_from(found, values.shape, selector, self.file.name)
             else:
-                axes = self._turned_axes(_scaled_axes(item, remarks))
+                scaled = _scaled_axes(item, remarks)
+                axes = scaled[::-1] if self._matlab else scaled
             unit, quantity = (cf.text(item.attrs.get(key, "")) for key in ("units", "long_name"))
             whole = item.dtype.kind != "f" and not cf.is_scaled(item.attrs)
             flags = cf.is_flag(item.attrs) or _is_logical(item)
-            return Variable(name, values, axes, unit, quantity, tuple(remarks), whole, flags)
+            limits = cf.valid_range(item.attrs, item.dtype)
+            return Variable(name, values, axes, unit, quantity, tuple(remarks), whole, flags, limits=limits)
 
-    def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
-        with _open(file) as data:
+    def mask(self, name: str, variable: Variable) -> np.ndarray:
+        with _open(self.file) as data:
             found = self._datasets(data)
-            item = found[choose(dict.fromkeys(found, ""), name, file.name)]
+            item = found[choose(dict.fromkeys(found, ""), name, self.file.name)]
             stored = matched(self._turned(item[()]), variable.values.shape, name)
             return cf.decoded(stored, item.attrs)
 
-    def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
-        shutil.copyfile(source, target)
+    def write(self, target: Path, completions: Sequence[Completion]) -> None:
+        shutil.copyfile(self.file, target)
         with _open(target, "r+") as data:
             for completion in completions:
                 self._complete(data, completion)
             if self._netcdf:
-                data.attrs["history"] = cf.history(cf.text(data.attrs.get("history", ""), "\n"), completions)
+                cf.add_history(data.attrs, completions)
 
     def _complete(self, data: Any, completion: Completion) -> None:
         """Replace one dataset's values, and put beside it the deviation and what was filled."""
@@ -97,21 +100,18 @@ class HDF5(Format):
                 item.attrs[key] = np.array([kept[key]])
         else:
             item = _replaced(item, stored, kept)
-        beside = cf.beside(completion, item.attrs, item.dtype)
-        for suffix, (part, about) in beside.items():
-            name = unused(self._beside(item.name, suffix), data)
+        # MATLAB lists the fields of a structure, so that what is new lies outside of it.
+        stem = item.name.strip("/").replace("/", "_") if self._matlab else item.name
+        for suffix, (part, about) in cf.beside(completion, item.attrs, item.dtype).items():
+            name = unused(f"{stem}{suffix}", data)
             if self._matlab:
                 kinds = {"i1": "logical", "f4": "single"}
                 about = {"MATLAB_class": np.bytes_(kinds.get(part.dtype.str[1:], "double"))}
-            layout = part.astype("u1" if self._matlab and part.dtype.kind == "i" else part.dtype)
-            _created(data, name, self._turned(layout), about, item)
+                part = part.astype("u1" if part.dtype.kind == "i" else part.dtype)
+            _created(data, name, self._turned(part), about, item)
             if not self._matlab:
                 cf.refer(item.attrs, name.rpartition("/")[2])
         item.attrs.update(completion.notes)
-
-    def _beside(self, name: str, suffix: str) -> str:
-        """The path of a new dataset; MATLAB lists the fields of a structure, so there it lies outside."""
-        return name.strip("/").replace("/", "_") + suffix if self._matlab else name + suffix
 
     def _datasets(self, data: Any) -> dict[str, Any]:
         """All datasets by path; MATLAB's texts, cells and other things that are not arrays left out."""
@@ -131,18 +131,6 @@ class HDF5(Format):
     def _turned(self, array: np.ndarray) -> np.ndarray:
         return array.T if self._matlab else array
 
-    def _turned_shape(self, shape: tuple[int, ...]) -> tuple[int, ...]:
-        return without_one(shape[::-1]) if self._matlab else shape
-
-    def _turned_axes(self, axes: tuple[Axis, ...]) -> tuple[Axis, ...]:
-        return axes[::-1] if self._matlab else axes
-
-
-def format_for(file: Path) -> Format:
-    """The format, after a look at whether its library is there."""
-    need("h5py", file)
-    return HDF5()
-
 
 def without_one(shape: tuple[int, ...]) -> tuple[int, ...]:
     """The shape of an array of MATLAB, in which a vector is a matrix of one row or column."""
@@ -151,8 +139,7 @@ def without_one(shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def _open(file: Path, mode: str = "r") -> Any:
     """The file, with the filters of hdf5plugin where that is installed: zstd, blosc and others."""
-    import h5py
-
+    h5py = need("h5py", file)
     with contextlib.suppress(ImportError):
         import hdf5plugin  # noqa: F401 - importing it registers them
     return h5py.File(file, mode)
@@ -164,17 +151,14 @@ def _is_logical(item: Any) -> bool:
 
 def _scaled_axes(item: Any, remarks: list[str]) -> tuple[Axis, ...]:
     axes = []
-    names = "xyz"
-    for index, (dimension, size) in enumerate(zip(item.dims, item.shape, strict=True)):
-        name = dimension.label or (names[index] if index < len(names) else f"axis{index}")
-        if not len(dimension):
-            axes.append(Axis.regular(name, size))
-            continue
-        scale = dimension[0]
-        name = scale.name.rpartition("/")[2] or name
-        named_only = cf.text(scale.attrs.get("NAME", "")).startswith(_DIMENSION_ONLY)
-        coordinates = None if named_only else scale[()]
-        axes.append(axis_if_usable(name, size, coordinates, cf.text(scale.attrs.get("units", "")), remarks))
+    for dimension, counted in zip(item.dims, grid_axes(item.shape), strict=True):
+        name, coordinates, unit = dimension.label or counted.name, None, ""
+        if len(dimension):
+            scale = dimension[0]
+            name = scale.name.rpartition("/")[2] or name
+            if not cf.text(scale.attrs.get("NAME", "")).startswith(_DIMENSION_ONLY):
+                coordinates, unit = scale[()], cf.text(scale.attrs.get("units", ""))
+        axes.append(axis_if_usable(name, len(counted), coordinates, unit, remarks))
     return tuple(axes)
 
 
@@ -188,7 +172,7 @@ def _replaced(old: Any, values: np.ndarray, attributes: dict[str, Any]) -> Any:
     data.move(name, aside)
     new = _created(data, name, values, attributes, like=old)
     for dimension in old.dims:
-        for scale in [dimension[index] for index in range(len(dimension))]:
+        for scale in dimension.values():
             dimension.detach_scale(scale)
     del data[aside]
     return new
@@ -212,6 +196,6 @@ def _created(data: Any, name: str, values: np.ndarray, attributes: Mapping[str, 
     for dimension, model in zip(new.dims, like.dims, strict=True):
         if model.label:
             dimension.label = model.label
-        for index in range(len(model)):
-            dimension.attach_scale(model[index])
+        for scale in model.values():
+            dimension.attach_scale(scale)
     return new

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from fieldbench.files.format import Format, need
+from fieldbench.files.format import Format
 from fieldbench.files.gridded import Completion, unused
 from fieldbench.files.hdf5 import HDF5, without_one
 from fieldbench.files.numpy_files import NamedArrays, as_notes, complete_arrays
@@ -17,16 +17,16 @@ from fieldbench.files.numpy_files import NamedArrays, as_notes, complete_arrays
 class Matlab(NamedArrays):
     """Version 4 to 7: arrays by name, those of structures as ``model.temp``; the request names coordinates."""
 
-    def arrays(self, file: Path) -> dict[str, np.ndarray]:
-        return dict(_arrays(_load(file)))
+    def arrays(self) -> dict[str, np.ndarray]:
+        return dict(_arrays(_load(self.file)))
 
     def shape(self, array: np.ndarray) -> tuple[int, ...]:
         return without_one(array.shape)
 
-    def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
+    def write(self, target: Path, completions: Sequence[Completion]) -> None:
         from scipy.io import savemat
 
-        data = _load(source)
+        data = _load(self.file)
         arrays = dict(_arrays(data))
         complete_arrays(arrays, completions)
         for name, array in arrays.items():
@@ -35,16 +35,12 @@ class Matlab(NamedArrays):
         savemat(target, data, do_compression=True, long_field_names=True)
 
 
-def format_for(file: Path) -> Format:
-    """By the file's first bytes, since both kinds have one suffix."""
+def of_its_version(file: Path) -> Format:
+    """The format by the file's first bytes, since both kinds have one suffix."""
     with file.open("rb") as stream:
-        head = stream.read(8)
-        stream.seek(512)
-        version_73 = head == b"\x89HDF\r\n\x1a\n" or stream.read(8) == b"\x89HDF\r\n\x1a\n"
-    if version_73:
-        need("h5py", file)
-        return HDF5(matlab=True)
-    return Matlab()
+        head = stream.read(520)
+    signature = b"\x89HDF\r\n\x1a\n"
+    return HDF5(file, matlab=True) if signature in (head[:8], head[512:]) else Matlab(file)
 
 
 def _arrays(data: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, np.ndarray]]:

@@ -14,9 +14,9 @@ import numpy as np
 from fieldbench.errors import RequestError
 from fieldbench.field import Axis
 from fieldbench.files import cf
-from fieldbench.files.axes import axis_if_usable, is_latitude, is_longitude
+from fieldbench.files.axes import axis_if_usable, is_latitude, is_longitude, on_sphere
 from fieldbench.files.format import Format, need
-from fieldbench.files.gridded import Completion, Selector, Variable, candidates, choose, unused
+from fieldbench.files.gridded import Completion, Selector, Variable, choose, unused, wanted
 from fieldbench.files.hdf5 import HDF5
 
 _EARTH_RADIUS = 6371.0
@@ -31,19 +31,27 @@ class NetCDF(Format):
     Variables in groups are named by their paths: ``model/temp``.
     """
 
-    def variable(self, file: Path, selector: Selector) -> Variable:
+    def __init__(self, file: Path) -> None:
+        super().__init__(file)
+        self._engine = "zarr"
+        if file.suffix.lower() != ".zarr":
+            with file.open("rb") as stream:
+                self._engine = _ENGINES.get(stream.read(4), "h5netcdf")
+        for library in ("xarray", *_LIBRARIES[self._engine]):
+            need(library, file, "zarr" if self._engine == "zarr" else "files")
+
+    def variable(self, selector: Selector) -> Variable:
         if selector.coordinates:
-            raise RequestError(f"{file.name} says itself which coordinates a dimension has; leave out coordinates")
-        with _groups(file) as groups:
+            raise RequestError(f"{self.file.name} says itself which coordinates a dimension has; leave out coordinates")
+        with self._groups() as groups:
             numeric = _fields(groups, "fiu")
-            supporting = {f"{prefix}{name}" for prefix, data in groups.items() for name in _supporting(data)}
-            fields = {name: item.shape for name, item in numeric.items() if name not in supporting}
-            sought = list(numeric if selector.variable is not None else candidates(fields, selector))
-            described = {
-                name: ", ".join(f"{dimension} {size}" for dimension, size in numeric[name].sizes.items())
-                for name in sought
+            aside = {f"{prefix}{name}" for prefix, data in groups.items() for name in _supporting(data)}
+            sizes = {
+                name: [f"{dimension} {size}" for dimension, size in zip(item.dims, item.shape, strict=True)]
+                for name, item in numeric.items()
+                if selector.variable is not None or name not in aside
             }
-            name = choose(described, selector.variable, file.name)
+            name = wanted(sizes, selector, self.file.name, between=", ")
             found = numeric[name]
             remarks = list[str]()
             axes = axes_of(_around(groups, name), found, remarks)
@@ -51,13 +59,14 @@ class NetCDF(Format):
             quantity = str(found.attrs.get("long_name") or found.attrs.get("standard_name") or found.name)
             whole = found.dtype.kind != "f" and not cf.is_scaled(found.attrs)
             values, flags = _decoded(found), cf.is_flag(found.attrs)
-            return Variable(name, values, axes, unit, quantity, tuple(remarks), whole, flags)
+            limits = cf.valid_range(found.attrs, found.dtype)
+            return Variable(name, values, axes, unit, quantity, tuple(remarks), whole, flags, limits=limits)
 
-    def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
-        with _groups(file) as groups:
+    def mask(self, name: str, variable: Variable) -> np.ndarray:
+        with self._groups() as groups:
             numeric = _fields(groups, "fiub", masks=True)
             inside = f"{variable.name.rpartition('/')[0]}/{name}"
-            mask = numeric[inside if inside in numeric else choose(dict.fromkeys(numeric, ""), name, file.name)]
+            mask = numeric[inside if inside in numeric else choose(dict.fromkeys(numeric, ""), name, self.file.name)]
             dimensions = numeric[variable.name].sizes
             strange = [str(dimension) for dimension in mask.dims if dimension not in dimensions]
             if strange:
@@ -65,43 +74,44 @@ class NetCDF(Format):
             values = _decoded(mask.transpose(*(item for item in dimensions if item in mask.dims)))
             return values.reshape([size if item in mask.dims else 1 for item, size in dimensions.items()])
 
-    def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
-        engine = _engine(source)
-        if engine == "h5netcdf":
+    def write(self, target: Path, completions: Sequence[Completion]) -> None:
+        if self._engine == "h5netcdf":
             # It is HDF5, and so one variable can be replaced where it lies, among groups and all else.
-            HDF5(netcdf=True).write(source, target, completions)
+            HDF5(self.file, netcdf=True).write(target, completions)
             return
-        if engine == "zarr":
-            _write_zarr(source, target, completions)
+        if self._engine == "zarr":
+            _write_zarr(self.file, target, completions)
             return
-        with _open(source, engine) as opened:
+        with _open(self.file, self._engine) as opened:
             data = opened.load()
         for completion in completions:
             _complete(data, completion, completion.gridded.name, data)
-        data.attrs["history"] = cf.history(cf.text(data.attrs.get("history", ""), "\n"), completions)
+        cf.add_history(data.attrs, completions)
         for variable in data.variables.values():
             # xarray would give a fill value to every float variable that had none.
             if "_FillValue" not in variable.attrs:
                 variable.encoding.setdefault("_FillValue", None)
-        if engine == "scipy":
+        if self._engine == "scipy":
             data.to_netcdf(target, engine="scipy", format="NETCDF3_64BIT")
         else:
             _to_cdf5(data, target)
 
+    @contextmanager
+    def _groups(self) -> Iterator[dict[str, Any]]:
+        """The datasets of all groups of the file, by their paths with a stroke behind, the file's own by ""."""
+        paths = [""]
+        if self._engine == "h5netcdf":
+            import h5py
 
-def format_for(file: Path) -> Format:
-    """The format, after a look at whether its libraries are there."""
-    engine = _engine(file)
-    for library in ("xarray", *_LIBRARIES[engine]):
-        need(library, file, "zarr" if engine == "zarr" else "files")
-    return NetCDF()
-
-
-def _engine(file: Path) -> str:
-    if file.suffix.lower() == ".zarr":
-        return "zarr"
-    with file.open("rb") as stream:
-        return _ENGINES.get(stream.read(4), "h5netcdf")
+            with h5py.File(self.file, "r") as data:
+                data.visititems(lambda name, item: paths.append(name) if isinstance(item, h5py.Group) else None)
+        if self._engine == "zarr":
+            inside = (folder for folder in sorted(self.file.rglob("*")) if folder.is_dir())
+            paths += [folder.relative_to(self.file).as_posix() for folder in inside if _is_group(folder)]
+        with ExitStack() as opened:
+            yield {
+                f"{path}/" if path else "": opened.enter_context(_open(self.file, self._engine, path)) for path in paths
+            }
 
 
 def _open(file: Path, engine: str, group: str = "") -> Any:
@@ -132,23 +142,6 @@ def _ragged(file: Path, group: str) -> list[str]:
             for name, kind in kinds.items()
             if kind is not None and h5py.check_vlen_dtype(kind) is not None and h5py.check_string_dtype(kind) is None
         ]
-
-
-@contextmanager
-def _groups(file: Path) -> Iterator[dict[str, Any]]:
-    """The datasets of all groups of a file, by their paths with a stroke behind, the file's own by ""."""
-    engine = _engine(file)
-    paths = [""]
-    if engine == "h5netcdf":
-        import h5py
-
-        with h5py.File(file, "r") as data:
-            data.visititems(lambda name, item: paths.append(name) if isinstance(item, h5py.Group) else None)
-    if engine == "zarr":
-        inside = (folder for folder in sorted(file.rglob("*")) if folder.is_dir())
-        paths += [folder.relative_to(file).as_posix() for folder in inside if _is_group(folder)]
-    with ExitStack() as opened:
-        yield {f"{path}/" if path else "": opened.enter_context(_open(file, engine, path)) for path in paths}
 
 
 def _is_group(folder: Path) -> bool:
@@ -191,22 +184,18 @@ def axes_of(around: Mapping[str, Any], found: Any, remarks: list[str]) -> tuple[
         values = None if coordinate is None else _decoded(coordinate)
         unit = "" if coordinate is None else str(coordinate.attrs.get("units", ""))
         axes.append(axis_if_usable(str(dimension), size, values, unit, remarks))
-    two = [_plane(around, found, is_it) for is_it in (is_latitude, is_longitude)]
-    if two[0] is None or two[1] is None or two[0].dims != two[1].dims:
+    latitude, longitude = (_plane(around, found, is_it) for is_it in (is_latitude, is_longitude))
+    if latitude is None or longitude is None or latitude.dims != longitude.dims:
         return tuple(axes)
-    plane = [dict(zip(found.dims, range(found.ndim), strict=True))[dimension] for dimension in two[0].dims]
-    names = " and ".join(str(found.dims[index]) for index in plane)
-    if all(found.dims[index] in around for index in plane):
-        remarks.append(
-            f"latitude and longitude are two-dimensional; distances are measured along {names}, in their own units"
-        )
-        return tuple(axes)
-    for index, step in zip(plane, _steps(_decoded(two[0]), _decoded(two[1])), strict=True):
-        axes[index] = Axis.regular(axes[index].name, len(axes[index]), step, "km")
-    steps = " and ".join(f"{axes[index].spacing:.3g} km along {axes[index].name}" for index in plane)
-    remarks.append(
-        f"latitude and longitude are two-dimensional; distances are measured in steps of the grid, on average {steps}"
-    )
+    plane = [found.dims.index(dimension) for dimension in latitude.dims]
+    if all(dimension in around for dimension in latitude.dims):
+        how = f"along {' and '.join(map(str, latitude.dims))}, in their own units"
+    else:
+        for index, step in zip(plane, _steps(_decoded(latitude), _decoded(longitude)), strict=True):
+            axes[index] = Axis.regular(axes[index].name, len(axes[index]), step, "km")
+        steps = " and ".join(f"{axes[index].spacing:.3g} km along {axes[index].name}" for index in plane)
+        how = f"in steps of the grid, on average {steps}"
+    remarks.append(f"latitude and longitude are two-dimensional; distances are measured {how}")
     return tuple(axes)
 
 
@@ -233,8 +222,7 @@ def _plane(around: Mapping[str, Any], found: Any, is_it: Any) -> Any:
 
 def _steps(latitude: np.ndarray, longitude: np.ndarray) -> list[float]:
     """Mean distance between neighbours along both dimensions, in kilometres on a sphere."""
-    phi, theta = np.radians(latitude), np.radians(longitude)
-    points = np.stack([np.cos(phi) * np.cos(theta), np.cos(phi) * np.sin(theta), np.sin(phi)])
+    points = on_sphere(latitude, longitude)
     chords = [np.linalg.norm(np.diff(points, axis=axis), axis=0) for axis in (1, 2)]
     means = [float(np.nanmean(chord)) if np.isfinite(chord).any() else 0.0 for chord in chords]
     return [_EARTH_RADIUS * mean if mean > 0 else 1.0 for mean in means]
@@ -284,7 +272,7 @@ def _write_zarr(source: Path, target: Path, completions: Sequence[Completion]) -
             data = opened[[name]].load()
             taken = set(opened.variables)
         _complete(data, completion, name, taken)
-        data.attrs["history"] = cf.history(cf.text(data.attrs.get("history", ""), "\n"), [completion])
+        cf.add_history(data.attrs, [completion])
         shutil.rmtree(target / group / name)
         known = (source / ".zmetadata").exists() or "consolidated_metadata" in _text_of(source / "zarr.json")
         with warnings.catch_warnings():  # that such metadata is not part of version 3: the source has it

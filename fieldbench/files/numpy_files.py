@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -12,30 +12,30 @@ from zipfile import ZipFile
 import numpy as np
 
 from fieldbench.errors import RequestError
-from fieldbench.field import Axis, FloatArray, grid_axes
+from fieldbench.field import Axis, grid_axes
 from fieldbench.files import cf
 from fieldbench.files.axes import axis
 from fieldbench.files.format import Format
-from fieldbench.files.gridded import Completion, Selector, Variable, candidates, choose, matched, unused
+from fieldbench.files.gridded import Completion, Selector, Variable, choose, matched, unused, wanted
 
 
 class Npy(Format):
     """One array without a name, coordinates or attributes."""
 
-    def variable(self, file: Path, selector: Selector) -> Variable:
+    def variable(self, selector: Selector) -> Variable:
         if selector.variable is not None or selector.coordinates:
-            raise RequestError(f"{file.name} holds one array without a name; leave out variable and coordinates")
-        array = np.load(file, allow_pickle=False)
-        values = floats(array, file.name)
-        return Variable(file.stem, values, grid_axes(values.shape), whole=is_whole(array))
+            raise RequestError(f"{self.file.name} holds one array without a name; leave out variable and coordinates")
+        array = np.load(self.file, allow_pickle=False)
+        values = np.asarray(real(array, self.file.name), dtype=float)
+        return Variable(self.file.stem, values, grid_axes(values.shape), whole=array.dtype.kind in "iub")
 
-    def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
+    def mask(self, name: str, variable: Variable) -> np.ndarray:
         raise RequestError(
-            f"{name!r} is not a file, and {file.name} holds one array only; give the mask as a .npy file"
+            f"{name!r} is not a file, and {self.file.name} holds one array only; give the mask as a .npy file"
         )
 
-    def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
-        array = np.load(source, allow_pickle=False)
+    def write(self, target: Path, completions: Sequence[Completion]) -> None:
+        array = np.load(self.file, allow_pickle=False)
         for completion in completions:
             array = completed(array, completion)
         with target.open("wb") as stream:
@@ -45,10 +45,10 @@ class Npy(Format):
 class NamedArrays(Format):
     """Arrays by name; coordinates are vectors that the request names."""
 
-    def arrays(self, file: Path) -> dict[str, np.ndarray]:
+    def arrays(self) -> dict[str, np.ndarray]:
         """All arrays that the file holds, but those of Python objects."""
         found = {}
-        with np.load(file, allow_pickle=False) as data:
+        with np.load(self.file, allow_pickle=False) as data:
             for name in data.files:
                 with suppress(ValueError):
                     found[name] = data[name]
@@ -58,35 +58,29 @@ class NamedArrays(Format):
         """The shape by which a field is sought among the arrays."""
         return array.shape
 
-    def variable(self, file: Path, selector: Selector) -> Variable:
-        data = self.arrays(file)
+    def variable(self, selector: Selector) -> Variable:
+        data = self.arrays()
         kinds = "fiub" if selector.variable else "fiu"  # true and false are the field only where it is named
         shapes = {name: self.shape(item) for name, item in data.items() if item.dtype.kind in kinds}
-        name = named(shapes, selector, file.name)
-        values = floats(data[name], name)
-        vectors = {key: data[key] for key in selector.coordinates if key in data}
-        axes = axes_from(vectors, values.shape, selector, file.name)
-        return Variable(name, values, axes, whole=is_whole(data[name]))
+        name = wanted(shapes, selector, self.file.name)
+        values = np.asarray(real(data[name], name), dtype=float)
+        axes = axes_from(data, values.shape, selector, self.file.name)
+        return Variable(name, values, axes, whole=data[name].dtype.kind in "iub")
 
-    def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
-        data = self.arrays(file)
-        return matched(data[choose(dict.fromkeys(data, ""), name, file.name)], variable.values.shape, name)
+    def mask(self, name: str, variable: Variable) -> np.ndarray:
+        data = self.arrays()
+        return matched(data[choose(dict.fromkeys(data, ""), name, self.file.name)], variable.values.shape, name)
 
-    def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
-        arrays: dict[str, Any] = self.arrays(source)
+    def write(self, target: Path, completions: Sequence[Completion]) -> None:
+        arrays: dict[str, Any] = self.arrays()
         complete_arrays(arrays, completions)
         arrays[unused("fieldbench", arrays)] = np.array(as_notes(completions))
         with target.open("wb") as stream:
             np.savez_compressed(stream, **arrays)
-        with ZipFile(source) as old, ZipFile(target, "a") as new:  # what was not read is kept as it is
+        with ZipFile(self.file) as old, ZipFile(target, "a") as new:  # what was not read is kept as it is
             for part in old.infolist():
                 if part.filename not in new.namelist():
                     new.writestr(part, old.read(part))
-
-
-def format_for(file: Path) -> Format:
-    """The one that the suffix says."""
-    return Npy() if file.suffix.lower() == ".npy" else NamedArrays()
 
 
 def real(array: np.ndarray, name: str) -> np.ndarray:
@@ -102,34 +96,11 @@ def real(array: np.ndarray, name: str) -> np.ndarray:
     return array
 
 
-def floats(array: np.ndarray, name: str) -> FloatArray:
-    """An array of real numbers as floats.
-
-    Raises:
-        RequestError: if it holds something else, or is not an array.
-    """
-    return np.asarray(real(array, name), dtype=float)
-
-
-def named(shapes: dict[str, tuple[int, ...]], selector: Selector, file: str) -> str:
-    """The wanted one of several arrays.
-
-    Args:
-        shapes: of the arrays, by name.
-        selector: which one is wanted.
-        file: its name, for messages.
-    """
-    sought = shapes if selector.variable is not None else candidates(shapes, selector)
-    return choose({name: " x ".join(map(str, shape)) for name, shape in sought.items()}, selector.variable, file)
-
-
-def axes_from(
-    vectors: dict[str, np.ndarray], shape: tuple[int, ...], selector: Selector, file: str
-) -> tuple[Axis, ...]:
+def axes_from(arrays: Mapping[str, Any], shape: tuple[int, ...], selector: Selector, file: str) -> tuple[Axis, ...]:
     """Axes from the named coordinate vectors, one for each dimension; without names, indices.
 
     Args:
-        vectors: of the file, by name.
+        arrays: of the file, by name.
         shape: of the variable.
         selector: names the coordinates.
         file: its name, for messages.
@@ -140,17 +111,15 @@ def axes_from(
         raise RequestError(
             f"coordinates names {len(selector.coordinates)} vectors; the variable has {len(shape)} dimensions"
         )
+    axes = []
     for name, size in zip(selector.coordinates, shape, strict=True):
-        if name not in vectors:
+        if name not in arrays:
             raise RequestError(f"{file} has no vector {name!r} for the coordinates")
-        if np.size(vectors[name]) != size:
-            raise RequestError(f"coordinates {name!r} has {np.size(vectors[name])} entries; the dimension has {size}")
-    return tuple(axis(name, size, vectors[name]) for name, size in zip(selector.coordinates, shape, strict=True))
-
-
-def is_whole(array: np.ndarray) -> bool:
-    """Whether an array holds whole numbers by its type: counts, classes, or true and false."""
-    return array.dtype.kind in "iub"
+        vector = np.asarray(arrays[name])
+        if vector.size != size:
+            raise RequestError(f"coordinates {name!r} has {vector.size} entries; the dimension has {size}")
+        axes.append(axis(name, size, vector))
+    return tuple(axes)
 
 
 def completed(original: np.ndarray, completion: Completion) -> np.ndarray:

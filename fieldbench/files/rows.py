@@ -15,7 +15,7 @@ import numpy as np
 
 from fieldbench.errors import RequestError
 from fieldbench.field import FloatArray
-from fieldbench.files.format import TEXTS
+from fieldbench.files.format import TEXTS, need
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +38,7 @@ def load(file: Path) -> pd.DataFrame:
 
     if file.suffix.lower() in TEXTS:
         return _read_text(file)
+    need("pyarrow", file)
     frame = pd.read_parquet(file)
     return frame.reset_index() if any(frame.index.names) else frame
 
@@ -144,20 +145,14 @@ def _without_units(frame: pd.DataFrame) -> pd.DataFrame:
     return whole if freed else frame
 
 
-def numbers(frame: pd.DataFrame, name: str, file: str) -> tuple[FloatArray, str]:
-    """A column of numbers or dates as floats, missing ones NaN, and the unit of dates.
-
-    Args:
-        frame: the table.
-        name: of the column.
-        file: its name, for messages.
+def numbers(column: pd.Series, file: str) -> tuple[FloatArray, str]:
+    """A column of numbers or dates as floats, missing ones NaN, and the unit of dates; messages name its file.
 
     Raises:
         RequestError: if it holds neither.
     """
     import pandas as pd
 
-    column = frame[name]
     if column.dtype.kind in "fiub":
         return column.to_numpy(dtype=float, na_value=np.nan), ""
     amounts = pd.to_numeric(column, errors="coerce")
@@ -171,7 +166,7 @@ def numbers(frame: pd.DataFrame, name: str, file: str) -> tuple[FloatArray, str]
         )
         nothing = ", and where nothing was measured a cell is empty" if amounts.notna().any() else ""
         raise RequestError(
-            f"{file}: the column {name!r} holds no numbers, nor dates such as 2024-01-31T12:00{where}{nothing}"
+            f"{file}: the column {column.name!r} holds no numbers, nor dates such as 2024-01-31T12:00{where}{nothing}"
         )
     zone = "" if dates.dt.tz is None else "Z"
     if zone:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from fieldbench.errors import RequestError, nearest
 from fieldbench.field import Axis, FloatArray
 from fieldbench.files.codes import coded
-from fieldbench.files.format import TEXTS, Format, need
-from fieldbench.files.gridded import Completion, ScatteredRows, Selector, Variable, unused
+from fieldbench.files.format import TEXTS, Format
+from fieldbench.files.gridded import Completion, GriddedVariable, ScatteredRows, Selector, Variable, unused
 from fieldbench.files.numpy_files import as_notes
 from fieldbench.files.rows import from_numbers, load, numbers
 
@@ -39,84 +39,149 @@ class TextTable(Format):
     completed at the rows without a value, or at the points that are asked for, and these are written.
     """
 
-    def variable(self, file: Path, selector: Selector) -> Variable:
+    def variable(self, selector: Selector) -> Variable:
         points = None if selector.points is None else load(selector.points)
-        return variable_of(load(file), selector, file.name, points)
+        return PointTable(load(self.file), self.file.name).variable(selector, points)
 
-    def mask(self, file: Path, name: str, variable: Variable) -> np.ndarray:
-        return mask_of(load(file), name, variable, file.name)
+    def mask(self, name: str, variable: Variable) -> np.ndarray:
+        return PointTable(load(self.file), self.file.name).mask(name, variable)
 
-    def write(self, source: Path, target: Path, completions: Sequence[Completion]) -> None:
+    def write(self, target: Path, completions: Sequence[Completion]) -> None:
         frame, _ = completed_rows(completions)
         separator = TEXTS.get(target.suffix.lower())
         if separator:
             frame.to_csv(target, index=False, sep=separator)
+            return
+        import pyarrow
+        import pyarrow.parquet
+
+        table = pyarrow.Table.from_pandas(frame, preserve_index=False)
+        notes = {b"fieldbench": as_notes(completions).encode()}
+        pyarrow.parquet.write_table(table.replace_schema_metadata((table.schema.metadata or {}) | notes), target)
+
+
+@dataclass(frozen=True, eq=False)
+class PointTable:
+    """A table of points, and what messages call it."""
+
+    frame: pd.DataFrame
+    label: str
+
+    def variable(self, selector: Selector, points: pd.DataFrame | None = None) -> Variable:
+        """The column that the selector names, as a gridded variable; wanted at points, where there is a table of them.
+
+        Raises:
+            RequestError: if columns are missing or hold no numbers, or nothing says where scattered rows are completed.
+        """
+        frame, name, coordinates = self.frame, self._field(selector), selector.coordinates
+        values = self._numbers(name)[0]
+        values = np.where(coded(values, selector.missing), np.nan, values)
+        if selector.mask in frame.columns:
+            values = np.where(self._flags(str(selector.mask)) != 0, values, np.nan)
+        positions, units = self._positions(coordinates, points)
+        measured = [vector[: len(frame)] for vector in positions]
+        remarks, rows, valid = list[str](), None, None
+        if selector.grid or selector.step:
+            axes = _wanted_grid(coordinates, measured, units, selector)
+        elif points is None and _on_a_grid(measured):
+            axes = _crossing(coordinates, measured, units)
         else:
-            _to_parquet(frame, target, as_notes(completions))
+            if points is None and not np.isnan(values).any():
+                raise RequestError(_nowhere(self.label, measured))
+            axes = _rounded(_crossing(coordinates, positions, units), remarks)
+            indices = _indices(axes, positions)
+            valid = np.zeros([len(axis) for axis in axes], dtype=bool)
+            valid[indices] = True
+            rows = ScatteredRows(frame, indices)
+            if points is not None:
+                rows = ScatteredRows(points, tuple(index[len(frame) :] for index in indices), measured=False)
+        gridded = _gridded(values, axes, measured)
+        whole = frame[name].dtype.kind in "iub"
+        return Variable(name, gridded, axes, remarks=tuple(remarks), whole=whole, valid=valid, rows=rows)
 
+    def mask(self, name: str, variable: Variable) -> np.ndarray:
+        """A column of flags on the grid of a variable of this table.
 
-def format_for(file: Path) -> Format:
-    """The format, after a look at whether its library is there."""
-    if file.suffix.lower() not in TEXTS:
-        need("pyarrow", file)
-    return TextTable()
+        Raises:
+            RequestError: if there is no such column, or it holds no numbers.
+        """
+        flags = self._flags(name)
+        marks = _gridded(flags, variable.axes, self._positions([axis.name for axis in variable.axes])[0])
+        return np.where(np.isnan(marks), 1.0, marks)  # where there is no row, nothing is marked
 
+    def must_have(self, name: str) -> None:
+        """Check that there is one column of a name.
 
-def variable_of(frame: pd.DataFrame, selector: Selector, file: str, points: pd.DataFrame | None = None) -> Variable:
-    """The column of a table that the selector names, as a gridded variable.
+        Raises:
+            RequestError: if there is none, or several.
+        """
+        names = [str(item) for item in self.frame.columns]
+        if not isinstance(name, str) or name not in names:
+            raise RequestError(f"{self.label}: the column {name!r:.60} is not there{nearest(str(name), names)}")
+        if names.count(name) > 1:
+            raise RequestError(f"{self.label} has {names.count(name)} columns {name!r}; each name may stand once")
 
-    Args:
-        frame: the table.
-        selector: what is asked of it.
-        file: what to call it.
-        points: a table of points where the field is wanted.
+    def _numbers(self, name: str) -> tuple[FloatArray, str]:
+        return numbers(self.frame[name], self.label)
 
-    Raises:
-        RequestError: if columns are missing or hold no numbers, or nothing says where scattered rows are completed.
-    """
-    coordinates, name = _columns(frame, selector, file)
-    values = numbers(frame, name, file)[0]
-    values = np.where(coded(values, selector.missing), np.nan, values)
-    if selector.mask in frame.columns:
-        values = np.where(_flags(frame, column(frame, str(selector.mask), file), file) != 0, values, np.nan)
-    positions, units = _positions(frame, coordinates, file, points)
-    measured = [vector[: len(frame)] for vector in positions]
-    remarks, rows, valid = list[str](), None, None
-    if selector.grid or selector.step:
-        axes = _wanted_grid(coordinates, measured, units, selector)
-    elif points is None and _on_a_grid(measured):
-        axes = _crossing(coordinates, measured, units)
-    else:
-        if points is None and not np.isnan(values).any():
-            raise RequestError(_nowhere(file, measured))
-        axes = _rounded(_crossing(coordinates, positions, units), remarks)
-        indices = _indices(axes, positions)
-        valid = np.zeros([len(axis) for axis in axes], dtype=bool)
-        valid[indices] = True
-        rows = ScatteredRows(frame, indices)
-        if points is not None:
-            rows = ScatteredRows(points, tuple(index[len(frame) :] for index in indices), measured=False)
-    gridded = _gridded(values, axes, measured)
-    whole = frame[name].dtype.kind in "iub"
-    return Variable(name, gridded, axes, remarks=tuple(remarks), whole=whole, valid=valid, rows=rows)
+    def _field(self, selector: Selector) -> str:
+        """The name of the column of the field, after a look at those that are named."""
+        if not selector.coordinates:
+            raise RequestError(
+                f"{self.label} is a table; name the columns that say where a row is: coordinates=(lon,lat,depth); "
+                f"its columns are {', '.join(map(str, self.frame.columns))}"
+            )
+        asked = (*selector.coordinates, *([selector.variable] if selector.variable else []))
+        for name in asked:
+            if asked.count(name) > 1:
+                raise RequestError(f"{self.label}: the column {name!r} is named twice; each coordinate needs its own")
+            self.must_have(name)
+        for name in selector.coordinates:
+            self._numbers(name)
+        if selector.variable is not None:
+            if self._numbers(selector.variable)[1]:
+                raise RequestError(f"{self.label}: the column {selector.variable!r} holds dates, no numbers")
+            return selector.variable
+        aside = {*selector.coordinates, selector.mask, selector.valid}
+        numeric = [
+            str(name) for name, kind in self.frame.dtypes.items() if kind.kind in "fiu" and str(name) not in aside
+        ]
+        if len(numeric) != 1:
+            raise RequestError(f"{self.label}: say which column is the field: variable={'|'.join(numeric) or 'NAME'}")
+        return numeric[0]
 
+    def _positions(
+        self, coordinates: Sequence[str], points: pd.DataFrame | None = None
+    ) -> tuple[list[FloatArray], list[str]]:
+        """Coordinates of all rows, and of the points behind them, with the units of dates."""
+        import pandas as pd
 
-def mask_of(frame: pd.DataFrame, name: str, variable: Variable, file: str) -> np.ndarray:
-    """A column of flags on the grid of a variable of the same table.
+        if self.frame.empty:
+            raise RequestError(f"{self.label} has no rows")
+        tables = [self] if points is None else [self, PointTable(points, "the points")]
+        absent = [name for name in coordinates if name not in tables[-1].frame.columns]
+        if absent:
+            have = ", ".join(map(str, tables[-1].frame.columns))
+            raise RequestError(f"the points have no column {absent[0]!r}, which {self.label} has; they have {have}")
+        vectors, units = [], []
+        for name in coordinates:
+            for table in tables:
+                if not np.isfinite(table._numbers(name)[0]).all():
+                    raise RequestError(f"{table.label}: the column {name!r} has missing or infinite coordinates")
+            whole = pd.concat([table.frame[[name]] for table in tables], ignore_index=True)
+            vector, unit = numbers(whole[name], self.label)
+            vectors.append(vector)
+            units.append(unit)
+        return vectors, units
 
-    Args:
-        frame: the table.
-        name: of the column.
-        variable: whose grid is meant.
-        file: its name, for messages.
-
-    Raises:
-        RequestError: if there is no such column, or it holds no numbers.
-    """
-    name = column(frame, name, file)
-    positions = _positions(frame, [axis.name for axis in variable.axes], file)[0]
-    marks = _gridded(_flags(frame, name, file), variable.axes, positions)
-    return np.where(np.isnan(marks), 1.0, marks)  # where there is no row, nothing is marked
+    def _flags(self, name: str) -> np.ndarray:
+        """A column's numbers, with 0 for a flag that is missing: what is not known to be good is not used."""
+        self.must_have(name)
+        try:
+            flags: np.ndarray = self.frame[name].to_numpy(dtype=float, na_value=np.nan)
+        except (TypeError, ValueError):
+            raise RequestError(f"{self.label}: the column {name!r} holds no numbers, as a mask should") from None
+        return np.where(np.isfinite(flags), flags, 0.0)
 
 
 @dataclass(frozen=True)
@@ -129,141 +194,46 @@ class Columns:
 
 
 def completed_rows(completions: Sequence[Completion]) -> tuple[pd.DataFrame, list[Columns]]:
-    """The table to be written: of completions of columns of one table, which lie on one grid or in the same rows."""
-    rows = completions[0].gridded.variable.rows
-    return _on_grid(completions) if rows is None else _in_rows(rows, completions)
+    """The table to be written: of completions of columns of one table, which lie on one grid or in the same rows.
 
-
-def _on_grid(completions: Sequence[Completion]) -> tuple[pd.DataFrame, list[Columns]]:
-    import pandas as pd
-
-    gridded = completions[0].gridded
-    axes = gridded.variable.axes
-    grids = np.meshgrid(*(axis.coordinates for axis in axes), indexing="ij")
-    columns: dict[str, Any] = {
-        axis.name: from_numbers(grid[gridded.region].ravel(), axis.unit) for axis, grid in zip(axes, grids, strict=True)
-    }
-    named = []
-    for completion in completions:
-        gridded = completion.gridded
-        values = gridded.spread(gridded.values)
-        completion.into(values)
-        columns[gridded.name] = values[gridded.region].ravel()
-        columns[(observed := unused("observed", columns))] = (~np.isnan(gridded.values)).ravel()
-        deviation = None
-        if completion.deviation is not None:
-            columns[(deviation := unused(f"{gridded.name}_std", columns))] = completion.deviation.ravel()
-        named.append(Columns(gridded.name, observed, deviation))
-    frame = pd.DataFrame(columns)
-    return frame.dropna(how="all", subset=[item.gridded.name for item in completions]), named
-
-
-def _in_rows(rows: ScatteredRows, completions: Sequence[Completion]) -> tuple[pd.DataFrame, list[Columns]]:
-    """The rows with their gaps filled; a measured value stays, where the mean at its grid point differs.
-
-    Other points may have a column of the field's name, which stays as it is.
+    In the rows that were read a measured value stays, where the mean at its grid point differs. Other points may have
+    a column of the field's name, which stays as it is.
     """
-    frame: pd.DataFrame = rows.frame.copy()
-    named = []
+    rows = completions[0].gridded.variable.rows
+    frame: pd.DataFrame = _grid_points(completions[0].gridded) if rows is None else rows.frame.copy()
+    fields, made = {completion.gridded.name for completion in completions}, []
     for completion in completions:
         gridded = completion.gridded
-        made, seen = (gridded.spread(part)[rows.indices] for part in (completion.values, gridded.values))
-        observed, name = ~np.isnan(seen), gridded.name
-        if rows.measured:
-            own = numbers(frame, name, "")[0]
+        name, where = gridded.name, gridded.region if rows is None else rows.indices
+        seen = gridded.spread(gridded.values)
+        values = seen.copy()
+        completion.into(values)
+        seen, values = seen[where].ravel(), values[where].ravel()
+        observed = ~np.isnan(seen)
+        if rows is not None and rows.measured:
+            own = numbers(frame[name], "")[0]
             observed &= ~np.isnan(own)
-            made = np.where(observed & (made == seen), own, made)
+            values = np.where(observed & (values == seen), own, values)
         elif name in frame:
             name = unused(f"{name}_completed", frame.columns)
-        frame[name] = made
-        frame[(marks := unused("observed", frame.columns))] = observed
+        frame[name] = values
+        frame[(marks := unused("observed", fields.union(frame.columns)))] = observed
         deviation = None
         if completion.deviation is not None:
-            deviation = unused(f"{gridded.name}_std", frame.columns)
-            frame[deviation] = gridded.spread(completion.deviation)[rows.indices]
-        named.append(Columns(name, marks, deviation))
-    return frame, named
+            deviation = unused(f"{gridded.name}_std", fields.union(frame.columns))
+            frame[deviation] = gridded.spread(completion.deviation)[where].ravel()
+        made.append(Columns(name, marks, deviation))
+    return frame if rows is not None else frame.dropna(how="all", subset=[column.values for column in made]), made
 
 
-def _columns(frame: pd.DataFrame, selector: Selector, file: str) -> tuple[list[str], str]:
-    """The columns of the coordinates, and that of the field."""
-    if not selector.coordinates:
-        raise RequestError(
-            f"{file} is a table; name the columns that say where a row is: coordinates=(lon,lat,depth); "
-            f"its columns are {', '.join(map(str, frame.columns))}"
-        )
-    numeric = [str(name) for name, kind in frame.dtypes.items() if kind.kind in "fiub"]
-    asked = (*selector.coordinates, *([selector.variable] if selector.variable else []))
-    for name in asked:
-        if asked.count(name) > 1:
-            raise RequestError(f"{file}: the column {name!r} is named twice; each coordinate needs its own")
-        column(frame, name, file)
-    for name in selector.coordinates:
-        numbers(frame, name, file)
-    if (
-        selector.variable is not None
-        and selector.variable not in numeric
-        and numbers(frame, selector.variable, file)[1]
-    ):
-        raise RequestError(f"{file}: the column {selector.variable!r} holds dates, no numbers")
-    aside = {*selector.coordinates, selector.mask, selector.valid}
-    values = [name for name in numeric if name not in aside and frame[name].dtype.kind != "b"]
-    if selector.variable is None and len(values) != 1:
-        raise RequestError(f"{file}: say which column is the field: variable={'|'.join(values) or 'NAME'}")
-    return list(selector.coordinates), selector.variable or values[0]
-
-
-def column(frame: pd.DataFrame, name: str, file: str) -> str:
-    """The name of a column.
-
-    Args:
-        frame: the table.
-        name: the name.
-        file: what to call the table.
-
-    Raises:
-        RequestError: if there is none of that name, or several.
-    """
-    names = [str(item) for item in frame.columns]
-    if not isinstance(name, str) or name not in names:
-        raise RequestError(f"{file}: the column {name!r:.60} is not there{nearest(str(name), names)}")
-    if names.count(name) > 1:
-        raise RequestError(f"{file} has {names.count(name)} columns {name!r}; each name may stand once")
-    return name
-
-
-def _positions(
-    frame: pd.DataFrame, coordinates: Sequence[str], file: str, points: pd.DataFrame | None = None
-) -> tuple[list[FloatArray], list[str]]:
-    """Coordinates of all rows, and of the points behind them, with the units of dates."""
+def _grid_points(gridded: GriddedVariable) -> pd.DataFrame:
+    """A row for each position of the field, in C order."""
     import pandas as pd
 
-    if frame.empty:
-        raise RequestError(f"{file} has no rows")
-    absent = [name for name in coordinates if points is not None and name not in points.columns]
-    if points is not None and absent:
-        have = ", ".join(map(str, points.columns))
-        raise RequestError(f"the points have no column {absent[0]!r}, which {file} has; they have {have}")
-    vectors, units = [], []
-    tables = {file: frame} if points is None else {file: frame, "the points": points}
-    for name in coordinates:
-        for label, table in tables.items():
-            if not np.isfinite(numbers(table, name, label)[0]).all():
-                raise RequestError(f"{label}: the column {name!r} has missing or infinite coordinates")
-        whole = pd.concat([table[[name]] for table in tables.values()], ignore_index=True)
-        vector, unit = numbers(whole, name, file)
-        vectors.append(vector)
-        units.append(unit)
-    return vectors, units
-
-
-def _flags(frame: pd.DataFrame, name: str, file: str) -> np.ndarray:
-    """A column's numbers, with 0 for a flag that is missing: what is not known to be good is not used."""
-    try:
-        flags: np.ndarray = frame[name].to_numpy(dtype=float, na_value=np.nan)
-    except (TypeError, ValueError):
-        raise RequestError(f"{file}: the column {name!r} holds no numbers, as a mask should") from None
-    return np.where(np.isfinite(flags), flags, 0.0)
+    axes = gridded.variable.axes
+    grids = np.meshgrid(*(axis.coordinates for axis in axes), indexing="ij")
+    points = zip(axes, (grid[gridded.region].ravel() for grid in grids), strict=True)
+    return pd.DataFrame({axis.name: from_numbers(vector, axis.unit) for axis, vector in points})
 
 
 def _wanted_grid(
@@ -350,22 +320,6 @@ def _gridded(values: FloatArray, axes: tuple[Axis, ...], positions: Sequence[Flo
 
 
 def _indices(axes: tuple[Axis, ...], positions: Sequence[FloatArray]) -> tuple[NDArray[np.intp], ...]:
-    """Indices of the grid points nearest to positions."""
-    return tuple(_nearest(axis.coordinates, vector) for axis, vector in zip(axes, positions, strict=True))
-
-
-def _nearest(points: FloatArray, positions: FloatArray) -> NDArray[np.intp]:
-    """Index of the nearest of ascending ``points`` for each position."""
-    if len(points) == 1:
-        return np.zeros(len(positions), dtype=int)
-    middles = (points[1:] + points[:-1]) / 2
-    return np.searchsorted(middles, positions)
-
-
-def _to_parquet(frame: pd.DataFrame, target: Path, notes: str) -> None:
-    import pyarrow
-    import pyarrow.parquet
-
-    table = pyarrow.Table.from_pandas(frame, preserve_index=False)
-    table = table.replace_schema_metadata({**(table.schema.metadata or {}), b"fieldbench": notes.encode()})
-    pyarrow.parquet.write_table(table, target)
+    """Indices of the grid points, ascending along each axis, that are nearest to positions."""
+    middles = ((axis.coordinates[1:] + axis.coordinates[:-1]) / 2 for axis in axes)
+    return tuple(np.searchsorted(edges, vector) for edges, vector in zip(middles, positions, strict=True))

@@ -58,18 +58,12 @@ def write(source: Path, target: Path, *completions: Completion, overwrite: bool 
         RequestError: if the target exists and is not to be overwritten, or is of another format.
     """
     check_target(source, target, overwrite=overwrite)
-    with _temporary(target) as temporary:
-        format_of(source).write(source, temporary, completions)
-        _replace(temporary, target)
-    written = [target]
+    with _replacing(target) as temporary:
+        format_of(source).write(temporary, completions)
     for file in _beside(target):
-        with _temporary(file) as temporary:
-            if _write_beside(file, temporary, source, completions):
-                _replace(temporary, file)
-                written.append(file)
-            else:
-                file.unlink(missing_ok=True)  # one that is to be overwritten would be of another completion
-    return written
+        with _replacing(file) as temporary:
+            _write_beside(file, temporary, source, completions)
+    return [target, *(file for file in _beside(target) if file.exists())]
 
 
 def _beside(target: Path) -> list[Path]:
@@ -80,11 +74,11 @@ def _beside(target: Path) -> list[Path]:
     return [*notes, *(target.with_name(f"{target.stem}_{part}{target.suffix}") for part in arrays)]
 
 
-def _write_beside(file: Path, temporary: Path, source: Path, completions: Sequence[Completion]) -> bool:
-    """Write what a file is for; whether there is anything."""
+def _write_beside(file: Path, temporary: Path, source: Path, completions: Sequence[Completion]) -> None:
+    """Write what a file is for, if there is anything."""
     if file.suffix == ".json":
         temporary.write_text(as_notes(completions) + "\n")
-        return True
+        return
     arrays: list[np.ndarray] = []
     if file.stem.endswith("_filled"):
         arrays = [item.filled_in_file() for item in completions]
@@ -95,23 +89,25 @@ def _write_beside(file: Path, temporary: Path, source: Path, completions: Sequen
         np.save(temporary, arrays[0])  # a .npy file holds one array
     elif arrays:
         write_beside(source, temporary, arrays)
-    return bool(arrays)
-
-
-def _replace(temporary: Path, target: Path) -> None:
-    if target.is_dir():
-        shutil.rmtree(target)
-    elif target.is_file():
-        shutil.copymode(target, temporary)
-    os.replace(temporary, target)
 
 
 @contextmanager
-def _temporary(target: Path) -> Iterator[Path]:
-    """A name in the target's folder and with its suffix; what still has it at the end is removed."""
+def _replacing(target: Path) -> Iterator[Path]:
+    """A name in the target's folder and with its suffix; what has it in the end takes the target's place.
+
+    If nothing has it, the target goes: one that is to be overwritten would be of another completion.
+    """
     temporary = target.with_name(f".{target.stem}-{uuid.uuid4().hex[:8]}{target.suffix}")
     try:
         yield temporary
+        if not temporary.exists():
+            target.unlink(missing_ok=True)
+            return
+        if target.is_dir():
+            shutil.rmtree(target)
+        elif target.is_file():
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
     finally:
         if temporary.is_dir():
             shutil.rmtree(temporary)

@@ -125,6 +125,35 @@ def test_a_data_array_out_of_order_and_with_one_time() -> None:
     assert made.values.dims == ("level", "time", "lat")
 
 
+DAYS = np.array([0, 1, 2, 3, 4, 5, 6, 7, 8, 30, 31, 32])
+
+
+@pytest.mark.parametrize("kind", ["dates", "dates of a zone", "durations", "dates of a model"])
+def test_times_of_any_kind_are_days(kind: str) -> None:
+    """Three weeks without a measurement are a gap that two days do not reach across."""
+    pytest.importorskip("xarray")
+    times: Any = np.timedelta64(12, "h") + DAYS * np.timedelta64(1, "D")
+    if kind.startswith("dates"):
+        times = np.datetime64("2024-02-28T12:00") + times
+    if kind == "dates of a zone":
+        times = np.array(pd.DatetimeIndex(times).tz_localize("Europe/Berlin").tolist(), dtype=object)
+    if kind == "dates of a model":  # which have a 30th of February
+        cftime = pytest.importorskip("cftime")
+        times = cftime.num2date(DAYS, "days since 2024-02-28 12:00", "360_day")
+    given = data_array().isel(lat=[0, 1]).assign_coords(time=times)
+    given[:] = np.where(np.isin(DAYS, [0, 32])[:, np.newaxis], TRUTH[:, :2], np.nan)
+    made = complete(given, max_gap=["2d"])
+    assert made.remarks[0] == "12 gaps are farther from an observation than max-gap says, and stay missing"
+    assert DAYS[made.values.notnull().all("lat").values].tolist() == [0, 1, 2, 30, 31, 32]
+    np.testing.assert_array_equal(made.values["time"].values, times)
+
+
+def test_coordinates_of_texts_are_counted() -> None:
+    pytest.importorskip("xarray")
+    made = complete(data_array().assign_coords(time=np.array(list("abcdefghijkl"), dtype=object)))
+    assert made.remarks == ("the coordinates 'time' are not numbers; positions along time are counted instead",)
+
+
 def long_table() -> pd.DataFrame:
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"x": rng.random(80), "y": rng.random(80), "name": "a"}, index=np.arange(80) * 2)
@@ -142,6 +171,15 @@ def test_a_long_table_comes_back_row_by_row() -> None:
     assert made.values["temp"][known].tolist() == given["temp"][known].tolist()
     assert set(made.values["temp"]) <= set(given["temp"][known])
     assert given["temp"].isna().any()
+
+
+def test_rows_measured_where_the_field_does_not_exist_stay_as_they_are() -> None:
+    given = long_table().assign(sea=np.arange(80) > 9)
+    made = complete(given, "nearest", coordinates=["x", "y"], variable="temp", valid="sea")
+    assert "lie where sea says that there is no field; they are not used, and stay as they are" in made.remarks[0]
+    np.testing.assert_array_equal(made.values["temp"][:10], given["temp"][:10])
+    np.testing.assert_array_equal(made.values["observed"], given["temp"].notna())
+    assert made.values["temp"][10:].notna().all()
 
 
 def test_a_long_table_is_completed_at_points() -> None:

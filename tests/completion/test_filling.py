@@ -15,7 +15,7 @@ from fieldbench.completion.limits import Limits
 from fieldbench.errors import RequestError
 from fieldbench.estimate import Estimate
 from fieldbench.field import Axis, Observation
-from fieldbench.files import GriddedVariable, Selector, read
+from fieldbench.files import GriddedVariable, Selector, read, write
 from fieldbench.registry import Sources
 
 SOURCES = Sources.from_environment([str(Path(__file__).with_name("candidates.py"))])
@@ -63,6 +63,35 @@ def test_impossible_estimates_are_brought_into_the_range_and_counted(tmp_path: P
     assert any(
         line.endswith("observed values are not possible by what was said of the range") for line in below.remarks
     )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "about", "said"),
+    [
+        ("f4", {"valid_max": np.float32(2.5)}, "-inf to 2.5"),
+        ("i2", {"scale_factor": 0.5, "valid_range": np.array([-5, 5], dtype="i2")}, "-2.5 to 2.5"),
+        ("i2", {"valid_min": np.int16(-3), "valid_max": np.int16(2)}, "-3 to 2"),
+    ],
+)
+def test_a_valid_range_that_estimates_leave_is_told(
+    tmp_path: Path, dtype: str, about: dict[str, Any], said: str
+) -> None:
+    """The last row, of 3, is missing as it lies beyond what is valid."""
+    xarray = pytest.importorskip("xarray")
+    pytest.importorskip("h5netcdf")
+    source, target = tmp_path / "a.nc", tmp_path / "b.nc"
+    stored = (np.nan_to_num(GAPPY, nan=99) / about.get("scale_factor", 1)).astype(dtype)
+    stored[-1] = 3 / about.get("scale_factor", 1)
+    xarray.Dataset({"t": (("y", "x"), stored, about, {"_FillValue": None})}).to_netcdf(source, engine="h5netcdf")
+    made = filled(read(source))
+    assert made.remarks == (
+        f"5 completed values of t lie outside its valid range ({said}), which is left out, or readers would take them "
+        "as missing",
+    )
+    write(source, target, made.completion)
+    np.testing.assert_allclose(read(target, Selector("t")).values, PLANE, atol=1e-6)
+    inside = filled(read(source), limits=Limits(within=(-2, 2)))
+    assert not any("valid range" in line for line in inside.remarks)
 
 
 def test_a_field_without_near_gaps_is_a_wrong_request(tmp_path: Path) -> None:

@@ -309,6 +309,16 @@ def test_several_columns_are_completed_together(tmp_path: Path) -> None:
     assert json.loads((tmp_path / "out.csv.json").read_text()) == {"t": {"method": "tnn"}, "s": {"method": "tnn"}}
 
 
+def test_a_second_field_called_observed_does_not_take_the_marks_of_the_first(tmp_path: Path) -> None:
+    file = saved(tmp_path, {"x": [0, 0, 1], "y": [0, 1, 0], "t": [1.0, 2, 3], "observed": [4.0, np.nan, 6]})
+    several = [read(file, Selector(coordinates=("x", "y"), variable=name)) for name in ("t", "observed")]
+    write(file, tmp_path / "out.csv", *(Completion(one, np.nan_to_num(one.values, nan=9.0)) for one in several))
+    written = load(tmp_path / "out.csv")
+    assert written["observed"].tolist() == [4, 9, 6, 9]
+    assert written["observed_2"].tolist() == [True, True, True, False]
+    assert written["observed_3"].tolist() == [True, False, True, False]
+
+
 def test_mask_and_validity_columns(tmp_path: Path) -> None:
     frame = pd.DataFrame(
         {
@@ -406,7 +416,7 @@ def test_dates_of_any_zone(tmp_path: Path, dates: list[str]) -> None:
 def test_a_column_of_decimals_or_of_numbers_and_none() -> None:
     for values in ([Decimal("1.5"), Decimal(2), None, Decimal(3)], [1.5, 2, None, 3.0]):
         frame = pd.DataFrame({"x": [0, 0, 1, 1], "y": [0, 1, 0, 1], "v": pd.Series(values, dtype=object)})
-        assert numbers(frame, "v", "the table")[0].tolist() == pytest.approx([1.5, 2, np.nan, 3], nan_ok=True)
+        assert numbers(frame["v"], "the table")[0].tolist() == pytest.approx([1.5, 2, np.nan, 3], nan_ok=True)
 
 
 def test_points_keep_a_column_that_is_called_like_the_field(tmp_path: Path) -> None:
