@@ -9,6 +9,7 @@ import typer
 
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 from fieldbench.cli.terminal import plain_console
+from fieldbench.errors import RequestError, nearest
 
 if TYPE_CHECKING:
     from fieldbench.conformance import Check
@@ -16,17 +17,11 @@ if TYPE_CHECKING:
 
 
 def check(
-    name: Annotated[
-        str, typer.Argument(help="A plugin's name, or a spec such as 'tap[epochs=3]+tv'.", show_default=False)
-    ],
+    name: Annotated[str, typer.Argument(help="A plugin's name, or a spec such as 'tap[epochs=3]+tv'.")],
     kind: Annotated[
-        str | None,
-        typer.Option("--kind", help="method, dataset, noise, sampler or metric, where a name is used twice."),
+        str | None, typer.Option(help="method, dataset, noise, sampler or metric, where a name is used twice.")
     ] = None,
-    only: Annotated[
-        list[str],
-        typer.Option("--only", metavar="CHECK", help="Do this check alone. May be repeated.", show_default=False),
-    ] = [],
+    only: Annotated[list[str], typer.Option(metavar="CHECK", help="Do this check alone. May be repeated.")] = [],
     plugin: PluginFiles = [],
     no_plugin: Blocked = [],
 ) -> int:
@@ -50,7 +45,7 @@ def check(
     _must_have_loaded(registry, plugin)
 
     styles = {"passed": "green", "failed": "bold red", "skipped": "yellow", "expected": "yellow"}
-    console = plain_console(highlight=False)
+    console = plain_console()
     counts = dict.fromkeys(styles, 0)
     missing, drawn = None, True
     for item in _chosen(checks(name, kind=kind, registry=registry), only):
@@ -68,7 +63,7 @@ def check(
     summary = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
     stopped = f"; stopped, as it cannot import: {missing}" if missing is not None else ""
     stopped += "" if drawn else "; no field was drawn, so that this says little"
-    console.print(f"{name}: {summary}{stopped}", markup=False, soft_wrap=True)
+    print(f"{name}: {summary}{stopped}")
     return 1 if counts["failed"] or not drawn else 0
 
 
@@ -77,8 +72,6 @@ def _must_have_loaded(registry: Registry, files: list[str]) -> None:
     Raises:
         RequestError: if a file that was named did not load.
     """
-    from fieldbench.errors import RequestError
-
     for item in registry.broken:
         if item.source.label in files and not item.brings:
             raise RequestError(
@@ -92,8 +85,6 @@ def _chosen(found: list[Check], only: list[str]) -> list[Check]:
     Raises:
         RequestError: if there is none of a name.
     """
-    from fieldbench.errors import RequestError, nearest
-
     names = [item.name for item in found]
     for name in only:
         if name not in names:

@@ -12,11 +12,8 @@ if TYPE_CHECKING:
 
 
 def check_results(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.", show_default=False)],
-    against: Annotated[
-        Path,
-        typer.Option(metavar="REFERENCE", help="A file of `fieldbench freeze`, or another run.", show_default=False),
-    ],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")],
+    against: Annotated[Path, typer.Option(metavar="REFERENCE", help="A file of `fieldbench freeze`, or another run.")],
 ) -> int:
     """Check a run against a reference: what has moved, by how much, and how sure that is.
 

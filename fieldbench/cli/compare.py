@@ -12,15 +12,13 @@ from fieldbench.cli.options import Label, LabelFile, Only, RunFolders, TableForm
 def compare(
     runs: RunFolders,
     metric: Annotated[
-        str | None,
-        typer.Option(help="What is compared: a metric or seconds.", show_default="that of the dataset"),
+        str | None, typer.Option(help="What is compared: a metric or seconds.", show_default="that of the dataset")
     ] = None,
     average: Annotated[
         str | None,
         typer.Option(
             metavar="FACTOR,...",
             help="Average each trial's scores over rate, noise or sampler first: one comparison for all of them.",
-            show_default=False,
         ),
     ] = None,
     baseline: Annotated[

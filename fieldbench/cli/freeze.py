@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from fieldbench.cli.options import assigned
+
 
 def freeze(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.", show_default=False)],
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a finished run.")],
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="The reference file.", show_default="the terminal")
     ] = None,
@@ -18,7 +20,6 @@ def freeze(
         typer.Option(
             metavar="METHOD=RTOL,...",
             help="Methods whose arithmetic is the same everywhere, each with the relative difference it may make.",
-            show_default=False,
         ),
     ] = None,
 ) -> None:
@@ -53,17 +54,13 @@ def tolerances(exact: str | None) -> dict[str, float]:
     Raises:
         RequestError: if it is not understood.
     """
-    from fieldbench.errors import RequestError
     from fieldbench.spec import split
 
-    found = {}
-    for item in split(exact) if exact else []:
-        method, _, number = (piece.strip() for piece in item.rpartition("="))
-        try:
-            value = float(number)
-        except ValueError:
-            value = 0.0
-        if not method or not 0 < value < 1:
-            raise RequestError(f"--exact {item!r} is not understood; write METHOD=RTOL, such as nearest=1e-9")
-        found[method] = value
-    return found
+    def read(text: str) -> float:
+        value = float(text)
+        if not 0 < value < 1:
+            raise ValueError
+        return value
+
+    texts, form = split(exact) if exact else [], "METHOD=RTOL, such as nearest=1e-9"
+    return dict(assigned("--exact", texts, form, read, cut=str.rpartition))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from fieldbench.cli.listing import LISTING, cache_folder
 from fieldbench.cli.options import Device
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
@@ -18,8 +20,6 @@ def info(
 
         fieldbench info > report.txt
     """
-    import os
-
     from fieldbench.datafile import expanded
     from fieldbench.execution import Options, slots
     from fieldbench.execution.provenance import distribution_version, provenance

@@ -11,12 +11,13 @@ import typer
 
 from fieldbench.cli.sources import Blocked, PluginFiles
 from fieldbench.cli.terminal import bold
+from fieldbench.errors import RequestError, nearest
 
 if TYPE_CHECKING:
     from fieldbench.cli.listing import Listed
 
 
-def list_plugins(
+def list_(
     kind: Annotated[
         str | None,
         typer.Argument(help="methods, datasets, noises, samplers, metrics or modifiers; all of them by default."),
@@ -33,7 +34,6 @@ def list_plugins(
         fieldbench list --plugin mine.py
     """
     from fieldbench.cli.listing import PLURALS, listing
-    from fieldbench.errors import RequestError, nearest
 
     groups = [PLURALS["method"], "Modifiers", *list(PLURALS.values())[1:]]
     if kind is not None:

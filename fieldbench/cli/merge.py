@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -11,8 +12,8 @@ SHOWN = 10
 
 
 def merge(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN RUN...", help="Folders of the runs.", show_default=False)],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="New folder for the merged run.", show_default=False)],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN RUN...", help="Folders of the runs.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="New folder for the merged run.")],
 ) -> int:
     """Join runs of the same comparison that were made on other machines, with other trials or other seeds.
 
@@ -25,8 +26,6 @@ def merge(
         fieldbench run --methods tap --datasets ssf --trials 5 --first-trial 5 --out there
         fieldbench merge here there --out both
     """
-    import sys
-
     from fieldbench.store.files import CONFLICTS
     from fieldbench.store.merge import merge as join
 

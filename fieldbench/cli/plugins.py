@@ -8,12 +8,11 @@ import typer
 
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 from fieldbench.cli.terminal import plain_console
+from fieldbench.errors import RequestError, nearest
 
 
 def plugins(
-    name: Annotated[
-        str | None, typer.Argument(help="A plugin; of a broken one the whole traceback is shown.", show_default=False)
-    ] = None,
+    name: Annotated[str | None, typer.Argument(help="A plugin; of a broken one the whole traceback is shown.")] = None,
     plugin: PluginFiles = [],
     no_plugin: Blocked = [],
 ) -> None:
@@ -26,7 +25,6 @@ def plugins(
     """
     from rich.text import Text
 
-    from fieldbench.errors import RequestError, nearest
     from fieldbench.registry import Registry
 
     registry = Registry(sources(plugin, no_plugin))
@@ -35,7 +33,7 @@ def plugins(
         for key, entry in registry.entries(kind).items():
             brought.setdefault(str(entry.source), []).append(f"{kind} {key}")
     broken = {item.name for item in registry.broken}
-    console = plain_console(highlight=False)
+    console = plain_console()
     if name is not None:
         sources_named = [label for label in brought if name in (label, label.partition(" ")[0])]
         if name not in broken and not sources_named:
@@ -45,10 +43,10 @@ def plugins(
     for label, things in brought.items():
         console.print(Text(label, style="bold"))
         for thing in things:
-            console.print(f"  {thing}", markup=False)
+            console.print(f"  {thing}")
     for item in registry.broken:
         if name in (None, item.name):
             line = Text.assemble((f"{item.name} is broken", "bold red"), f" ({item.source}): {item.reason}")
             console.print(line, soft_wrap=True)
             if name is not None and item.details:
-                console.print(item.details, markup=False, end="", soft_wrap=True)
+                console.print(item.details, end="", soft_wrap=True)

@@ -8,16 +8,13 @@ import typer
 
 from fieldbench.cli.options import Device, DryRun, Jobs, Label, LabelFile, OutFolder, RetryFailed, TableFormat
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
+from fieldbench.errors import RequestError, nearest
 
 
 def reproduce(
     name: Annotated[
         str | None,
-        typer.Argument(
-            metavar="TABLE",
-            help="table1 to table7, ocean, radio, gaps, or a suite file of your own.",
-            show_default=False,
-        ),
+        typer.Argument(metavar="TABLE", help="table1 to table7, ocean, radio, gaps, or a suite file of your own."),
     ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List the tables that ship with fieldbench.")] = False,
     trials: Annotated[
@@ -53,7 +50,6 @@ def reproduce(
     """
     from fieldbench import suite as suites
     from fieldbench.cli.run import perform, preview, read_suite
-    from fieldbench.errors import RequestError, nearest
     from fieldbench.execution import Options
     from fieldbench.report.formats import FORMATS
     from fieldbench.report.labels import read_labels

@@ -12,8 +12,8 @@ from fieldbench.cli.sources import Blocked, PluginFiles, sources
 
 
 def site(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUNS...", help="Folders of the runs.", show_default=False)],
-    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the pages go.", show_default=False)],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUNS...", help="Folders of the runs.")],
+    out: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the pages go.")],
     labels: LabelFile = None,
     label: Label = [],
     plugin: PluginFiles = [],

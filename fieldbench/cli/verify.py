@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from fieldbench.cli.options import Device, Jobs, RunFolder
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
+from fieldbench.errors import RequestError
 
 
 def verify(
@@ -25,7 +27,6 @@ def verify(
         typer.Option(
             metavar="FILE",
             help="Write the versions that the run was made with, as pip reads them, and compute nothing.",
-            show_default=False,
         ),
     ] = None,
     device: Device = "auto",
@@ -43,12 +44,9 @@ def verify(
         fieldbench verify runs/theirs --share 0.05
         fieldbench verify runs/theirs --environment requirements.txt
     """
-    import sys
-
     import numpy as np
 
     from fieldbench import verification
-    from fieldbench.errors import RequestError
     from fieldbench.execution import Options
     from fieldbench.store.files import write_whole
 

@@ -19,9 +19,7 @@ from fieldbench.cli.sources import PluginFiles, sources
 
 
 def regression(
-    against: Annotated[
-        Path, typer.Option(metavar="REFERENCE", help="The reference file, or another run.", show_default=False)
-    ],
+    against: Annotated[Path, typer.Option(metavar="REFERENCE", help="The reference file, or another run.")],
     methods: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="Only these methods.", show_default="all of the suite")
     ] = None,
@@ -30,7 +28,7 @@ def regression(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="A run to go on with, or a new one.", show_default="a new one in runs/"),
+        typer.Option(metavar="FOLDER", help="A run to go on with, or a new one.", show_default="a new one in runs/")
     ] = None,
     trials: Annotated[int | None, typer.Option(min=1, help="Repetitions.", show_default="the suite's")] = None,
     jobs: Jobs = None,
@@ -42,8 +40,8 @@ def regression(
             metavar="METHOD=RTOL,...",
             help="Methods whose arithmetic is the same everywhere, as in `fieldbench freeze`; a reference file that is "
             "checked against must have been frozen so.",
-            show_default="the suite's",
-        ),
+            show_default="the suite's"
+        )
     ] = None,
     plugin: PluginFiles = [],
 ) -> int:
