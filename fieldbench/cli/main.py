@@ -19,29 +19,20 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from fieldbench.cli.check import check
-from fieldbench.cli.check_results import check_results
-from fieldbench.cli.compare import compare
 from fieldbench.cli.complete import complete
-from fieldbench.cli.freeze import freeze
-from fieldbench.cli.info import info
-from fieldbench.cli.list import list_
-from fieldbench.cli.merge import merge
+from fieldbench.cli.folders import merge, repair, status, verify
+from fieldbench.cli.listing import list_
 from fieldbench.cli.new_plugin import new_plugin
+from fieldbench.cli.pages import report, site, watch
 from fieldbench.cli.plot import plot
-from fieldbench.cli.plugins import plugins
-from fieldbench.cli.repair import repair
-from fieldbench.cli.report import report
-from fieldbench.cli.reproduce import reproduce
-from fieldbench.cli.run import run
+from fieldbench.cli.plugins import info, plugins
+from fieldbench.cli.references import check_results, freeze
+from fieldbench.cli.run import reproduce, run
 from fieldbench.cli.show import show
-from fieldbench.cli.site import site
-from fieldbench.cli.status import status
-from fieldbench.cli.table import table
+from fieldbench.cli.tables import compare, table
 from fieldbench.cli.terminal import Output
 from fieldbench.cli.train_prior import train_prior
 from fieldbench.cli.tune import tune
-from fieldbench.cli.verify import verify
-from fieldbench.cli.watch import watch
 from fieldbench.errors import FieldbenchError, RequestError
 
 #: Characters of a complaint; one that quotes a longer text leaves out its middle.

@@ -15,6 +15,7 @@ from fieldbench.errors import RequestError
 MOST = 10_000
 
 how = partial(typer.Option, rich_help_panel="How to run it")
+where = partial(typer.Option, rich_help_panel="Where to keep it")
 
 RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
 
@@ -22,12 +23,7 @@ RunFolders = Annotated[
     list[Path], typer.Argument(metavar="RUN...", help="The folders of one run, or of several taken together.")
 ]
 
-OutFolder = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER", help="Folder of the run.", rich_help_panel="Where to keep it", show_default="runs/..."
-    ),
-]
+OutFolder = Annotated[Path | None, where(metavar="FOLDER", help="Folder of the run.", show_default="runs/...")]
 
 Device = Annotated[str, how(help="auto (all GPUs, else the CPU), cpu, cuda, or cuda:0,cuda:2.")]
 

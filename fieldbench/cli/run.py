@@ -1,4 +1,4 @@
-"""``fieldbench run``: the main job."""
+"""``fieldbench run``: the main job; and ``fieldbench reproduce``, the same of a published table."""
 
 from __future__ import annotations
 
@@ -13,9 +13,21 @@ from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from fieldbench.cli.options import MOST, Device, DryRun, Jobs, OutFolder, RetryFailed, how
+from fieldbench.cli.options import (
+    MOST,
+    Device,
+    DryRun,
+    Jobs,
+    Label,
+    LabelFile,
+    OutFolder,
+    RetryFailed,
+    TableFormat,
+    how,
+    where,
+)
 from fieldbench.cli.sources import Blocked, PluginFiles, must_name_something, sources
-from fieldbench.errors import RequestError, first_complaint
+from fieldbench.errors import RequestError, first_complaint, nearest
 
 if TYPE_CHECKING:
     import pydantic
@@ -28,7 +40,6 @@ if TYPE_CHECKING:
 M = TypeVar("M", bound="pydantic.BaseModel")
 
 what = partial(typer.Option, rich_help_panel="What to compare")
-where = partial(typer.Option, rich_help_panel="Where to keep it")
 
 
 def run(
@@ -157,7 +168,7 @@ def run(
         given = [name for name, value in asked.items() if value is not None]
         if given:
             raise RequestError(f"--{given[0]} does not go with a suite; change it in the file, or leave the file out")
-        request = table = read_suite(suite, methods, trials)
+        request = table = _read_suite(suite, methods, trials)
     elif methods is None or datasets is None:
         missing = "methods" if methods is None else "datasets"
         raise RequestError(f"--{missing} is missing; `fieldbench list` shows what there is")
@@ -191,20 +202,69 @@ def run(
         reuse=reuse,
         secret=secret,
     )
-    if dry_run:
-        preview(session, session.progress(fresh=fresh, retry_failed=retry_failed))
-        return 0
-    return perform(session, suite=table, fresh=fresh, retry_failed=retry_failed)
+    return _perform(session, suite=table, dry_run=dry_run, fresh=fresh, retry_failed=retry_failed)
 
 
-def read_suite(name: str, methods: str | None, trials: int | None) -> Suite:
-    """A suite by name or file, narrowed to some methods and another number of trials where these are given.
+def reproduce(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="TABLE", help="table1 to table7, ocean, radio, gaps, or a suite file of your own."),
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the tables that ship with fieldbench.")] = False,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="Repetitions of every cell.", show_default="the suite's")
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="Only the rows of these methods.", show_default="all")
+    ] = None,
+    jobs: Jobs = None,
+    device: Device = "auto",
+    labels: LabelFile = None,
+    label: Label = [],
+    format: TableFormat = "text",
+    out: OutFolder = None,
+    dry_run: DryRun = False,
+    retry_failed: RetryFailed = False,
+    plugin: PluginFiles = [],
+    no_plugin: Blocked = [],
+) -> int:
+    """Compute a table of the FieldFormer paper and print our numbers beside the published ones.
 
-    Args:
-        name: of a suite that comes along, or the path of a suite file.
-        methods: specs with commas between them; all of the suite where None.
-        trials: repetitions; the suite's own number where None.
+    The settings of each table, its published numbers and their source are in a suite: a TOML file that
+    `--list` names. A file of your own in the same form runs the same way. Finished trials are kept; the
+    same command goes on where it stopped. The published tables are means of 10 trials.
+
+    **Examples**
+
+        fieldbench reproduce --list
+        fieldbench reproduce table1
+        fieldbench reproduce table1 --trials 2 --methods tap
+        fieldbench reproduce table4 --label 'TAP+TV=Ours' --format latex > table4.tex
+        fieldbench reproduce my-suite.toml
     """
+    from fieldbench import suite as suites
+    from fieldbench.execution import Options
+    from fieldbench.report.formats import FORMATS
+    from fieldbench.report.labels import read_labels
+    from fieldbench.session import Session
+
+    if list_:
+        for shipped in suites.built_in():
+            table = suites.load(shipped)
+            numbers = sum(len(row.published) for row in table.rows)
+            print(f"{shipped:<10}{table.title} ({numbers} numbers; {table.source})")
+        return 0
+    if name is None:
+        raise RequestError("name a table; `fieldbench reproduce --list` lists them")
+    if format not in FORMATS:
+        raise RequestError(f"unknown format {format!r}{nearest(format, FORMATS)}")
+    suite = _read_suite(name, methods, trials).labelled(read_labels(labels, label))
+    session = Session(suite, sources=sources(plugin, no_plugin), options=Options(device=device, jobs=jobs), out=out)
+    return _perform(session, suite=suite, dry_run=dry_run, retry_failed=retry_failed, format=format)
+
+
+def _read_suite(name: str, methods: str | None, trials: int | None) -> Suite:
+    """A suite by name or file, narrowed to some methods and another number of trials where these are given."""
     from fieldbench import suite as suites
     from fieldbench.spec import split
 
@@ -214,26 +274,22 @@ def read_suite(name: str, methods: str | None, trials: int | None) -> Suite:
     return suite if trials is None else _validated(suites.Suite, {**dict(suite), "trials": trials})
 
 
-def perform(
+def _perform(
     session: Session,
     *,
-    suite: Suite | None = None,
-    format: str = "text",
+    suite: Suite | None,
+    dry_run: bool,
+    retry_failed: bool,
     fresh: bool = False,
-    retry_failed: bool = False,
+    format: str = "text",
 ) -> int:
-    """Run what is missing, print the table (a suite's beside the published numbers); the exit code.
-
-    Args:
-        session: the run.
-        suite: whose published numbers the table is to stand beside.
-        format: of the table.
-        fresh: do not go on with the trials that are there.
-        retry_failed: run failed trials again.
-    """
+    """Run what is missing, print the table (a suite's beside the published numbers); the exit code."""
     from fieldbench.cli.display import run_displayed
     from fieldbench.results import Results
 
+    if dry_run:
+        _preview(session, session.progress(fresh=fresh, retry_failed=retry_failed))
+        return 0
     progress = run_displayed(session, fresh=fresh, retry_failed=retry_failed)
     if progress.done:
         _show_table(session, suite, format)
@@ -271,7 +327,7 @@ def _show_table(session: Session, suite: Suite | None, format: str) -> None:
     show(partial(reproduction.written, suite, cells, floors=floors), format)
 
 
-def preview(session: Session, progress: Progress) -> None:
+def _preview(session: Session, progress: Progress) -> None:
     """Print what a run would do, what of it is done, and how long the rest should take."""
     from fieldbench.progress import in_words
     from fieldbench.records import percent
@@ -313,7 +369,9 @@ def _read_request(
     if isinstance(rates := rest.get("rates"), str):
         rest["rates"] = [_number(text) for text in split(rates)]
     if isinstance(seed := rest.get("seed"), str):
-        rest["seed"] = _seed(seed)
+        if not re.fullmatch(r"\s*[+-]?\d{1,40}\s*", seed):
+            raise RequestError(f"seed {seed!r:.60} is not a whole number; write --seed 7, or --seed secret")
+        rest["seed"] = int(seed)
     return _validated(Request, {**specs, **rest})
 
 
@@ -324,12 +382,6 @@ def _validated(model: type[M], values: Mapping[str, object]) -> M:
         return model.model_validate(values)
     except pydantic.ValidationError as error:
         raise RequestError(first_complaint(error, quoted=True)) from None
-
-
-def _seed(text: str) -> int:
-    if re.fullmatch(r"\s*[+-]?\d{1,40}\s*", text):
-        return int(text)
-    raise RequestError(f"seed {text!r:.60} is not a whole number; write --seed 7, or --seed secret")
 
 
 def _number(text: str) -> float:

@@ -66,7 +66,8 @@ def _found(text: str, registry: Registry) -> list[tuple[str, Plugin | type[Plugi
         if first in registry.entries(kind):
             entry = registry.find(kind, first)
             modifies = issubclass(entry.cls, Modifier)
-            as_class = modifies or (not parts[0].parameters and _needs_parameters(entry.cls))
+            needy = any(entry.cls.model_fields[name].is_required() for name in entry.cls.parameter_names())
+            as_class = modifies or (needy and not parts[0].parameters)
             made = entry.cls if as_class else getattr(registry, kind)(text)
             found.append(("modifier" if modifies else kind, made, str(entry.source)))
     if first in RULES:
@@ -77,10 +78,6 @@ def _found(text: str, registry: Registry) -> list[tuple[str, Plugin | type[Plugi
         known = [*RULES, *(key for kind in KINDS for key in registry.entries(kind))]
         raise RequestError(f"unknown name {first!r}{nearest(first, known)}")
     return found
-
-
-def _needs_parameters(cls: type[Plugin]) -> bool:
-    return any(cls.model_fields[name].is_required() for name in cls.parameter_names())
 
 
 def pages(kind: str, item: Plugin | type[Plugin], source: str) -> list[RenderableType]:

@@ -28,7 +28,7 @@ def regression(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option(metavar="FOLDER", help="A run to go on with, or a new one.", show_default="a new one in runs/")
+        typer.Option(metavar="FOLDER", help="A run to go on with, or a new one.", show_default="a new one in runs/"),
     ] = None,
     trials: Annotated[int | None, typer.Option(min=1, help="Repetitions.", show_default="the suite's")] = None,
     jobs: Jobs = None,
@@ -40,17 +40,16 @@ def regression(
             metavar="METHOD=RTOL,...",
             help="Methods whose arithmetic is the same everywhere, as in `fieldbench freeze`; a reference file that is "
             "checked against must have been frozen so.",
-            show_default="the suite's"
-        )
+            show_default="the suite's",
+        ),
     ] = None,
     plugin: PluginFiles = [],
 ) -> int:
     """Run a matrix of methods and datasets and check its scores against a reference."""
 
     from fieldbench import suite as suites
-    from fieldbench.cli.check_results import report
     from fieldbench.cli.display import run_displayed
-    from fieldbench.cli.freeze import tolerances
+    from fieldbench.cli.references import report, tolerances
     from fieldbench.execution import Options
     from fieldbench.registry import Registry
     from fieldbench.regression import matrix, reference
