@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 from fieldbench.cli.terminal import plain_console
-
-if TYPE_CHECKING:
-    from fieldbench.conformance import Check
-    from fieldbench.registry import Registry
+from fieldbench.errors import RequestError, nearest
 
 
 def check(
-    name: Annotated[
-        str, typer.Argument(help="A plugin's name, or a spec such as 'tap[epochs=3]+tv'.", show_default=False)
-    ],
+    name: Annotated[str, typer.Argument(help="A plugin's name, or a spec such as 'tap[epochs=3]+tv'.")],
     kind: Annotated[
-        str | None,
-        typer.Option("--kind", help="method, dataset, noise, sampler or metric, where a name is used twice."),
+        str | None, typer.Option(help="method, dataset, noise, sampler or metric, where a name is used twice.")
     ] = None,
-    only: Annotated[
-        list[str],
-        typer.Option("--only", metavar="CHECK", help="Do this check alone. May be repeated.", show_default=False),
-    ] = [],
+    only: Annotated[list[str], typer.Option(metavar="CHECK", help="Do this check alone. May be repeated.")] = [],
     plugin: PluginFiles = [],
     no_plugin: Blocked = [],
 ) -> int:
@@ -47,13 +38,21 @@ def check(
     from fieldbench.registry import Registry
 
     registry = Registry(sources(plugin, no_plugin))
-    _must_have_loaded(registry, plugin)
+    for broken in registry.broken:
+        file = broken.source.label
+        if file in plugin and not broken.brings:
+            rest = f"`fieldbench plugins {broken.name}` shows the rest"
+            raise RequestError(f"{file} does not load: {broken.reason}; {rest}")
+    found = {item.name: item for item in checks(name, kind=kind, registry=registry)}
+    for text in only:
+        if text not in found:
+            raise RequestError(f"--only {text}: there is no such check here{nearest(text, found)}")
 
     styles = {"passed": "green", "failed": "bold red", "skipped": "yellow", "expected": "yellow"}
-    console = plain_console(highlight=False)
+    console = plain_console()
     counts = dict.fromkeys(styles, 0)
     missing, drawn = None, True
-    for item in _chosen(checks(name, kind=kind, registry=registry), only):
+    for item in [item for item in found.values() if item.name in only or not only]:
         start = time.perf_counter()
         outcome = item.outcome()
         seconds = f"{time.perf_counter() - start:.1f} s"
@@ -68,37 +67,8 @@ def check(
     summary = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
     stopped = f"; stopped, as it cannot import: {missing}" if missing is not None else ""
     stopped += "" if drawn else "; no field was drawn, so that this says little"
-    console.print(f"{name}: {summary}{stopped}", markup=False, soft_wrap=True)
+    print(f"{name}: {summary}{stopped}")
     return 1 if counts["failed"] or not drawn else 0
-
-
-def _must_have_loaded(registry: Registry, files: list[str]) -> None:
-    """
-    Raises:
-        RequestError: if a file that was named did not load.
-    """
-    from fieldbench.errors import RequestError
-
-    for item in registry.broken:
-        if item.source.label in files and not item.brings:
-            raise RequestError(
-                f"{item.source.label} does not load: {item.reason}; `fieldbench plugins {item.name}` shows the rest"
-            )
-
-
-def _chosen(found: list[Check], only: list[str]) -> list[Check]:
-    """The checks of these names, or all.
-
-    Raises:
-        RequestError: if there is none of a name.
-    """
-    from fieldbench.errors import RequestError, nearest
-
-    names = [item.name for item in found]
-    for name in only:
-        if name not in names:
-            raise RequestError(f"--only {name}: there is no such check here{nearest(name, names)}")
-    return [item for item in found if item.name in only or not only]
 
 
 def _missing_import(error: BaseException | None) -> str | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import math
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -10,8 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from fieldbench.cli.options import assigned
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 from fieldbench.cli.terminal import plain_console
+from fieldbench.errors import RequestError
 
 if TYPE_CHECKING:
     from fieldbench.completion import Completed
@@ -25,11 +29,7 @@ where = partial(typer.Option, rich_help_panel="Where to write it")
 
 def complete(
     file: Annotated[
-        Path,
-        typer.Argument(
-            help="NetCDF, Zarr, .npy, .npz, .mat, HDF5, GeoTIFF, or a CSV or Parquet table of points.",
-            show_default=False,
-        ),
+        Path, typer.Argument(help="NetCDF, Zarr, .npy, .npz, .mat, HDF5, GeoTIFF, or a CSV or Parquet table of points.")
     ],
     variable: Annotated[
         str | None,
@@ -45,7 +45,6 @@ def complete(
             metavar="NAME,...",
             help="Variables with the coordinates of each dimension; of a table, the columns that say where a row is. "
             "NetCDF knows its own, and HDF5 with dimension scales.",
-            show_default=False,
         ),
     ] = None,
     grid: Annotated[
@@ -53,7 +52,6 @@ def complete(
         what(
             metavar="20x20x10|step=0.5",
             help="For a table whose rows lie on no grid: grid points along each coordinate, or steps of a grid.",
-            show_default=False,
         ),
     ] = None,
     mask: Annotated[
@@ -62,7 +60,6 @@ def complete(
             metavar="NAME|FILE",
             help="Variable, or file, that is not zero where the field was observed; NaN and fill values are "
             "missing anyway.",
-            show_default=False,
         ),
     ] = None,
     valid: Annotated[
@@ -71,7 +68,6 @@ def complete(
             metavar="NAME|FILE",
             help="Variable, or file, that is zero where the field does not exist and must stay missing: land, "
             "buildings.",
-            show_default=False,
         ),
     ] = None,
     at: Annotated[
@@ -80,7 +76,6 @@ def complete(
             metavar="DIMENSION=INDEX|FILE",
             help="Complete one position along a dimension only: time=0 (may be repeated). For a table, a table of "
             "the points where the field is wanted.",
-            show_default=False,
         ),
     ] = [],
     missing: Annotated[
@@ -88,7 +83,6 @@ def complete(
         what(
             metavar="NUMBER",
             help="A number that stands for a missing value: -999. NaN and fill values do so anyway. May be repeated.",
-            show_default=False,
         ),
     ] = [],
     cyclic: Annotated[
@@ -97,7 +91,6 @@ def complete(
             metavar="AXIS[=PERIOD]",
             help="An axis whose ends are neighbours: hour=24. Longitudes around the earth are found to be. "
             "May be repeated.",
-            show_default=False,
         ),
     ] = [],
     log_floor: Annotated[
@@ -108,12 +101,7 @@ def complete(
         ),
     ] = None,
     known: Annotated[
-        list[str],
-        what(
-            metavar="NAME=NUMBER",
-            help="A fact that some methods need: emitters=7. May be repeated.",
-            show_default=False,
-        ),
+        list[str], what(metavar="NAME=NUMBER", help="A fact that some methods need: emitters=7. May be repeated.")
     ] = [],
     method: Annotated[str, how(help="A method, or auto: the one that does best at withheld entries.")] = "auto",
     among: Annotated[
@@ -142,11 +130,7 @@ def complete(
     ] = [],
     within: Annotated[
         tuple[float, float] | None,
-        how(
-            metavar="LOWEST HIGHEST",
-            help="The range of possible values; estimates outside are brought to its ends.",
-            show_default=False,
-        ),
+        how(metavar="LOWEST HIGHEST", help="The range of possible values; estimates outside are brought to its ends."),
     ] = None,
     positive: Annotated[
         bool,
@@ -198,7 +182,7 @@ def complete(
 
     target = file.parent / f"{file.stem}_completed{file.suffix}" if out is None else out
     limits = Limits(tuple(max_gap), within, positive)
-    metadata = _metadata(known)
+    metadata = dict(assigned("--known", known, "NAME=NUMBER, such as emitters=7", _number))
     points, fixed = _points(at)
     several = [
         read(
@@ -225,25 +209,29 @@ def complete(
     for gridded, observation in zip(several, seen, strict=True):
         observed = int(observation.mask.sum())
         print(_description(gridded, observed, int(gridded.missing.sum())), *gridded.remarks, sep="\n")
-        with _nothing_written(file), _progress() as (watch, busy):
-            filled = fill(
-                gridded,
-                method,
-                log_floor=log_floor,
-                metadata=metadata,
-                limits=limits,
-                by_area=by_area,
-                denoise=denoise,
-                candidates=candidates,
-                budget=budget,
-                folds=folds,
-                share=share,
-                seed=seed,
-                device=device,
-                sources=sources(plugin, no_plugin),
-                watch=watch,
-                busy=busy,
-            )
+        try:
+            with _progress() as (watch, busy):
+                filled = fill(
+                    gridded,
+                    method,
+                    log_floor=log_floor,
+                    metadata=metadata,
+                    limits=limits,
+                    by_area=by_area,
+                    denoise=denoise,
+                    candidates=candidates,
+                    budget=budget,
+                    folds=folds,
+                    share=share,
+                    seed=seed,
+                    device=device,
+                    sources=sources(plugin, no_plugin),
+                    watch=watch,
+                    busy=busy,
+                )
+        except KeyboardInterrupt:
+            print(f"Stopped; nothing was written, and {file} is as it was", file=sys.stderr, flush=True)
+            raise
         _tell(filled, by_area)
         completions.append(filled.completion)
     for path in write(file, target, *completions, overwrite=force):
@@ -252,8 +240,6 @@ def complete(
 
 def _grid(text: str | None) -> dict[str, tuple[Any, ...]]:
     """Points along each axis, or the steps of a grid: whole numbers are points unless ``step=`` is before them."""
-    from fieldbench.errors import RequestError
-
     if text is None:
         return {}
     stepped = text.startswith("step=")
@@ -271,7 +257,6 @@ def _grid(text: str | None) -> dict[str, tuple[Any, ...]]:
 def _points(texts: list[str]) -> tuple[Path | None, list[str]]:
     """The file of points among what --at names, and the fixed positions."""
     from fieldbench.datafile import expanded
-    from fieldbench.errors import RequestError
     from fieldbench.files.format import TABLES
 
     files = [text for text in texts if Path(text).suffix.lower() in TABLES]
@@ -301,25 +286,11 @@ def _tell(filled: Filled, by_area: bool) -> None:
 
 
 @contextlib.contextmanager
-def _nothing_written(file: Path) -> Iterator[None]:
-    """Tells what Ctrl-C leaves."""
-    import sys
-
-    try:
-        yield
-    except KeyboardInterrupt:
-        print(f"Stopped; nothing was written, and {file} is as it was", file=sys.stderr, flush=True)
-        raise
-
-
-@contextlib.contextmanager
 def _progress() -> Iterator[tuple[Callable[[str], None], Callable[[str], None]]]:
     """What tells the user what came of a fit, and what is being done; on a terminal with the seconds running."""
-    import sys
-
     from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-    console = plain_console(stderr=True, highlight=False, markup=False)
+    console = plain_console(stderr=True)
     if not console.is_terminal:
         yield lambda line: print(line, file=sys.stderr, flush=True), lambda work: None
         return
@@ -334,20 +305,11 @@ def _progress() -> Iterator[tuple[Callable[[str], None], Callable[[str], None]]]
         yield lambda line: console.print(line, soft_wrap=True), busy
 
 
-def _metadata(texts: list[str]) -> dict[str, float]:
-    from fieldbench.errors import RequestError
-
-    metadata = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        try:
-            number = float(value)
-        except ValueError:
-            number = float("nan")
-        if not equals or not name.strip() or number != number:
-            raise RequestError(f"--known {text!r}: write NAME=NUMBER, such as emitters=7")
-        metadata[name.strip()] = int(number) if number.is_integer() else number
-    return metadata
+def _number(text: str) -> float:
+    number = float(text)
+    if math.isnan(number):
+        raise ValueError
+    return int(number) if number.is_integer() else number
 
 
 def _description(gridded: GriddedVariable, observed: int, gaps: int) -> str:
@@ -360,10 +322,7 @@ def _description(gridded: GriddedVariable, observed: int, gaps: int) -> str:
 
 def _comparison(made: Completed, unit: str, by_area: bool, by_distance: bool) -> str:
     """The candidates as a table, best first, and below it those that were not compared."""
-    import math
     import statistics
-
-    from tabulate import tabulate
 
     head = ["method", f"{made.metric} {f'({unit})' if unit else ''}".strip(), "std", "ratio", "folds", "seconds", ""]
     rows = [
@@ -383,16 +342,12 @@ def _comparison(made: Completed, unit: str, by_area: bool, by_distance: bool) ->
     if not rows:
         return "\n".join(["No error was estimated.", *rest])
     title = f"Error at {made.withheld} withheld entries a fold{', weighted by area' if by_area else ''}"
-    table = tabulate(rows, head, tablefmt="simple", disable_numparse=True, colalign=("left", *["right"] * 5, "left"))
-    lines = [title, *(line.rstrip() for line in table.splitlines())]
     distances = ["", *_distances(made)] if by_distance else []
-    return "\n".join([*lines, *(["", *rest] if rest else []), *distances])
+    return "\n".join([title, *_table(head, rows), *(["", *rest] if rest else []), *distances])
 
 
 def _distances(made: Completed) -> list[str]:
     """The chosen method's errors by distance to the nearest observation, beside how many gaps are so far from one."""
-    from tabulate import tabulate
-
     head = ["grid steps to an observation", made.metric, "withheld", "gaps"]
     rows = [
         [
@@ -403,5 +358,13 @@ def _distances(made: Completed) -> list[str]:
         ]
         for item in made.by_distance
     ]
-    table = tabulate(rows, head, tablefmt="simple", disable_numparse=True, colalign=("left", *["right"] * 3))
-    return [f"Error of {made.method} by distance", *(line.rstrip() for line in table.splitlines())]
+    return [f"Error of {made.method} by distance", *_table(head, rows)]
+
+
+def _table(head: list[str], rows: list[list[Any]]) -> list[str]:
+    """The lines of a table whose first column, and one without a name, are of words, and the others of numbers."""
+    from tabulate import tabulate
+
+    sides = ["left" if name in (head[0], "") else "right" for name in head]
+    table = tabulate(rows, head, tablefmt="simple", disable_numparse=True, colalign=sides)
+    return [line.rstrip() for line in table.splitlines()]

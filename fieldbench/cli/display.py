@@ -25,23 +25,6 @@ if TYPE_CHECKING:
     from fieldbench.session import Session
 
 
-class FailureLines:
-    """What to say of failed trials: the first of each kind, since a thousand alike say no more."""
-
-    def __init__(self) -> None:
-        self._seen: set[tuple[str, str, str]] = set()
-
-    def line(self, record: Record) -> str:
-        """A line about the record, or an empty text."""
-        trial = record.trial
-        kind = (trial.cell.method, record.status, record.error)
-        if record.status not in FAILURES or kind in self._seen:
-            return ""
-        self._seen.add(kind)
-        where = f"{trial.cell.method} on {trial.cell.dataset}, rate {trial.cell.rate:g}, trial {trial.number}"
-        return f"{record.status}: {where}: {record.error}"
-
-
 def run_displayed(session: Session, *, fresh: bool = False, retry_failed: bool = False) -> Progress:
     """Run what is missing, shown on stderr as suits it; Ctrl-C asks for an end.
 
@@ -52,21 +35,38 @@ def run_displayed(session: Session, *, fresh: bool = False, retry_failed: bool =
     """
     from fieldbench.execution import Stop
 
-    stop, console = Stop(), plain_console(stderr=True, highlight=False)
+    stop, console = Stop(), plain_console(stderr=True)
     watch = LiveDisplay(console, stop) if console.is_terminal else Lines()
     with interruptible(stop, watch):
         return session.run(fresh=fresh, retry_failed=retry_failed, watch=watch, stop=stop)
 
 
-class LiveDisplay(Listener):
+class _Display(Listener):
+    """Says of failed trials the first of each kind, since a thousand alike say no more."""
+
+    def __init__(self) -> None:
+        self._failures: set[tuple[str, str, str]] = set()
+
+    def failure(self, record: Record) -> str:
+        """A line about the record, or an empty text."""
+        cell, number = record.trial.cell, record.trial.number
+        kind = (cell.method, record.status, record.error)
+        if record.status not in FAILURES or kind in self._failures:
+            return ""
+        self._failures.add(kind)
+        where = f"{cell.method} on {cell.dataset}, rate {cell.rate:g}, trial {number}"
+        return f"{record.status}: {where}: {record.error}"
+
+
+class LiveDisplay(_Display):
     """A bar of trials, the running mean of every method, and the time to go."""
 
     def __init__(self, console: Console, stop: Stop) -> None:
+        super().__init__()
         self._console, self._stop = console, stop
         self._progress: Progress | None = None
         self._echo = contextlib.ExitStack()
         self._live: Live | None = None
-        self._failures = FailureLines()
 
     def start(self, progress: Progress) -> None:
         from rich.live import Live
@@ -80,13 +80,12 @@ class LiveDisplay(Listener):
     def update(self, progress: Progress, record: Record) -> None:
         from rich.text import Text
 
-        line = self._failures.line(record)
-        if line and self._live is not None:
+        if (line := self.failure(record)) and self._live is not None:
             with contextlib.suppress(OSError):
                 self._live.console.print(Text(line, style="red"))
 
     def say(self, text: str) -> None:
-        self._console.print(text, markup=False, soft_wrap=True)
+        self._console.print(text, soft_wrap=True)
 
     def close(self) -> None:
         if self._live is not None:
@@ -98,7 +97,7 @@ class LiveDisplay(Listener):
         from rich.console import Group
         from rich.padding import Padding
         from rich.progress_bar import ProgressBar
-        from rich.table import Table
+        from rich.table import Column, Table
         from rich.text import Text
 
         progress = self._progress
@@ -114,10 +113,8 @@ class LiveDisplay(Listener):
         total = max(1, progress.total)
         bar = ProgressBar(total, progress.done, width=24, complete_style="cyan", finished_style="cyan")
         head.add_row(bar, state)
-        means = Table.grid(padding=(0, 2))
-        for name in ("method", "setting", "metric", "mean", "trials"):
-            number = name in ("mean", "trials")
-            means.add_column(justify="right" if number else "left", no_wrap=number)
+        numbers = (Column(name, justify="right", no_wrap=True) for name in ("mean", "trials"))
+        means = Table.grid("method", "setting", "metric", *numbers, padding=(0, 2))
         room = max(1, self._console.size.height - 4)
         for cell, setting, mean, count in _means(progress, room):
             trials = Text(f"{count} trial{'' if count == 1 else 's'}", style="dim")
@@ -132,19 +129,19 @@ class LiveDisplay(Listener):
 _FEW = 4
 
 
-class Lines(Listener):
+class Lines(_Display):
     """A plain line on stderr for every failure, and one about the state now and then: every few seconds at first."""
 
     def __init__(self, every: float = 5.0) -> None:
-        self._every, self._failures = every, FailureLines()
+        super().__init__()
+        self._every = every
         self._started = self._said = time.monotonic()
 
     def start(self, progress: Progress) -> None:
         self._state(progress)
 
     def update(self, progress: Progress, record: Record) -> None:
-        line = self._failures.line(record)
-        if line:
+        if line := self.failure(record):
             _say(line)
         now = time.monotonic()
         if progress.left == 0 or now - self._said >= max(self._every, (now - self._started) / 50):

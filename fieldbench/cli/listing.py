@@ -1,4 +1,4 @@
-"""What ``fieldbench list`` shows: read from the plugins, or from the file that an earlier listing left in the cache.
+"""``fieldbench list``: read from the plugins, or from the file that an earlier listing left in the cache.
 
 To import the plugins takes some fifty starts of a bare Python. Their listing is kept where it depends on nothing but
 what can be looked at: the interpreter, the environment, the folders in which Python finds modules and distributions,
@@ -12,11 +12,20 @@ import contextlib
 import hashlib
 import json
 import os
+import shutil
 import sys
+import textwrap
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Annotated, NamedTuple
+
+import typer
+
+from fieldbench.cli.sources import Blocked, PluginFiles, sources
+from fieldbench.cli.terminal import bold
+from fieldbench.errors import RequestError, nearest
 
 if TYPE_CHECKING:
     from fieldbench.registry import Broken, Registry
@@ -31,6 +40,49 @@ _OF_THE_SHELL = {"_", "PWD", "OLDPWD", "SHLVL"}
 
 #: Seconds in which a file system may give a file that is written twice the same time.
 _SAME_TIME = 2.0
+
+
+def list_(
+    kind: Annotated[
+        str | None,
+        typer.Argument(help="methods, datasets, noises, samplers, metrics or modifiers; all of them by default."),
+    ] = None,
+    plugin: PluginFiles = [],
+    no_plugin: Blocked = [],
+) -> None:
+    """List methods, datasets, noises, samplers and metrics, and where each came from.
+
+    **Examples**
+
+        fieldbench list
+        fieldbench list methods
+        fieldbench list --plugin mine.py
+    """
+    groups = [PLURALS["method"], "Modifiers", *list(PLURALS.values())[1:]]
+    if kind is not None:
+        known = {group.lower(): group for group in groups}
+        if kind.lower() not in known:
+            raise RequestError(f"unknown kind {kind!r}{nearest(kind, known)}")
+        groups = [known[kind.lower()]]
+
+    rows, broken = listing(plugin, no_plugin)
+    rows = [row for row in rows if row.group in groups]
+    width = max((len(row.name) for row in rows), default=0) + 4
+    room = max(shutil.get_terminal_size().columns - width, 20)
+    for group in groups:
+        origins = Counter(row.source for row in rows if row.group == group)
+        for origin, _ in origins.most_common():
+            print(f"{bold(group)}  from {origin}")
+            for row in rows:
+                if (row.group, row.source) == (group, origin):
+                    lines = textwrap.wrap(row.summary, room, break_on_hyphens=False)
+                    print(f"  {row.name}".ljust(width) + ("\n" + " " * width).join(lines))
+            print()
+    if broken:
+        print(bold("Broken plugins"))
+        for item in broken:
+            print(f"  {item.name} ({item.source}): {item.reason}")
+        print("`fieldbench plugins NAME` shows where it broke.")
 
 
 class Listed(NamedTuple):
@@ -58,7 +110,6 @@ def listing(files: list[str], blocked: list[str]) -> tuple[list[Listed], list[Br
     if as_installed and (kept := _read(setting)) is not None:
         return kept, []
 
-    from fieldbench.cli.sources import sources
     from fieldbench.registry import Registry
 
     registry = Registry(sources(files, blocked))

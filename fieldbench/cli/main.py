@@ -12,36 +12,27 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any, TextIO, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from fieldbench.cli.check import check
-from fieldbench.cli.check_results import check_results
-from fieldbench.cli.compare import compare
 from fieldbench.cli.complete import complete
-from fieldbench.cli.freeze import freeze
-from fieldbench.cli.info import info
-from fieldbench.cli.list import list_plugins
-from fieldbench.cli.merge import merge
+from fieldbench.cli.folders import merge, repair, status, verify
+from fieldbench.cli.listing import list_
 from fieldbench.cli.new_plugin import new_plugin
+from fieldbench.cli.pages import report, site, watch
 from fieldbench.cli.plot import plot
-from fieldbench.cli.plugins import plugins
-from fieldbench.cli.repair import repair
-from fieldbench.cli.report import report
-from fieldbench.cli.reproduce import reproduce
-from fieldbench.cli.run import run
+from fieldbench.cli.plugins import info, plugins
+from fieldbench.cli.references import check_results, freeze
+from fieldbench.cli.run import reproduce, run
 from fieldbench.cli.show import show
-from fieldbench.cli.site import site
-from fieldbench.cli.status import status
-from fieldbench.cli.table import table
+from fieldbench.cli.tables import compare, table
 from fieldbench.cli.terminal import Output
 from fieldbench.cli.train_prior import train_prior
 from fieldbench.cli.tune import tune
-from fieldbench.cli.verify import verify
-from fieldbench.cli.watch import watch
 from fieldbench.errors import FieldbenchError, RequestError
 
 #: Characters of a complaint; one that quotes a longer text leaves out its middle.
@@ -129,29 +120,19 @@ def fieldbench(
     """
 
 
-app.command("run", rich_help_panel="Compare")(run)
-app.command("table", rich_help_panel="Compare")(table)
-app.command("compare", rich_help_panel="Compare")(compare)
-app.command("plot", rich_help_panel="Compare")(plot)
-app.command("report", rich_help_panel="Compare")(report)
-app.command("site", rich_help_panel="Compare")(site)
-app.command("watch", rich_help_panel="Compare")(watch)
-app.command("reproduce", rich_help_panel="Compare")(reproduce)
-app.command("status", rich_help_panel="Keep and check runs")(status)
-app.command("merge", rich_help_panel="Keep and check runs")(merge)
-app.command("repair", rich_help_panel="Keep and check runs")(repair)
-app.command("verify", rich_help_panel="Keep and check runs")(verify)
-app.command("freeze", rich_help_panel="Keep and check runs")(freeze)
-app.command("check-results", rich_help_panel="Keep and check runs")(check_results)
-app.command("tune", rich_help_panel="Prepare methods")(tune)
-app.command("train-prior", rich_help_panel="Prepare methods")(train_prior)
-app.command("complete", rich_help_panel="Fill gaps")(complete)
-app.command("list", cls=Quick, rich_help_panel="Look")(list_plugins)
-app.command("show", rich_help_panel="Look")(show)
-app.command("plugins", rich_help_panel="Look")(plugins)
-app.command("info", rich_help_panel="Look")(info)
-app.command("new-plugin", rich_help_panel="Write your own")(new_plugin)
-app.command("check", rich_help_panel="Write your own")(check)
+#: The commands under their headings, in the order in which they are listed.
+PANELS: dict[str, list[Callable[..., int | None]]] = {
+    "Compare": [run, table, compare, plot, report, site, watch, reproduce],
+    "Keep and check runs": [status, merge, repair, verify, freeze, check_results],
+    "Prepare methods": [tune, train_prior],
+    "Fill gaps": [complete],
+    "Look": [list_, show, plugins, info],
+    "Write your own": [new_plugin, check],
+}
+for panel, commands in PANELS.items():
+    for command in commands:
+        name = command.__name__.rstrip("_").replace("_", "-")
+        app.command(name, cls=Quick if command is list_ else None, rich_help_panel=panel)(command)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -168,8 +149,8 @@ def run_app(app: typer.Typer, name: str, arguments: Sequence[str] | None = None)
         arguments: the words after that name; those of this process where None.
     """
     _make_streams_usable()
-    out, err = Output(sys.stdout), Output(sys.stderr)
-    with contextlib.redirect_stdout(cast(TextIO, out)), contextlib.redirect_stderr(cast(TextIO, err)):
+    out, err = (cast(TextIO, Output(stream)) for stream in (sys.stdout, sys.stderr))
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         _show_what_is_logged()
         code = _code_of(app, name, arguments)
     for stream in (sys.stdout, sys.stderr):

@@ -7,19 +7,11 @@ from typing import Annotated
 
 import typer
 
-from fieldbench.cli.terminal import plain_console
-
 
 def new_plugin(
-    name: Annotated[
-        str, typer.Argument(help="What people will type to get it, such as my-method.", show_default=False)
-    ],
-    kind: Annotated[
-        str, typer.Option("--kind", help="method, dataset, noise, sampler, metric or modifier.")
-    ] = "method",
-    into: Annotated[
-        Path, typer.Option("--into", metavar="FOLDER", help="Where the package's folder is made.")
-    ] = Path(),
+    name: Annotated[str, typer.Argument(help="What people will type to get it, such as my-method.")],
+    kind: Annotated[str, typer.Option(help="method, dataset, noise, sampler, metric or modifier.")] = "method",
+    into: Annotated[Path, typer.Option(metavar="FOLDER", help="Where the package's folder is made.")] = Path(),
 ) -> None:
     """Write a ready package for a method (or dataset, noise, sampler, metric, modifier) of your own.
 
@@ -36,11 +28,6 @@ def new_plugin(
 
     files = write_package(name, kind, into, Registry())
     folder = into / f"fieldbench-{name}"
-    console = plain_console(highlight=False)
-    for file in files:
-        console.print(str(file), markup=False, soft_wrap=True)
-    console.print()
-    console.print("Install it where fieldbench is, and see that it works:", markup=False)
-    console.print(f"  pip install -e {folder}", markup=False, soft_wrap=True)
-    console.print(f"  fieldbench check {name}", markup=False, soft_wrap=True)
-    console.print(f"Its README.md in {folder} says how to go on.", markup=False, soft_wrap=True)
+    print(*files, "", "Install it where fieldbench is, and see that it works:", sep="\n")
+    print(f"  pip install -e {folder}", f"  fieldbench check {name}", sep="\n")
+    print(f"Its README.md in {folder} says how to go on.")

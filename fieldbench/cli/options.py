@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+
+from fieldbench.errors import RequestError
 
 #: Slots of a machine, or threads of a slot, beyond which a number is a slip of the keyboard.
 MOST = 10_000
 
 how = partial(typer.Option, rich_help_panel="How to run it")
+where = partial(typer.Option, rich_help_panel="Where to keep it")
 
-RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.", show_default=False)]
+RunFolder = Annotated[Path, typer.Argument(metavar="RUN", help="The folder of a run.")]
 
 RunFolders = Annotated[
-    list[Path],
-    typer.Argument(metavar="RUN...", help="The folders of one run, or of several taken together.", show_default=False),
+    list[Path], typer.Argument(metavar="RUN...", help="The folders of one run, or of several taken together.")
 ]
 
-OutFolder = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER", help="Folder of the run.", rich_help_panel="Where to keep it", show_default="runs/..."
-    ),
-]
+OutFolder = Annotated[Path | None, where(metavar="FOLDER", help="Folder of the run.", show_default="runs/...")]
 
 Device = Annotated[str, how(help="auto (all GPUs, else the CPU), cpu, cuda, or cuda:0,cuda:2.")]
 
@@ -40,21 +37,13 @@ DryRun = Annotated[
 
 Only = Annotated[
     list[str],
-    typer.Option(
-        "--only",
-        metavar="FACTOR=LEVEL,...",
-        help="These levels only: method=tap,tnn or rate=0.1. May be repeated.",
-        show_default=False,
-    ),
+    typer.Option(metavar="FACTOR=LEVEL,...", help="These levels only: method=tap,tnn or rate=0.1. May be repeated."),
 ]
 
 LabelFile = Annotated[
     Path | None,
     typer.Option(
-        "--labels",
-        metavar="FILE",
-        help='A TOML table of what to call methods, datasets, metrics and factors: tap = "Ours".',
-        show_default=False,
+        metavar="FILE", help='A TOML table of what to call methods, datasets, metrics and factors: tap = "Ours".'
     ),
 ]
 
@@ -70,13 +59,42 @@ Width = Annotated[
     ),
 ]
 
-Label = Annotated[
-    list[str],
-    typer.Option("--label", metavar="NAME=TEXT", help="One such label: tap=Ours. May be repeated.", show_default=False),
-]
+Label = Annotated[list[str], typer.Option(metavar="NAME=TEXT", help="One such label: tap=Ours. May be repeated.")]
 
 
-def levels(only: Sequence[str], option: str = "--only") -> dict[str, list[str]]:
+def assigned(
+    option: str,
+    texts: Iterable[str],
+    form: str,
+    read: Callable[[str], Any] = str,
+    cut: Callable[[str, str], tuple[str, str, str]] = str.partition,
+) -> Iterator[tuple[str, Any]]:
+    """What an option of the form ``NAME=VALUE`` says: names, each with its value.
+
+    >>> dict(assigned("--known", ["emitters=7"], "NAME=NUMBER", int))
+    {'emitters': 7}
+
+    Args:
+        option: what the user typed before the texts.
+        texts: as they were typed.
+        form: what would be right, for the complaint.
+        read: makes a value of its text, or raises ValueError.
+        cut: ``str.rpartition`` where a name may hold equals signs and a value none.
+
+    Raises:
+        RequestError: if a text is not of this form.
+    """
+    for text in texts:
+        name, _, value = (piece.strip() for piece in cut(text, "="))
+        try:
+            if not name or not value:
+                raise ValueError
+            yield name, read(value)
+        except ValueError:
+            raise RequestError(f"{option} {text!r} is not understood; write {form}") from None
+
+
+def levels(only: Iterable[str], option: str = "--only") -> dict[str, list[str]]:
     """What ``--only FACTOR=LEVEL,...`` asks for, by factor.
 
     >>> levels(["method=tap,tnn", "rate=0.1"])
@@ -85,15 +103,9 @@ def levels(only: Sequence[str], option: str = "--only") -> dict[str, list[str]]:
     Raises:
         RequestError: if one is not of this form.
     """
-    from fieldbench.errors import RequestError
     from fieldbench.spec import split
 
     chosen: dict[str, list[str]] = {}
-    for text in only:
-        factor, equals, listed = text.partition("=")
-        if not equals or not factor.strip() or not listed.strip():
-            raise RequestError(
-                f"{option} {text!r} is not understood; write {option} rate=0.1 or {option} method=tap,tnn"
-            )
-        chosen.setdefault(factor.strip(), []).extend(split(listed))
+    for factor, listed in assigned(option, only, f"{option} rate=0.1 or {option} method=tap,tnn"):
+        chosen.setdefault(factor, []).extend(split(listed))
     return chosen

@@ -8,8 +8,9 @@ from typing import Annotated
 
 import typer
 
-from fieldbench.cli.options import Label, LabelFile, Only, RunFolder, levels
+from fieldbench.cli.options import Label, LabelFile, Only, RunFolder, assigned, levels
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
+from fieldbench.errors import RequestError, nearest
 
 #: Inches of text on a page: a figure that is higher fits none.
 PAGE = 9.5
@@ -36,13 +37,7 @@ def plot(
     ] = "text",
     style: Annotated[str, typer.Option(metavar="STYLE", help="paper, talk (larger), dark.")] = "paper",
     colour: Annotated[
-        list[str],
-        typer.Option(
-            "--colour",
-            metavar="METHOD=COLOUR",
-            help="Of a method, such as tap=#d55e00. May be repeated.",
-            show_default=False,
-        ),
+        list[str], typer.Option(metavar="METHOD=COLOUR", help="Of a method, such as tap=#d55e00. May be repeated.")
     ] = [],
     only: Only = [],
     labels: LabelFile = None,
@@ -72,7 +67,6 @@ def plot(
         fieldbench plot RUN --kind cost --width column --style talk --colour nearest=black
         fieldbench plot RUN --kind slices --only rate=0.1 --trial 2 --at 0,5,10
     """
-    from fieldbench.errors import RequestError, nearest
     from fieldbench.report.figures import FORMATS, KINDS, NothingToDraw, View, draw, must_take, save, width_of_page
     from fieldbench.report.labels import read_labels
     from fieldbench.report.stored import StoredRun
@@ -92,13 +86,7 @@ def plot(
         positions = tuple(int(text) for text in split(at)) if at else ()
     except ValueError:
         raise RequestError(f"--at {at!r} is not a list of indices; write --at 0,5,10") from None
-    colours = {}
-    for text in colour:
-        # A spec has equals signs only within brackets, a colour has none.
-        method, equals, chosen = text.rpartition("=")
-        if not equals:
-            raise RequestError(f"--colour {text!r} is not understood; write --colour tap=#d55e00")
-        colours[method.strip()] = chosen.strip()
+    colours = dict(assigned("--colour", colour, "--colour tap=#d55e00", cut=str.rpartition))
     view = View(width_of_page(width), style, colours, trial=trial, axis=axis, at=positions)
     must_take(kinds, view.asked)
     stored = StoredRun(run, sources(plugin, no_plugin), levels(only), read_labels(labels, label))

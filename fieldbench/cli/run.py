@@ -1,25 +1,45 @@
-"""``fieldbench run``: the main job."""
+"""``fieldbench run``: the main job; and ``fieldbench reproduce``, the same of a published table."""
 
 from __future__ import annotations
 
 import re
+import shlex
+import sys
+from collections import Counter
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, TypeVar
 
 import typer
 
-from fieldbench.cli.options import MOST, Device, DryRun, Jobs, OutFolder, RetryFailed, how
+from fieldbench.cli.options import (
+    MOST,
+    Device,
+    DryRun,
+    Jobs,
+    Label,
+    LabelFile,
+    OutFolder,
+    RetryFailed,
+    TableFormat,
+    how,
+    where,
+)
 from fieldbench.cli.sources import Blocked, PluginFiles, must_name_something, sources
+from fieldbench.errors import RequestError, first_complaint, nearest
 
 if TYPE_CHECKING:
+    import pydantic
+
     from fieldbench.plan import Request
     from fieldbench.progress import Progress
     from fieldbench.session import Session
     from fieldbench.suite import Suite
 
+M = TypeVar("M", bound="pydantic.BaseModel")
+
 what = partial(typer.Option, rich_help_panel="What to compare")
-where = partial(typer.Option, rich_help_panel="Where to keep it")
 
 
 def run(
@@ -29,16 +49,12 @@ def run(
             metavar="[SUITE]",
             help="A suite file (TOML) that lists what to compare, or table1 to table7, ocean, radio, gaps; then "
             "--methods and --trials narrow it, and nothing else of What to compare applies.",
-            show_default=False,
         ),
     ] = None,
     methods: Annotated[
-        str | None,
-        what(
-            metavar="A,B,...", help="Methods, with parameters in brackets: tap,'tnn[epochs=500]'.", show_default=False
-        ),
+        str | None, what(metavar="A,B,...", help="Methods, with parameters in brackets: tap,'tnn[epochs=500]'.")
     ] = None,
-    datasets: Annotated[str | None, what(metavar="A,B,...", help="Datasets, likewise.", show_default=False)] = None,
+    datasets: Annotated[str | None, what(metavar="A,B,...", help="Datasets, likewise.")] = None,
     rates: Annotated[
         str | None,
         what(metavar="0.1,0.2,...", help="Shares of the entries that are observed.", show_default="the dataset's own"),
@@ -82,7 +98,6 @@ def run(
             metavar="NAME.PARAMETER=V,...",
             help="Set a parameter wherever NAME stands; several values make a grid: tap.epochs=500,1000. "
             "May be repeated.",
-            show_default=False,
         ),
     ] = [],
     device: Device = "auto",
@@ -96,18 +111,13 @@ def run(
         str | None, how(metavar="SIZE", help="Stop a trial that uses more memory: 8GiB, 500MB.", show_default="none")
     ] = None,
     backend: Annotated[str, how(help="local, or dask for a cluster.")] = "local",
-    scheduler: Annotated[
-        str | None, how(metavar="ADDRESS", help="With --backend dask: tcp://host:port.", show_default=False)
-    ] = None,
+    scheduler: Annotated[str | None, how(metavar="ADDRESS", help="With --backend dask: tcp://host:port.")] = None,
     timing: Annotated[bool, how("--timing", help="One trial at a time, for seconds that compare.")] = False,
     retry_failed: RetryFailed = False,
     dry_run: DryRun = False,
     out: OutFolder = None,
     reuse: Annotated[
-        list[Path],
-        where(
-            metavar="RUN", help="Take what another run has finished from there. May be repeated.", show_default=False
-        ),
+        list[Path], where(metavar="RUN", help="Take what another run has finished from there. May be repeated.")
     ] = [],
     fresh: Annotated[bool, where("--fresh", help="Delete what the folder holds and start over.")] = False,
     save_fields: Annotated[
@@ -135,7 +145,6 @@ def run(
     The exit code is 0 if all trials went well, 1 if some failed, 2 if the request was wrong, 130 if
     it was interrupted.
     """
-    from fieldbench.errors import RequestError
     from fieldbench.execution import Options
     from fieldbench.session import Session
 
@@ -149,7 +158,7 @@ def run(
         "first-trial": first_trial,
         "set": set_ or None,
     }
-    for name, text in asked.items():
+    for name, text in {"methods": methods, **asked}.items():
         if isinstance(text, str):
             must_name_something(name, text)
     secret = seed == "secret"
@@ -159,12 +168,11 @@ def run(
         given = [name for name, value in asked.items() if value is not None]
         if given:
             raise RequestError(f"--{given[0]} does not go with a suite; change it in the file, or leave the file out")
-        request = table = read_suite(suite, methods, trials)
+        request = table = _read_suite(suite, methods, trials)
     elif methods is None or datasets is None:
         missing = "methods" if methods is None else "datasets"
         raise RequestError(f"--{missing} is missing; `fieldbench list` shows what there is")
     else:
-        must_name_something("methods", methods)
         request = _read_request(
             {"methods": methods, "datasets": datasets, "noises": noise, "samplers": samplers, "select": select},
             set_,
@@ -194,60 +202,94 @@ def run(
         reuse=reuse,
         secret=secret,
     )
-    if dry_run:
-        preview(session, session.progress(fresh=fresh, retry_failed=retry_failed))
-        return 0
-    return perform(session, suite=table, fresh=fresh, retry_failed=retry_failed)
+    return _perform(session, suite=table, dry_run=dry_run, fresh=fresh, retry_failed=retry_failed)
 
 
-def read_suite(name: str, methods: str | None, trials: int | None) -> Suite:
-    """A suite by name or file, narrowed to some methods and another number of trials where these are given.
+def reproduce(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="TABLE", help="table1 to table7, ocean, radio, gaps, or a suite file of your own."),
+    ] = None,
+    list_: Annotated[bool, typer.Option("--list", help="List the tables that ship with fieldbench.")] = False,
+    trials: Annotated[
+        int | None, typer.Option(min=1, help="Repetitions of every cell.", show_default="the suite's")
+    ] = None,
+    methods: Annotated[
+        str | None, typer.Option(metavar="A,B,...", help="Only the rows of these methods.", show_default="all")
+    ] = None,
+    jobs: Jobs = None,
+    device: Device = "auto",
+    labels: LabelFile = None,
+    label: Label = [],
+    format: TableFormat = "text",
+    out: OutFolder = None,
+    dry_run: DryRun = False,
+    retry_failed: RetryFailed = False,
+    plugin: PluginFiles = [],
+    no_plugin: Blocked = [],
+) -> int:
+    """Compute a table of the FieldFormer paper and print our numbers beside the published ones.
 
-    Args:
-        name: of a suite that comes along, or the path of a suite file.
-        methods: specs with commas between them; all of the suite where None.
-        trials: repetitions; the suite's own number where None.
+    The settings of each table, its published numbers and their source are in a suite: a TOML file that
+    `--list` names. A file of your own in the same form runs the same way. Finished trials are kept; the
+    same command goes on where it stopped. The published tables are means of 10 trials.
+
+    **Examples**
+
+        fieldbench reproduce --list
+        fieldbench reproduce table1
+        fieldbench reproduce table1 --trials 2 --methods tap
+        fieldbench reproduce table4 --label 'TAP+TV=Ours' --format latex > table4.tex
+        fieldbench reproduce my-suite.toml
     """
-    import pydantic
-
     from fieldbench import suite as suites
-    from fieldbench.errors import RequestError, first_complaint
+    from fieldbench.execution import Options
+    from fieldbench.report.formats import FORMATS
+    from fieldbench.report.labels import read_labels
+    from fieldbench.session import Session
+
+    if list_:
+        for shipped in suites.built_in():
+            table = suites.load(shipped)
+            numbers = sum(len(row.published) for row in table.rows)
+            print(f"{shipped:<10}{table.title} ({numbers} numbers; {table.source})")
+        return 0
+    if name is None:
+        raise RequestError("name a table; `fieldbench reproduce --list` lists them")
+    if format not in FORMATS:
+        raise RequestError(f"unknown format {format!r}{nearest(format, FORMATS)}")
+    suite = _read_suite(name, methods, trials).labelled(read_labels(labels, label))
+    session = Session(suite, sources=sources(plugin, no_plugin), options=Options(device=device, jobs=jobs), out=out)
+    return _perform(session, suite=suite, dry_run=dry_run, retry_failed=retry_failed, format=format)
+
+
+def _read_suite(name: str, methods: str | None, trials: int | None) -> Suite:
+    """A suite by name or file, narrowed to some methods and another number of trials where these are given."""
+    from fieldbench import suite as suites
     from fieldbench.spec import split
 
     if methods is not None:
         must_name_something("methods", methods)
     suite = suites.load(name).narrowed(split(methods) if methods else [])
-    if trials is None:
-        return suite
-    try:
-        return suites.Suite.model_validate({**dict(suite), "trials": trials})
-    except pydantic.ValidationError as error:
-        raise RequestError(first_complaint(error, quoted=True)) from None
+    return suite if trials is None else _validated(suites.Suite, {**dict(suite), "trials": trials})
 
 
-def perform(
+def _perform(
     session: Session,
     *,
-    suite: Suite | None = None,
-    format: str = "text",
+    suite: Suite | None,
+    dry_run: bool,
+    retry_failed: bool,
     fresh: bool = False,
-    retry_failed: bool = False,
+    format: str = "text",
 ) -> int:
-    """Run what is missing, print the table (a suite's beside the published numbers); the exit code.
-
-    Args:
-        session: the run.
-        suite: whose published numbers the table is to stand beside.
-        format: of the table.
-        fresh: do not go on with the trials that are there.
-        retry_failed: run failed trials again.
-    """
-    import shlex
-    import sys
-
+    """Run what is missing, print the table (a suite's beside the published numbers); the exit code."""
     from fieldbench.cli.display import run_displayed
     from fieldbench.results import Results
 
+    if dry_run:
+        _preview(session, session.progress(fresh=fresh, retry_failed=retry_failed))
+        return 0
     progress = run_displayed(session, fresh=fresh, retry_failed=retry_failed)
     if progress.done:
         _show_table(session, suite, format)
@@ -285,43 +327,36 @@ def _show_table(session: Session, suite: Suite | None, format: str) -> None:
     show(partial(reproduction.written, suite, cells, floors=floors), format)
 
 
-def preview(session: Session, progress: Progress) -> None:
+def _preview(session: Session, progress: Progress) -> None:
     """Print what a run would do, what of it is done, and how long the rest should take."""
-    from collections import Counter
-
     from fieldbench.progress import in_words
     from fieldbench.records import percent
 
     plan = session.plan
-
-    def line(name: str, text: str) -> None:
-        print(f"{name:<10}{text}")
-
-    def listed(name: str, values: list[str]) -> None:
-        line(name, ", ".join(dict.fromkeys(values)))
-
-    listed("methods", plan.methods)
+    lines = [("methods", ", ".join(plan.methods))]
     for setting in plan.settings:
         noise = "" if setting.noise == "none" else f", noise {setting.noise}"
-        line("on", f"{setting.dataset}, {setting.sampler} {percent(setting.rate)}{noise}")
-    listed("select", plan.selections)
-    line("trials", f"{progress.total} = {len(plan.cells)} cells x {plan.request.trials}, base seed {plan.request.seed}")
-    failed = f" ({progress.failed} failed)" if progress.failed else ""
-    line("done", f"{progress.done}{failed}")
+        lines.append(("on", f"{setting.dataset}, {setting.sampler} {percent(setting.rate)}{noise}"))
     left = progress.seconds_left() if progress.left else 0.0
-    line("to go", f"{progress.left} trials, " + ("unknown until some have run" if left is None else in_words(left)))
-    counts = Counter(slot.name for slot in session.slots)
-    line("slots", ", ".join(f"{count} x {name}" for name, count in counts.items()))
-    line("folder", str(session.path))
+    failed = f" ({progress.failed} failed)" if progress.failed else ""
+    slots = Counter(slot.name for slot in session.slots)
+    trials = f"{progress.total} = {len(plan.cells)} cells x {plan.request.trials}, base seed {plan.request.seed}"
+    lines += [
+        ("select", ", ".join(plan.selections)),
+        ("trials", trials),
+        ("done", f"{progress.done}{failed}"),
+        ("to go", f"{progress.left} trials, " + ("unknown until some have run" if left is None else in_words(left))),
+        ("slots", ", ".join(f"{count} x {name}" for name, count in slots.items())),
+        ("folder", str(session.path)),
+    ]
+    for name, text in lines:
+        print(f"{name:<10}{text}")
 
 
 def _read_request(
     texts: dict[str, str | None], assignments: list[str], numbers: dict[str, str | int | None]
 ) -> Request:
     """The request that the options describe; what is not given has the request's own default."""
-    import pydantic
-
-    from fieldbench.errors import RequestError, first_complaint
     from fieldbench.grid import expand, read_assignment
     from fieldbench.plan import Request
     from fieldbench.spec import split
@@ -334,24 +369,22 @@ def _read_request(
     if isinstance(rates := rest.get("rates"), str):
         rest["rates"] = [_number(text) for text in split(rates)]
     if isinstance(seed := rest.get("seed"), str):
-        rest["seed"] = _seed(seed)
+        if not re.fullmatch(r"\s*[+-]?\d{1,40}\s*", seed):
+            raise RequestError(f"seed {seed!r:.60} is not a whole number; write --seed 7, or --seed secret")
+        rest["seed"] = int(seed)
+    return _validated(Request, {**specs, **rest})
+
+
+def _validated(model: type[M], values: Mapping[str, object]) -> M:
+    import pydantic
+
     try:
-        return Request.model_validate({**specs, **rest})
+        return model.model_validate(values)
     except pydantic.ValidationError as error:
         raise RequestError(first_complaint(error, quoted=True)) from None
 
 
-def _seed(text: str) -> int:
-    from fieldbench.errors import RequestError
-
-    if re.fullmatch(r"\s*[+-]?\d{1,40}\s*", text):
-        return int(text)
-    raise RequestError(f"seed {text!r:.60} is not a whole number; write --seed 7, or --seed secret")
-
-
 def _number(text: str) -> float:
-    from fieldbench.errors import RequestError
-
     try:
         return float(text)
     except ValueError:
@@ -360,7 +393,6 @@ def _number(text: str) -> float:
 
 def _bytes(text: str) -> int:
     """A size such as ``8GiB``, ``500MB`` or a plain number of bytes."""
-    from fieldbench.errors import RequestError
     from fieldbench.records import LARGEST
 
     units = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 2**10, "MIB": 2**20, "GIB": 2**30}

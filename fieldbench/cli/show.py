@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import inspect
+import types
+import typing
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 from fieldbench.cli.terminal import plain_console
+from fieldbench.errors import RequestError, nearest
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -17,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def show(
-    name: Annotated[str, typer.Argument(help="A name, or a spec such as 'tap[epochs=500]+tv'.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="A name, or a spec such as 'tap[epochs=500]+tv'.")],
     plugin: PluginFiles = [],
     no_plugin: Blocked = [],
 ) -> None:
@@ -35,62 +39,45 @@ def show(
     from fieldbench.registry import Registry
 
     registry = Registry(sources(plugin, no_plugin))
-    console = plain_console(highlight=False)
+    console = plain_console()
     for index, (kind, part, source) in enumerate(_found(name, registry)):
         if index:
             console.print()
-        for piece in pages(kind, part, source):
-            console.print(piece)
+        console.print(*pages(kind, part, source), sep="\n")
 
 
 def _found(text: str, registry: Registry) -> list[tuple[str, Plugin | type[Plugin], str]]:
     """Kind, object (or class, where it cannot be made without parameters) and origin of all that a spec names."""
-    from fieldbench.errors import RequestError, nearest
-    from fieldbench.method import Method
+    from fieldbench.method import Modifier
     from fieldbench.registry import KINDS
     from fieldbench.selection import RULES
     from fieldbench.spec import parse
 
     parts = parse(text)
     first = parts[0].name
+    found: list[tuple[str, Plugin | type[Plugin], str]] = []
     if len(parts) > 1:
         method = registry.method(text)
-        objects: list[Plugin] = [method.bare(), *method.modifiers]
-        return [(_kind(item), item, str(registry.find("method", item.name).source)) for item in objects]
-    found: list[tuple[str, Plugin | type[Plugin], str]] = []
-    makers: dict[str, Any] = {kind: getattr(registry, kind) for kind in KINDS}
+        for item in (method.bare(), *method.modifiers):
+            kind = "modifier" if isinstance(item, Modifier) else "method"
+            found.append((kind, item, str(registry.find("method", item.name).source)))
+        return found
     for kind in KINDS:
-        if first not in registry.entries(kind):
-            continue
-        entry = registry.find(kind, first)
-        bare = not parts[0].parameters
-        item = entry.cls if bare and _needs_parameters(entry.cls) else None
-        if kind == "method" and not issubclass(entry.cls, Method):
-            item = entry.cls
-        found.append((_kind(entry.cls), item or makers[kind](text), str(entry.source)))
+        if first in registry.entries(kind):
+            entry = registry.find(kind, first)
+            modifies = issubclass(entry.cls, Modifier)
+            needy = any(entry.cls.model_fields[name].is_required() for name in entry.cls.parameter_names())
+            as_class = modifies or (needy and not parts[0].parameters)
+            made = entry.cls if as_class else getattr(registry, kind)(text)
+            found.append(("modifier" if modifies else kind, made, str(entry.source)))
     if first in RULES:
         found.append(("selection", registry.selection(text), "fieldbench"))
     if not found:
-        for kind in KINDS:
-            if any(item.name == first for item in registry.broken):
-                registry.find(kind, first)
+        if any(item.name == first for item in registry.broken):
+            registry.find("method", first)  # says why
         known = [*RULES, *(key for kind in KINDS for key in registry.entries(kind))]
         raise RequestError(f"unknown name {first!r}{nearest(first, known)}")
     return found
-
-
-def _kind(item: Plugin | type[Plugin]) -> str:
-    from fieldbench.method import Modifier
-    from fieldbench.registry import KINDS
-
-    cls = item if isinstance(item, type) else type(item)
-    if issubclass(cls, Modifier):
-        return "modifier"
-    return next(kind for kind, bases in KINDS.items() if issubclass(cls, bases))
-
-
-def _needs_parameters(cls: type[Plugin]) -> bool:
-    return any(cls.model_fields[name].is_required() for name in cls.parameter_names())
 
 
 def pages(kind: str, item: Plugin | type[Plugin], source: str) -> list[RenderableType]:
@@ -101,8 +88,6 @@ def pages(kind: str, item: Plugin | type[Plugin], source: str) -> list[Renderabl
         item: an object with parameters of its own, or a class.
         source: where the plugin comes from, for the title.
     """
-    import inspect
-
     from rich.padding import Padding
     from rich.text import Text
 
@@ -117,19 +102,15 @@ def pages(kind: str, item: Plugin | type[Plugin], source: str) -> list[Renderabl
         lines = Text("\n").join(Text.assemble((f"{name}: ", "bold"), value) for name, value in properties.items())
         pages.append(Padding(lines, (1, 0, 0, 2)))
     names = cls.parameter_names()
-    if names:
-        pages.append(Padding(_parameters(item, names), (1, 0, 0, 2)))
-    else:
-        pages.append(Padding(Text("It has no parameters.", style="dim"), (1, 0, 0, 2)))
-    return pages
+    parameters = _parameters(item, names) if names else Text("It has no parameters.", style="dim")
+    return [*pages, Padding(parameters, (1, 0, 0, 2))]
 
 
 def _reflowed(text: str) -> str:
     """The text with the lines of each plain paragraph joined; lists and indented lines stay as they are."""
-    paragraphs = text.split("\n\n")
     return "\n\n".join(
         paragraph if "\n " in paragraph or "\n-" in paragraph else paragraph.replace("\n", " ")
-        for paragraph in paragraphs
+        for paragraph in text.split("\n\n")
     )
 
 
@@ -141,8 +122,7 @@ def _properties(cls: type[Plugin], item: Plugin | type[Plugin]) -> dict[str, str
 
     properties: dict[str, str] = {}
     if issubclass(cls, Method):
-        orders = ", ".join(f"{order}-D" for order in cls.orders) if cls.orders else "any order"
-        properties["Fields"] = orders
+        properties["Fields"] = ", ".join(f"{order}-D" for order in cls.orders or ()) or "any order"
         properties["GPU"] = "yes, where there is one" if cls.uses_gpu else "no, the CPU"
         properties["Trained"] = (
             "on data beyond the observation; tables mark it" if cls.trained else "on the observation alone"
@@ -156,9 +136,8 @@ def _properties(cls: type[Plugin], item: Plugin | type[Plugin]) -> dict[str, str
         properties["Metric"] = metric if isinstance(metric, str) else "depends on its parameters"
         properties |= {name: text for name, text in (("Licence", cls.licence), ("Cite", cls.citation)) if text}
     if issubclass(cls, Metric):
-        properties["Better"] = "less" if cls.lower_is_better else "more"
-        if cls.target is not None:
-            properties["Better"] = f"nearer to {cls.target:g}"
+        way = "less" if cls.lower_is_better else "more"
+        properties["Better"] = way if cls.target is None else f"nearer to {cls.target:g}"
         properties["Unit"] = "that of the field" if cls.has_unit else "none"
     return properties
 
@@ -181,7 +160,6 @@ def _parameters(item: Plugin | type[Plugin], names: list[str]) -> RenderableType
         info = cls.model_fields[name]
         extra = info.json_schema_extra if isinstance(info.json_schema_extra, dict) else {}
         default = "required" if info.is_required() else format_value(info.default)
-        unit = str(extra.get("unit") or "")
         meaning = Text(info.description or "")
         if extra.get("source"):
             meaning.append(f" ({extra['source']})", style="dim")
@@ -190,8 +168,8 @@ def _parameters(item: Plugin | type[Plugin], names: list[str]) -> RenderableType
         shown = Text(default)
         if not isinstance(item, type) and not same_value(getattr(item, name), info.default):
             shown = Text.assemble((format_value(getattr(item, name)), "bold"), (f" instead of {default}", "dim"))
-        if unit:
-            shown.append(f" {unit}")
+        if extra.get("unit"):
+            shown.append(f" {extra['unit']}")
         table.add_row(name, _type(info.annotation, info.metadata), shown, meaning)
     return table
 
@@ -210,20 +188,12 @@ def _type(annotation: Any, metadata: list[Any]) -> str:
     return f"{plain} {', '.join(bounds)}".strip() + none
 
 
-def _words(annotation: Any) -> str:
-    import types
-    import typing
+_NAMES = {int: "whole number", float: "number", bool: "true or false", str: "text", type(None): "none"}
 
-    names: dict[Any, str] = {
-        int: "whole number",
-        float: "number",
-        bool: "true or false",
-        str: "text",
-        type(None): "none",
-        Ellipsis: "...",
-    }
-    if annotation in names:
-        return names[annotation]
+
+def _words(annotation: Any) -> str:
+    if annotation in _NAMES:
+        return _NAMES[annotation]
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
         return _type(arguments[0], list(arguments[1:]))

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fieldbench.errors import RequestError
+
 if TYPE_CHECKING:
     from fieldbench.registry import Sources
 
-PANEL = "Plugins"
+of_plugins = partial(typer.Option, rich_help_panel="Plugins")
 
 PluginFiles = Annotated[
     list[str],
-    typer.Option(
-        "--plugin",
-        metavar="FILE",
-        help="Load a single-file plugin, or every one in a folder. May be repeated.",
-        rich_help_panel=PANEL,
-        show_default=False,
-    ),
+    of_plugins(metavar="FILE", help="Load a single-file plugin, or every one in a folder. May be repeated."),
 ]
 
 Blocked = Annotated[
     list[str],
-    typer.Option(
-        "--no-plugin",
+    of_plugins(
         metavar="NAME",
         help="Leave out a plugin: an entry point, a distribution, a file, or one method. May be repeated.",
-        rich_help_panel=PANEL,
-        show_default=False,
     ),
 ]
 
@@ -39,8 +33,6 @@ def must_name_something(option: str, text: str) -> None:
     Raises:
         RequestError: if the option's text is blank, as that of a shell's variable that is not set.
     """
-    from fieldbench.errors import RequestError
-
     if not text.strip():
         raise RequestError(f"--{option} is empty; name something, or leave it out")
 

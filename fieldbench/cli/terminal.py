@@ -90,7 +90,7 @@ def _is_styled() -> bool:
 
 
 def plain_console(**options: Any) -> Console:
-    """A console of rich that prints all texts as text; ``options`` are rich's own."""
+    """A console of rich that prints all texts as text, as they are; ``options`` are rich's own."""
     from rich.console import Console
     from rich.segment import Segment
 
@@ -99,4 +99,4 @@ def plain_console(**options: Any) -> Console:
             for segment in super().render(renderable, options):
                 yield segment if segment.control else Segment(printable(segment.text), segment.style)
 
-    return Plain(**options)
+    return Plain(highlight=False, markup=False, **options)

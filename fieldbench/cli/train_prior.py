@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from fieldbench.cli.options import assigned
+from fieldbench.cli.show import pages
 from fieldbench.cli.sources import Blocked, PluginFiles, sources
 from fieldbench.cli.terminal import plain_console
+from fieldbench.errors import RequestError
 
 if TYPE_CHECKING:
-    from fieldbench.method import PriorTraining
+    from fieldbench.method import PriorTraining, TrainingProgress
     from fieldbench.registry import Registry
+
+#: Seconds between lines where no terminal shows a bar.
+INTERVAL = 60.0
 
 
 def train_prior(
-    method: Annotated[str, typer.Argument(help="The method to train a prior for.", show_default=False)],
+    method: Annotated[str, typer.Argument(help="The method to train a prior for.")],
     out: Annotated[
         Path, typer.Option(metavar="FILE", help="The weights to write (safetensors); a card lies beside them.")
     ] = Path("prior.safetensors"),
@@ -26,7 +35,6 @@ def train_prior(
             "--set",
             metavar="SETTING=VALUE",
             help="Change a setting of the training; `--settings` lists them. May be repeated.",
-            show_default=False,
         ),
     ] = [],
     seed: Annotated[int, typer.Option(help="Seed of initial weights, fields and masks.")] = 0,
@@ -53,10 +61,10 @@ def train_prior(
     registry = Registry(sources(plugin, no_plugin))
     training = _training(registry, method, set_)
     if settings:
-        _show(training, str(registry.find("method", method).source))
+        plain_console().print(*pages("training", training, str(registry.find("method", method).source)), sep="\n")
         return
-    with _Display(method) as display:
-        training.run(out, seed=seed, device=device, progress=display.update, resume=resume)
+    with _progress(method) as progress:
+        training.run(out, seed=seed, device=device, progress=progress, resume=resume)
     typer.echo(f"{out} is trained; use it as '{method}[weights={out}]'")
 
 
@@ -66,7 +74,6 @@ def _training(registry: Registry, method: str, assignments: list[str]) -> PriorT
     Raises:
         RequestError: if there is no such method, it has no prior, or a setting is wrong.
     """
-    from fieldbench.errors import RequestError
     from fieldbench.method import Method
     from fieldbench.registry import validated
     from fieldbench.spec import Part, parse_value
@@ -80,58 +87,29 @@ def _training(registry: Registry, method: str, assignments: list[str]) -> PriorT
             if issubclass(entry.cls, Method) and entry.cls.prior_training is not None
         ]
         raise RequestError(f"{method} has no prior to train; methods that have one: {', '.join(able) or 'none'}")
-    values = {}
-    for text in assignments:
-        name, equals, value = text.partition("=")
-        if not (name.strip() and equals and value.strip()):
-            raise RequestError(f"--set {text!r}: write setting=value, such as steps=1000")
-        values[name.strip()] = parse_value(value)
+    given = assigned("--set", assignments, "setting=value, such as steps=1000")
+    values = {name: parse_value(text) for name, text in given}
     return validated(kind, Part(kind.name, values), " ".join(f"--set {text}" for text in assignments))
 
 
-def _show(training: PriorTraining, source: str) -> None:
+@contextlib.contextmanager
+def _progress(method: str) -> Iterator[TrainingProgress]:
+    """What hears of the steps with the latest numbers: a bar on a terminal, a line a minute elsewhere."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-    from fieldbench.cli.show import pages
+    console, spoken = plain_console(), 0.0
 
-    console = plain_console(highlight=False)
-    for piece in pages("training", training, source):
-        console.print(piece)
-
-
-class _Display:
-    """A bar of steps with the latest numbers: live on a terminal, a line a minute elsewhere."""
-
-    INTERVAL = 60.0
-
-    def __init__(self, method: str) -> None:
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-        self._console = plain_console()
-        self._bar = Progress(
-            TextColumn(f"prior of {method}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeRemainingColumn(),
-            TextColumn("{task.fields[numbers]}"),
-            console=self._console,
-            disable=not self._console.is_terminal,
-        )
-        self._task = self._bar.add_task("steps", total=None, numbers="")
-        self._spoken = 0.0
-
-    def __enter__(self) -> _Display:
-        self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def update(self, step: int, steps: int, **numbers: float) -> None:
-        import time
-
+    def update(step: int, steps: int, **numbers: float) -> None:
+        nonlocal spoken
         shown = ", ".join(f"{name} {value:.4g}" for name, value in numbers.items())
-        if self._console.is_terminal:
-            self._bar.update(self._task, completed=step, total=steps, numbers=shown)
-        elif step == steps or time.monotonic() - self._spoken > self.INTERVAL:
-            self._spoken = time.monotonic()
+        if console.is_terminal:
+            bar.update(task, completed=step, total=steps, numbers=shown)
+        elif step == steps or time.monotonic() - spoken > INTERVAL:
+            spoken = time.monotonic()
             typer.echo(f"step {step} of {steps}{', ' if shown else ''}{shown}")
+
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.fields[numbers]}"))
+    title = TextColumn(f"prior of {method}")
+    with Progress(title, *columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("steps", total=None, numbers="")
+        yield update

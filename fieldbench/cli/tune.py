@@ -18,12 +18,9 @@ if TYPE_CHECKING:
 
 def tune(
     method: Annotated[
-        str,
-        typer.Argument(
-            help="A method; parameters in brackets that differ from their defaults are kept.", show_default=False
-        ),
+        str, typer.Argument(help="A method; parameters in brackets that differ from their defaults are kept.")
     ],
-    dataset: Annotated[str, typer.Option(help="What it is tuned on.", show_default=False)],
+    dataset: Annotated[str, typer.Option(help="What it is tuned on.")],
     rate: Annotated[
         float | None, typer.Option(help="Share of the entries that is observed.", show_default="the dataset's own")
     ] = None,
@@ -38,8 +35,7 @@ def tune(
     trials: Annotated[int, typer.Option(min=1, help="Development trials of every point.")] = 3,
     seed: Annotated[int, typer.Option(min=0, help="Another number gives other development trials.")] = 0,
     study: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Where what was tried is kept.", show_default="studies/..."),
+        Path | None, typer.Option(metavar="FILE", help="Where what was tried is kept.", show_default="studies/...")
     ] = None,
     device: Device = "auto",
     jobs: Jobs = None,

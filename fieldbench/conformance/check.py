@@ -10,8 +10,6 @@ from typing import Literal, NoReturn
 
 from fieldbench.errors import one_line
 
-Verdict = Literal["passed", "failed", "skipped", "expected"]
-
 
 class ConformanceFailure(AssertionError):
     """A plugin does not do what the harness relies on: what was done, what came out, what would be right."""
@@ -52,7 +50,7 @@ class CheckResult:
         cause: what was raised, with its traceback.
     """
 
-    status: Verdict
+    status: Literal["passed", "failed", "skipped", "expected"]
     message: str = ""
     cause: BaseException | None = None
 
@@ -70,7 +68,7 @@ class Check:
 
     subject: str
     name: str
-    body: Callable[[], None]
+    body: Callable[[], object]
     expected: str | None = None
 
     def outcome(self) -> CheckResult:

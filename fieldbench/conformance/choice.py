@@ -11,13 +11,12 @@ import numpy as np
 
 from fieldbench.conformance.check import Check
 from fieldbench.conformance.datasets import of_dataset
+from fieldbench.conformance.draws import of_noise, of_sampler
 from fieldbench.conformance.general import NamedCheck, expected_failures_exist, of_any
 from fieldbench.conformance.leaks import beats_no_white_noise
 from fieldbench.conformance.methods import of_method
 from fieldbench.conformance.metrics import of_metric
 from fieldbench.conformance.modifiers import of_modifier
-from fieldbench.conformance.noises import of_noise
-from fieldbench.conformance.samplers import of_sampler
 from fieldbench.dataset import Dataset
 from fieldbench.errors import RequestError, nearest
 from fieldbench.field import Observation
@@ -62,8 +61,7 @@ def checks(
     elif isinstance(plugin, type):
         plugin = _made(plugin)
     plugin = quick(plugin)
-    parts = [plugin.bare(), plugin] if isinstance(plugin, Method) and plugin.modifiers else [plugin]
-    named = [*of_any(*parts), *_of_kind(plugin, registry, observation)]
+    named = [*of_any(plugin), *_of_kind(plugin, registry, observation)]
     names = [name for name, _ in named]
     if plugin.expected_failures:
         named.append(("expected-failures", partial(expected_failures_exist, plugin, names)))
@@ -112,23 +110,15 @@ def _must_be_parameters(cls: type[Plugin]) -> None:
 def _named(text: str, kind: str | None, registry: Registry) -> Plugin:
     if kind is not None and kind not in KINDS:
         raise RequestError(f"unknown kind {kind!r}{nearest(kind, KINDS)}")
-    kinds = kinds_of(text, registry) if kind is None else [kind]
+    name = parse(text)[0].name
+    kinds = [key for key in KINDS if name in registry.entries(key)] if kind is None else [kind]
     if len(kinds) > 1:
         raise RequestError(f"{text!r} is a {' and a '.join(kinds)}; say which by its kind")
     (found,) = kinds or ["method"]
-    if found == "method":
-        first = parse(text)[0]
-        if len(parse(text)) == 1 and issubclass(registry.find("method", first.name).cls, Modifier):
-            return registry.modifier(text)
-        return registry.method(text)
+    if found == "method" and len(parse(text)) == 1 and issubclass(registry.find("method", name).cls, Modifier):
+        found = "modifier"
     plugin: Plugin = getattr(registry, found)(text)
     return plugin
-
-
-def kinds_of(text: str, registry: Registry) -> list[str]:
-    """The kinds in which a plugin of this name is registered."""
-    name = parse(text)[0].name
-    return [kind for kind in KINDS if name in registry.entries(kind)]
 
 
 def _of_kind(plugin: Plugin, registry: Registry, observation: Observation | None) -> Iterator[NamedCheck]:

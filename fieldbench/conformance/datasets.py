@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from fieldbench.conformance.check import NotChecked, fail, no_error
-from fieldbench.conformance.general import NamedCheck, of_draws
+from fieldbench.conformance.general import NamedCheck, named, of_draws
 from fieldbench.dataset import Dataset
 from fieldbench.errors import DataUnavailable, RequestError
 from fieldbench.estimate import Estimate
@@ -21,14 +21,11 @@ from fieldbench.sampler import observe
 
 def of_dataset(dataset: Dataset, registry: Registry) -> Iterator[NamedCheck]:
     """The checks of a dataset."""
-    yield "draws-a-field", partial(_draws_a_field, dataset)
+    yield from named([_draws_a_field], dataset)
     yield from of_draws(f"drawing a field of {dataset}", partial(_draw, dataset), _same)
-    yield "fixed-field", partial(_fixed_field, dataset)
-    yield "defaults-exist", partial(_defaults_exist, dataset, registry)
-    yield "observable", partial(_observable, dataset, registry)
-    yield "fingerprint", partial(_fingerprint, dataset)
-    if type(dataset).floor is not Dataset.floor:
-        yield "floor", partial(_floor, dataset, registry)
+    yield from named([_fixed_field, _fingerprint], dataset)
+    floor = [_floor] * (type(dataset).floor is not Dataset.floor)
+    yield from named([_defaults_exist, _observable, *floor], dataset, registry)
 
 
 def _draw(dataset: Dataset, seed: int = 1) -> Field:

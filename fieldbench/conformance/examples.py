@@ -26,7 +26,10 @@ class Example:
 
     def times(self, factor: float) -> Example:
         """The same in another unit: values, and a log_floor where there is one, times ``factor``."""
-        return Example(f"{self.words}, values times {factor:g}", rescaled(self.observation, factor))
+        seen = self.observation
+        floor = None if seen.log_floor is None else seen.log_floor * factor
+        scaled = replace(seen, values=seen.values * factor, log_floor=floor)
+        return Example(f"{self.words}, values times {factor:g}", scaled)
 
 
 def smooth_field(shape: Sequence[int]) -> FloatArray:
@@ -59,6 +62,21 @@ def block_mask(shape: Sequence[int]) -> Mask:
     mask = np.ones(shape, dtype=bool)
     mask[tuple(slice(0, size // 2) for size in shape)] = False
     return mask
+
+
+def one_entry(shape: Sequence[int]) -> Mask:
+    mask = np.zeros(shape, dtype=bool)
+    mask[tuple(size // 2 for size in shape)] = True
+    return mask
+
+
+#: The mask patterns that a method meets, by the name of their check.
+PATTERNS: dict[str, Callable[[Sequence[int]], Mask]] = {
+    "one-observed-entry": one_entry,
+    "fully-observed": lambda shape: np.ones(shape, dtype=bool),
+    "fiber-mask": fiber_mask,
+    "block-mask": block_mask,
+}
 
 
 def axes_of(shape: Sequence[int]) -> tuple[Axis, ...]:
@@ -116,22 +134,10 @@ def with_gaps(observation: Observation) -> Observation:
     return replace(observation, values=np.where(mask, observation.values, np.nan), mask=mask, valid=valid)
 
 
-def masks(shape: Sequence[int]) -> dict[str, Mask]:
-    """The mask patterns that a method meets, by the name of their check."""
-    one = np.zeros(shape, dtype=bool)
-    one[tuple(size // 2 for size in shape)] = True
-    return {
-        "one-observed-entry": one,
-        "fully-observed": np.ones(shape, dtype=bool),
-        "fiber-mask": fiber_mask(shape),
-        "block-mask": block_mask(shape),
-    }
-
-
 def _masked_as(name: str, example: Example) -> Example:
     observation = example.observation
     words = f"a {observation.ndim}-D field with {name.replace('-', ' ')}"
-    return Example(words, masked(observation, masks(observation.shape)[name]))
+    return Example(words, masked(observation, PATTERNS[name](observation.shape)))
 
 
 def _constant(words: str, number: float, example: Example) -> Example:
@@ -150,9 +156,7 @@ def _gappy(example: Example) -> Example:
 
 #: What may become of an ordinary observation, by the name of the check that tries it.
 VARIATIONS: dict[str, Callable[[Example], Example]] = {
-    **{
-        name: partial(_masked_as, name) for name in ("one-observed-entry", "fully-observed", "fiber-mask", "block-mask")
-    },
+    **{name: partial(_masked_as, name) for name in PATTERNS},
     "constant-field": partial(_constant, "a constant field", 2.5),
     "zero-field": partial(_constant, "a field of zeros", 0.0),
     "huge-scale": lambda example: example.times(1e12),
@@ -160,9 +164,3 @@ VARIATIONS: dict[str, Callable[[Example], Example]] = {
     "single-precision": _single,
     "field-with-gaps": _gappy,
 }
-
-
-def rescaled(observation: Observation, factor: float) -> Observation:
-    """The same observation in another unit: values, and a log_floor where there is one, times ``factor``."""
-    floor = None if observation.log_floor is None else observation.log_floor * factor
-    return replace(observation, values=observation.values * factor, log_floor=floor)

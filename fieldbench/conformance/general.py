@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
@@ -12,22 +13,28 @@ import pydantic
 
 from fieldbench import seeding
 from fieldbench.conformance.check import fail, no_error
-from fieldbench.errors import first_complaint, nearest
+from fieldbench.errors import nearest
+from fieldbench.method import Method
 from fieldbench.plugin import Plugin
-from fieldbench.spec import Part, Value, format_part, parse
+from fieldbench.spec import Value, format_part, parse
 
 #: A check's name and what it does.
-NamedCheck: TypeAlias = tuple[str, Callable[[], None]]
+NamedCheck: TypeAlias = tuple[str, Callable[[], object]]
 
 T = TypeVar("T")
 
 
-def of_any(plugin: Plugin, modified: Plugin | None = None) -> Iterator[NamedCheck]:
-    """The checks of every plugin; of a method with modifiers, both it and the method without them are given."""
-    yield "description", partial(describes_itself, plugin)
-    yield "parameters-round-trip", partial(parameters_round_trip, plugin)
-    yield "parameters-validated", partial(parameters_are_validated, plugin)
-    yield "pickles", partial(pickles, modified or plugin)
+def named(bodies: Iterable[Callable[..., None]], *given: object) -> Iterator[NamedCheck]:
+    """Checks that are called as their functions are, done with what is given."""
+    for body in bodies:
+        yield body.__name__.strip("_").replace("_", "-"), partial(body, *given)
+
+
+def of_any(plugin: Plugin) -> Iterator[NamedCheck]:
+    """The checks of every plugin."""
+    bare = plugin.bare() if isinstance(plugin, Method) else plugin
+    yield from named([_description, _parameters_round_trip, _parameters_validated], bare)
+    yield from named([_pickles], plugin)
 
 
 def expected_failures_exist(plugin: Plugin, names: Iterable[str]) -> None:
@@ -41,7 +48,30 @@ def expected_failures_exist(plugin: Plugin, names: Iterable[str]) -> None:
             fail(done, f"{name!r} has no reason", "says why each cannot pass")
 
 
-def of_draws(words: str, draw: Callable[[int], T], same: Callable[[T, T, str], None]) -> Iterator[NamedCheck]:
+@contextmanager
+def unmodified(done: str, arrays: Mapping[str, np.ndarray[Any, Any]], right: str = "works on copies") -> Iterator[None]:
+    """What is done within changes none of these arrays.
+
+    Args:
+        done: what is done.
+        arrays: by name.
+        right: what a right plugin does.
+    """
+    before = {name: array.copy() for name, array in arrays.items()}
+    yield
+    for name, array in arrays.items():
+        if not np.array_equal(before[name], array, equal_nan=array.dtype.kind == "f"):
+            fail(done, f"{name} was changed", right)
+
+
+def _same_arrays(first: Any, second: Any, done: str) -> None:
+    if not np.array_equal(first, second):
+        fail(done, "the draws differ", "draws from the given generator alone")
+
+
+def of_draws(
+    words: str, draw: Callable[[int], T], same: Callable[[T, T, str], None] = _same_arrays
+) -> Iterator[NamedCheck]:
     """The checks of what is drawn from a generator with a seed.
 
     Args:
@@ -62,17 +92,6 @@ def of_draws(words: str, draw: Callable[[int], T], same: Callable[[T, T, str], N
 
     yield "deterministic", deterministic
     yield "global-random-state", global_random_state
-
-
-def same_arrays(first: np.ndarray[Any, Any], second: np.ndarray[Any, Any], done: str) -> None:
-    """Fails if two draws of an array differ.
-
-    Args:
-        first, second: the draws.
-        done: how they were made.
-    """
-    if not np.array_equal(first, second):
-        fail(done, "the draws differ", "draws from the given generator alone")
 
 
 def with_global_seed(made: Callable[[], T], seed: int, words: str) -> T:
@@ -97,7 +116,7 @@ def with_global_seed(made: Callable[[], T], seed: int, words: str) -> T:
     return found
 
 
-def describes_itself(plugin: Plugin) -> None:
+def _description(plugin: Plugin) -> None:
     """The class has a docstring, and every parameter says what it means."""
     cls = type(plugin)
     if not cls.summary():
@@ -113,24 +132,25 @@ def describes_itself(plugin: Plugin) -> None:
             )
 
 
-def parameters_round_trip(plugin: Plugin) -> None:
+def _parameters_round_trip(plugin: Plugin) -> None:
     """The short and the full text form both read back as an equal plugin."""
     own = type(plugin).parameter_names()
     for text in (str(plugin), format_part(plugin.name, plugin.parameters())):
         (part,) = parse(text)
-        again = _rebuilt(plugin, part, text)
-        different = [key for key in own if getattr(again, key) != getattr(plugin, key)]
-        if different:
-            key = different[0]
-            fail(
-                f"writing the plugin as {text!r} and reading it back",
-                f"{key} was {getattr(plugin, key)!r} and became {getattr(again, key)!r}",
-                "has parameters that are numbers, booleans, None, words or tuples of these, and does not alter them "
-                "on the way in",
-            )
+        done = f"writing the plugin as {text!r} and reading it back"
+        with no_error(done, "accepts the values that its own text form shows"):
+            again = type(plugin)(**part.parameters)
+        for key in own:
+            if getattr(again, key) != getattr(plugin, key):
+                fail(
+                    done,
+                    f"{key} was {getattr(plugin, key)!r} and became {getattr(again, key)!r}",
+                    "has parameters that are numbers, booleans, None, words or tuples of these, and does not alter "
+                    "them on the way in",
+                )
 
 
-def parameters_are_validated(plugin: Plugin) -> None:
+def _parameters_validated(plugin: Plugin) -> None:
     """An undeclared parameter is refused, and a declared one cannot be changed afterwards."""
     cls = type(plugin)
     given: dict[str, Value] = {**plugin.parameters(), "no_such_parameter_0": 1}
@@ -152,20 +172,9 @@ def parameters_are_validated(plugin: Plugin) -> None:
         fail(f"setting {key} of {plugin}", "it was changed", "keeps frozen=True, so that results belong to a text form")
 
 
-def pickles(plugin: Plugin) -> None:
+def _pickles(plugin: Plugin) -> None:
     """The plugin reaches another process."""
     with no_error(f"pickling {plugin}", "holds its parameters alone; what cannot be pickled is made when it is used"):
         again = cloudpickle.loads(cloudpickle.dumps(plugin))
     if str(again) != str(plugin):
         fail(f"pickling {plugin} and reading it back", f"it became {again}", "holds its parameters alone")
-
-
-def _rebuilt(plugin: Plugin, part: Part, text: str) -> Plugin:
-    try:
-        return type(plugin)(**part.parameters)
-    except pydantic.ValidationError as error:
-        fail(
-            f"writing the plugin as {text!r} and reading it back",
-            first_complaint(error),
-            "accepts the values that its own text form shows",
-        )

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from fieldbench.conformance import examples
 from fieldbench.conformance.check import NotChecked, fail, no_error
 from fieldbench.conformance.examples import Example
-from fieldbench.conformance.general import NamedCheck, with_global_seed
+from fieldbench.conformance.general import NamedCheck, named, unmodified, with_global_seed
 from fieldbench.errors import one_line
 from fieldbench.estimate import Estimate, as_estimate, as_field_array
 from fieldbench.field import FloatArray, Observation
@@ -28,7 +28,6 @@ SEED = 2**32 - 12345
 #: Relative to the largest magnitude of the estimate. Scaling by a power of two rounds nothing, so that only
 #: what a method adds on its own scale can differ; a GPU sums in another order, in single precision.
 SCALE, SCALING_TOLERANCE, GPU_TOLERANCE = 1024.0, 1e-6, 1e-2
-
 
 #: Points of a search space that are drawn and tried, beside its corners.
 DRAWN_POINTS = 3
@@ -61,21 +60,15 @@ class MethodUnderCheck:
         self.method = method
         self._given = observation
 
-    @property
-    def orders(self) -> tuple[int, ...]:
-        """The tensor orders to try, 3-D first: most methods are made for it."""
-        if self._given is not None:
-            return (self._given.ndim,)
-        declared = self.method.orders or tuple(examples.SHAPES)
-        return tuple(order for order in (3, 2, 4) if order in declared)
-
     @cached_property
     def example(self) -> Example:
         """The first ordinary observation that the method is applicable to."""
         if self._given is not None:
             return Example("the given observation", self._given)
+        declared = self.method.orders or tuple(examples.SHAPES)
+        orders = [order for order in (3, 2, 4) if order in declared]  # most methods are made for 3-D
         reasons = []
-        for example in examples.ordinary(self.orders):
+        for example in examples.ordinary(orders):
             reason = self.refusal(example)
             if reason is None:
                 return example
@@ -114,18 +107,9 @@ class MethodUnderCheck:
                 return str(error) or "check_shape() raises ValueError"
         return None
 
-    def complete(
-        self, example: Example, *, seed: int = SEED, device: str = "cpu", report: Report | None = None
-    ) -> FloatArray:
-        """Complete a copy of one observation and see that the result is a field.
-
-        Args:
-            example: the observation, and its description for failures.
-            seed: of the method.
-            device: as :meth:`fieldbench.Method.complete` gets it.
-            report: listener; one that hears nothing where None.
-        """
-        return self.inspected(self.made(example, seed=seed, device=device, report=report), example)
+    def complete(self, example: Example, **how: Any) -> FloatArray:
+        """Complete a copy of one observation, as told by :meth:`made`, and see that the result is a field."""
+        return self.inspected(self.made(example, **how), example)
 
     def made(
         self, example: Example, *, seed: int = SEED, device: str = "cpu", report: Report | None = None
@@ -180,13 +164,8 @@ class MethodUnderCheck:
 def of_method(method: Method, observation: Observation | None = None) -> Iterator[NamedCheck]:
     """The checks that suit what a method declares about itself, each with its name."""
     bench = MethodUnderCheck(method, observation)
-    yield "shape-and-finiteness", partial(_shape_and_finiteness, bench)
-    yield "deterministic", partial(_deterministic, bench)
-    yield "global-random-state", partial(_global_random_state, bench)
-    yield "inputs-unmodified", partial(_inputs_unmodified, bench)
-    yield "reports", partial(_reports, bench)
-    yield "applicable-gives-reasons", partial(_applicable, bench)
-    yield "elongated-field", partial(_elongated, bench)
+    yield from named([_shape_and_finiteness, _deterministic, _global_random_state, _inputs_unmodified, _reports], bench)
+    yield from named([_applicable_gives_reasons, _elongated_field], bench)
     for order in examples.SHAPES:
         if method.orders is not None and order not in method.orders:
             yield f"refuses-{order}-d", partial(_refuses, bench, order)
@@ -222,12 +201,11 @@ def _deterministic(bench: MethodUnderCheck) -> None:
 
 def _others(bench: MethodUnderCheck) -> list[Example]:
     """Two observations of the example's shape: other fields, observed elsewhere."""
-    observation, last = bench.example.observation, min(1, bench.example.observation.ndim - 1)
-    others = []
+    others, last = [], min(1, bench.example.observation.ndim - 1)
     for axis, factor in ((0, 0.7), (last, 2.0)):
-        scaled = examples.rescaled(observation, factor)
-        other = Example(f"{bench.example.words}, turned round along axis {axis}", examples.turned(scaled, axis))
-        others.append(other if bench.refusal(other) is None else Example(f"{bench.example.words}, scaled", scaled))
+        scaled = bench.example.times(factor)
+        other = Example(f"{scaled.words}, turned round along axis {axis}", examples.turned(scaled.observation, axis))
+        others.append(other if bench.refusal(other) is None else scaled)
     return others
 
 
@@ -248,16 +226,10 @@ def _inputs_unmodified(bench: MethodUnderCheck) -> None:
     arrays = {"values": observation.values, "mask": observation.mask, "observed": observation.observed}
     arrays |= {f"covariate {name}": array for name, array in observation.covariates.items()}
     arrays |= {f"axis {axis.name}": axis.coordinates for axis in observation.axes}
-    before = {name: array.copy() for name, array in arrays.items()}
     bench.estimate  # noqa: B018 - what fails without any array being changed is no matter of this check
-    bench.method.complete(observation, seed=SEED, device="cpu", report=NullReport())
-    for name, array in arrays.items():
-        if not np.array_equal(before[name], array, equal_nan=array.dtype.kind == "f"):
-            fail(
-                f"comparing the observation before and after completing {bench.example.words}",
-                f"{name} was changed",
-                "works on copies; observation.filled() is one",
-            )
+    done = f"comparing the observation before and after completing {bench.example.words}"
+    with unmodified(done, arrays, "works on copies; observation.filled() is one"):
+        bench.method.complete(observation, seed=SEED, device="cpu", report=NullReport())
 
 
 def _reports(bench: MethodUnderCheck) -> None:
@@ -286,15 +258,15 @@ def _reports(bench: MethodUnderCheck) -> None:
     )
 
 
-def _applicable(bench: MethodUnderCheck) -> None:
+def _applicable_gives_reasons(bench: MethodUnderCheck) -> None:
     for order, shape in examples.SHAPES.items():
-        for pattern, mask in {"random-mask": examples.random_mask(shape), **examples.masks(shape)}.items():
+        for pattern, mask in {"random-mask": examples.random_mask, **examples.PATTERNS}.items():
             words = f"a {order}-D field with {pattern.replace('-', ' ')}"
-            bench.inapplicable(Example(words, examples.observed(examples.smooth_field(shape), mask)))
+            bench.inapplicable(Example(words, examples.observed(examples.smooth_field(shape), mask(shape))))
             bench.contradiction(shape)
 
 
-def _elongated(bench: MethodUnderCheck) -> None:
+def _elongated_field(bench: MethodUnderCheck) -> None:
     shape = examples.ELONGATED.get(bench.example.observation.ndim, bench.example.observation.shape)
     mask = examples.fiber_mask(shape) if "fibers" in bench.example.words else examples.random_mask(shape)
     field = examples.observed(examples.smooth_field(shape), mask)

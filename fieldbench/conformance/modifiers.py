@@ -10,7 +10,7 @@ import numpy as np
 
 from fieldbench.conformance import examples, tuners
 from fieldbench.conformance.check import NotChecked, fail, no_error
-from fieldbench.conformance.general import NamedCheck
+from fieldbench.conformance.general import NamedCheck, named
 from fieldbench.conformance.methods import SEED, MethodUnderCheck, of_method, search_space
 from fieldbench.errors import RequestError, one_line
 from fieldbench.estimate import Estimate
@@ -40,19 +40,22 @@ def of_modifier(
         observation: for tuning's values; a small one of the suite's own where None.
     """
     takers = [method for method in methods if takes(method, modifier)]
+    yield from named([_has_a_method], modifier, takers)
     if isinstance(modifier, OfFits):
-        yield "has-a-method", partial(_has_a_method, modifier, takers)
-        yield from _of_refit(modifier) if isinstance(modifier, Refit) else tuners.of_tuner(cast(Tuner, modifier))
+        if isinstance(modifier, Refit):
+            yield from named([_makes_an_estimate, _fits_what_was_observed], modifier)
+        else:
+            yield from tuners.of_tuner(cast(Tuner, modifier))
         for method in takers:
             yield f"text-form-on-{method.name}", partial(_text_form, modifier, method)
         return
-    others = [method for method in methods if not takes(method, modifier)]
-    yield "has-a-method", partial(_has_a_method, modifier, takers)
-    yield "refused-elsewhere", partial(_refused_elsewhere, modifier, others)
+    yield from named([_refused_elsewhere], modifier, [method for method in methods if not takes(method, modifier)])
     if takers and modifier.search_space():
         modified = modifier.modify(takers[0])
         yield f"search-space-on-{takers[0].name}", partial(search_space, modified, observation, f"{modifier.name}.")
-    for method in filter(lambda method: _is_tried_on(method, modifier), takers):
+    for method in takers:
+        if method.conformance_dataset is not None and modifier.name not in method.accepts:
+            continue  # it is made for particular fields, and does not ask to be tried on others
         modified = modifier.modify(method)
         yield f"text-form-on-{method.name}", partial(_text_form, modifier, method)
         for name, body in of_method(modified, observation):
@@ -61,42 +64,30 @@ def of_modifier(
         yield f"changes-{method.name}", partial(_changes, method, modified, observation)
 
 
-def _of_refit(modifier: Refit) -> Iterator[NamedCheck]:
-    """The checks of a modifier that makes one estimate of several fits, on a method made for them."""
-    yield "makes-an-estimate", partial(_makes_an_estimate, modifier)
-    yield "fits-what-was-observed", partial(_fits_what_was_observed, modifier)
+def _fitted(modifier: Refit) -> tuple[Estimate, Observation, list[Observation]]:
+    """What a modifier makes of a small field, that field, and all that it had fitted.
 
+    Each fit is the observed mean, moved by the seed.
+    """
+    whole = examples.observed(examples.smooth_field(_SHAPE), examples.random_mask(_SHAPE))
+    asked: list[Observation] = []
 
-class _Fitted:
-    """The fits that a modifier asks for: the observed mean, moved by the seed."""
-
-    def __init__(self, modifier: Refit) -> None:
-        field = examples.smooth_field(_SHAPE)
-        self.observation = examples.observed(field, examples.random_mask(_SHAPE))
-        self.asked: list[Observation] = []
-        self._modifier = modifier
-
-    def estimate(self) -> Estimate:
-        """What the modifier makes of them."""
-        done = f"having a small field completed by +{self._modifier.name}"
-        with no_error(done, "returns a fieldbench.Estimate"):
-            made = self._modifier.complete(self.observation, self._fit, self._withhold, SEED)
-            return made.checked(self.observation.valid)
-
-    def _fit(self, observation: Observation, seed: int) -> Estimate:
-        self.asked.append(observation)
+    def fit(observation: Observation, seed: int) -> Estimate:
+        asked.append(observation)
         move = 0.01 * float(np.random.default_rng(seed).normal())
         return Estimate(np.full(observation.shape, observation.observed.mean() + move))
 
-    def _withhold(self, share: float, number: int) -> Mask:
-        return RandomEntries().withhold(self.observation.mask, share, np.random.default_rng(number))
+    def withhold(share: float, number: int) -> Mask:
+        return RandomEntries().withhold(whole.mask, share, np.random.default_rng(number))
+
+    with no_error(f"having a small field completed by +{modifier.name}", "returns a fieldbench.Estimate"):
+        return modifier.complete(whole, fit, withhold, SEED).checked(whole.valid), whole, asked
 
 
 def _makes_an_estimate(modifier: Refit) -> None:
-    first, second = _Fitted(modifier).estimate(), _Fitted(modifier).estimate()
+    first, second = (_arrays(_fitted(modifier)[0]) for _ in range(2))
     done = f"having a small field completed by +{modifier.name} twice"
-    parts = [(one, other) for one, other in zip(_arrays(first), _arrays(second), strict=False)]
-    if len(_arrays(first)) != len(_arrays(second)) or not all(np.array_equal(*pair) for pair in parts):
+    if len(first) != len(second) or not all(map(np.array_equal, first, second)):
         fail(done, "the estimates differ", "takes all randomness from its seed and from what is drawn for it")
 
 
@@ -106,10 +97,8 @@ def _arrays(estimate: Estimate) -> list[FloatArray]:
 
 
 def _fits_what_was_observed(modifier: Refit) -> None:
-    fitted = _Fitted(modifier)
-    fitted.estimate()
-    whole = fitted.observation
-    for observation in fitted.asked:
+    _, whole, asked = _fitted(modifier)
+    for observation in asked:
         inside = not (observation.mask & ~whole.mask).any()
         if not inside or not np.array_equal(observation.values[observation.mask], whole.values[observation.mask]):
             fail(
@@ -117,7 +106,7 @@ def _fits_what_was_observed(modifier: Refit) -> None:
                 "one holds a value that was not observed",
                 "hands on the observation, or a part of it",
             )
-    if not fitted.asked:
+    if not asked:
         fail(f"counting the fits that +{modifier.name} asked for", "there is none", "has the method fitted")
 
 
@@ -128,11 +117,6 @@ def takes(method: Method, modifier: Modifier) -> bool:
     except Exception:  # what is not a RequestError is a failure of refused-elsewhere
         return False
     return True
-
-
-def _is_tried_on(method: Method, modifier: Modifier) -> bool:
-    """Whether the small made-up fields suit the method; one made for particular fields is tried if it asks for it."""
-    return method.conformance_dataset is None or modifier.name in method.accepts
 
 
 def _has_a_method(modifier: Modifier, takers: list[Method]) -> None:

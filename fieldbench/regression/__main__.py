@@ -19,9 +19,7 @@ from fieldbench.cli.sources import PluginFiles, sources
 
 
 def regression(
-    against: Annotated[
-        Path, typer.Option(metavar="REFERENCE", help="The reference file, or another run.", show_default=False)
-    ],
+    against: Annotated[Path, typer.Option(metavar="REFERENCE", help="The reference file, or another run.")],
     methods: Annotated[
         str | None, typer.Option(metavar="A,B,...", help="Only these methods.", show_default="all of the suite")
     ] = None,
@@ -50,9 +48,8 @@ def regression(
     """Run a matrix of methods and datasets and check its scores against a reference."""
 
     from fieldbench import suite as suites
-    from fieldbench.cli.check_results import report
     from fieldbench.cli.display import run_displayed
-    from fieldbench.cli.freeze import tolerances
+    from fieldbench.cli.references import report, tolerances
     from fieldbench.execution import Options
     from fieldbench.registry import Registry
     from fieldbench.regression import matrix, reference

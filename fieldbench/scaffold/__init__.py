@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from fieldbench.errors import RequestError
-from fieldbench.registry import KINDS, Registry
+from fieldbench.registry import Registry
 from fieldbench.spec import is_name
 
 TEMPLATES = Path(__file__).parent
@@ -61,7 +61,6 @@ def write_package(name: str, kind: str, into: Path, registry: Registry) -> list[
     if kind not in kinds():
         raise RequestError(f"unknown kind {kind!r}; there are: {', '.join(kinds())}")
     registered = "method" if kind == "modifier" else kind
-    assert registered in KINDS
     if name in registry.entries(registered):
         source = registry.find(registered, name).source
         raise RequestError(f"there is a {registered} {name!r} already, from {source}; choose another name")
@@ -90,7 +89,9 @@ def write_package(name: str, kind: str, into: Path, registry: Registry) -> list[
         if file.name == "gitignore":
             file = file.with_name(".gitignore")
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(_filled(text, blanks), encoding="utf-8")
+        for blank, value in blanks.items():
+            text = text.replace(f"@{blank}@", value)
+        file.write_text(text, encoding="utf-8")
         written.append(file)
     return written
 
@@ -111,9 +112,3 @@ def _class_name(name: str, kind: str, templates: Iterable[str]) -> str:
     called = "".join(word.capitalize() for word in name.split("-"))
     taken = keyword.iskeyword(called) or called in (*imported, *re.findall(r"^class (\w+)", text, re.MULTILINE))
     return f"{called}{kind.capitalize()}" if taken else called
-
-
-def _filled(text: str, blanks: dict[str, str]) -> str:
-    for blank, value in blanks.items():
-        text = text.replace(f"@{blank}@", value)
-    return text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +14,7 @@ from pydantic import Field as Limited
 from fieldbench.errors import RequestError, first_complaint
 from fieldbench.plan import Plan
 from fieldbench.records import CELL, LARGEST, Cell
-from fieldbench.store.files import MANIFEST, write_whole
+from fieldbench.store.files import MANIFEST, TRIALS, write_whole
 
 #: Version of the layout. A newer fieldbench reads an older one. Version 1 kept the requests in place of the cells.
 FORMAT = 2
@@ -63,11 +63,6 @@ class PlannedCell(BaseModel):
     def asks_for(self, seed: int, number: int) -> bool:
         """Whether this trial was asked for."""
         return any(first <= number < first + count for first, count in self.trials.get(seed, ()))
-
-    def add(self, trials: Mapping[int, Iterable[Span]]) -> None:
-        """Ask for more trials."""
-        for seed, spans in trials.items():
-            self.trials[seed] = _union([*self.trials.get(seed, ()), *spans])
 
 
 class SessionEntry(BaseModel):
@@ -123,11 +118,6 @@ class Manifest(BaseModel):
             return {**content, "cells": [cell.model_dump() for cell in joined(cells)]}
         return content
 
-    @classmethod
-    def empty(cls) -> Manifest:
-        """Of a run that asks for nothing yet."""
-        return cls(format=FORMAT, cells=[])
-
     @field_validator("cells")
     @classmethod
     def _each_once(cls, cells: list[PlannedCell]) -> list[PlannedCell]:
@@ -177,7 +167,8 @@ def joined(cells: Iterable[PlannedCell]) -> list[PlannedCell]:
     found: dict[Cell, PlannedCell] = {}
     for new in cells:
         known = found.setdefault(new.cell, new.model_copy(deep=True))
-        known.add(new.trials)
+        for seed, spans in new.trials.items():
+            known.trials[seed] = _union([*known.trials.get(seed, ()), *spans])
         known.identity = new.identity or known.identity
     return list(found.values())
 
@@ -190,26 +181,13 @@ def read_manifest(path: str | os.PathLike[str]) -> Manifest:
     """
     folder = existing_run(path)
     try:
-        text = (folder / MANIFEST).read_bytes()
-        manifest = Manifest.model_validate_json(text)
+        return Manifest.model_validate_json((folder / MANIFEST).read_bytes())
     except OSError as error:
         raise RequestError(f"{folder / MANIFEST} cannot be read: {error.strerror}") from None
     except ValidationError as error:
-        if _is_newer(text):
+        if any(found["loc"] == ("format",) and found["type"] == "less_than_equal" for found in error.errors()):
             raise RequestError(f"{folder} was written by a newer fieldbench; update this one to read it") from None
         raise RequestError(f"{folder / MANIFEST} is damaged ({first_complaint(error)}); {_WAY_OUT % folder}") from None
-    return manifest
-
-
-def _is_newer(text: bytes) -> bool:
-    try:
-        return _Layout.model_validate_json(text).format > FORMAT
-    except ValidationError:
-        return False
-
-
-class _Layout(BaseModel):
-    format: int
 
 
 _WAY_OUT = "`fieldbench repair %s` makes it anew from the records"
@@ -224,9 +202,8 @@ def existing_run(path: str | os.PathLike[str]) -> Path:
     path = Path(path)
     if not (path / MANIFEST).is_file():
         what = "has no manifest.json" if path.is_dir() else "is not there" if not path.exists() else "is a file"
-        way_out = (
-            _WAY_OUT % path if (path / "trials.jsonl").is_file() else "give the folder that `fieldbench run` named"
-        )
+        named = "give the folder that `fieldbench run` named"
+        way_out = _WAY_OUT % path if (path / TRIALS).is_file() else named
         raise RequestError(f"{path} is not a run: it {what}; {way_out}")
     return path
 

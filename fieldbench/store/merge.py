@@ -11,7 +11,7 @@ import os
 import shutil
 import stat
 import uuid
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from fieldbench.errors import RequestError
 from fieldbench.records import FAILURES, OK, Cell, cell_of, encode
 from fieldbench.store.files import CONFLICTS, FIELDS, FLOORS, MANIFEST, TRIALS, storing
 from fieldbench.store.floors import read_floors, write_floors
-from fieldbench.store.manifest import FORMAT, Manifest, existing_run, joined, read_manifest
+from fieldbench.store.manifest import FORMAT, Manifest, SessionEntry, existing_run, joined, read_manifest
 from fieldbench.store.rows import Counted
 from fieldbench.store.run import RunStore
 
@@ -88,7 +88,7 @@ def merge(folders: Sequence[str | os.PathLike[str]], out: str | os.PathLike[str]
                 rows = ({**conflict.other, "folder": str(conflict.folder)} for conflict in conflicts)
                 _write_rows(draft / CONFLICTS, rows)
             for run, row in chosen.values():
-                copy_fields(run, row["key"], draft)
+                _copy_fields(run, row["key"], draft)
             write_floors(draft, {draw: floor for run in runs for draw, floor in read_floors(run).items()}.values())
             _joined(manifests, identities).write(draft)
             os.replace(draft, out)
@@ -122,7 +122,7 @@ def reuse(store: RunStore, folders: Iterable[str | os.PathLike[str]], wanted: Co
             if row["status"] in FAILURES or not row["identity"]:
                 continue
             with storing(store.path):
-                copy_fields(run, row["key"], store.path)
+                _copy_fields(run, row["key"], store.path)
             store.append_row(row)
             left.discard(row["key"])
             used.add(row.get("session", ""))
@@ -132,28 +132,18 @@ def reuse(store: RunStore, folders: Iterable[str | os.PathLike[str]], wanted: Co
     return len(wanted) - len(left)
 
 
-def copy_fields(run: Path, key: str, target: Path) -> None:
-    """Copy what was kept of a trial into another run's folder, if it is a file of its own.
-
-    Args:
-        run: folder of the run that has them.
-        key: of the trial.
-        target: folder of the other run.
-    """
+def _copy_fields(run: Path, key: str, target: Path) -> None:
+    """Copy what was kept of a trial into another run's folder, if it is a file of its own."""
     try:
         source = os.open(run / FIELDS / f"{key}.npz", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError:  # nothing was kept, or it is a link
         return
     with open(source, "rb") as stream:
-        if not _is_plain(stream.fileno()):
+        if not stat.S_ISREG(os.fstat(source).st_mode):
             return
         (target / FIELDS).mkdir(exist_ok=True)
         with (target / FIELDS / f"{key}.npz").open("wb") as copy:
             shutil.copyfileobj(stream, copy)
-
-
-def _is_plain(file: int) -> bool:
-    return stat.S_ISREG(os.fstat(file).st_mode)
 
 
 def _others_run(folder: str | os.PathLike[str]) -> Path:
@@ -228,21 +218,16 @@ def _joined(manifests: Sequence[Manifest], identities: dict[Cell, str]) -> Manif
     cells = joined(planned for manifest in manifests for planned in manifest.cells)
     for planned in cells:
         planned.identity = identities.get(planned.cell, planned.identity)
+    sessions: dict[str | int, SessionEntry] = {}
+    for session in (session for manifest in manifests for session in manifest.sessions):
+        sessions.setdefault(session.id or id(session), session)
     return Manifest(
         format=FORMAT,
         cells=cells,
         metadata=joined_metadata(manifest.metadata for manifest in manifests),
-        sessions=list(_sessions(manifests)),
+        sessions=list(sessions.values()),
         secrets={label: seed for manifest in manifests for label, seed in manifest.secrets.items()},
     )
-
-
-def _sessions(manifests: Iterable[Manifest]) -> Iterator[Any]:
-    seen: set[str] = set()
-    for session in (session for manifest in manifests for session in manifest.sessions):
-        if not session.id or session.id not in seen:
-            seen.add(session.id)
-            yield session
 
 
 def joined_metadata(several: Iterable[dict[str, Any]]) -> dict[str, Any]:

@@ -26,22 +26,19 @@ _NAMED = 10
 
 
 class RowLog:
-    """The rows of a file in the order written, a trial that was run again several times among them.
+    """The rows of a run's ``trials.jsonl`` in the order written, without their diagnostics.
+
+    A trial that was run again is there several times. A file that is not there yet has no rows.
 
     Attributes:
         damaged: numbers of the lines, from 1, that are not rows, as far as has been read.
         whole: bytes up to the last newline, as far as has been read.
     """
 
-    def __init__(self, file: Path, *, diagnostics: bool = False) -> None:
-        """
-        Args:
-            file: the ``trials.jsonl`` of a run; one that is not there yet has no rows.
-            diagnostics: whether they are wanted; curves and tracebacks are most of what there is to parse.
-        """
+    def __init__(self, file: Path) -> None:
         self.damaged: list[int] = []
         self.whole = 0
-        self._file, self._diagnostics = file, diagnostics
+        self._file = file
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         """
@@ -63,7 +60,7 @@ class RowLog:
             if line.isspace():
                 continue
             try:
-                yield number, decode(line, diagnostics=self._diagnostics)
+                yield number, decode(line, diagnostics=False)
             except ValueError:
                 self.damaged.append(number)
 
@@ -87,10 +84,8 @@ def damage(file: Path, lines: list[int]) -> str:
     if len(lines) == 1:
         return f"{file}: line {lines[0]} is damaged and counts for nothing; the same run computes its trial again"
     named = ", ".join(map(str, lines[:_NAMED])) + (", ..." if len(lines) > _NAMED else "")
-    return (
-        f"{file}: {len(lines)} lines are damaged ({named}) and count for nothing; "
-        "the same run computes their trials again"
-    )
+    count = f"{len(lines)} lines are damaged ({named}) and count"
+    return f"{file}: {count} for nothing; the same run computes their trials again"
 
 
 class Counted:

@@ -108,7 +108,7 @@ class RunStore:
             if fresh:
                 _clear(path)
             made = (path / MANIFEST).is_file()
-            manifest = read_manifest(path) if made else Manifest.empty()
+            manifest = read_manifest(path) if made else Manifest(format=FORMAT, cells=[])
             manifest.cells = joined([*manifest.cells, *planned(plan)])
             if not made:
                 manifest.write(path)

@@ -270,7 +270,7 @@ MISTAKES = [
     *(
         mistaken(
             f"no {pattern}", pattern, "cannot do with",
-            complete=insists(lambda seen, p=pattern: (seen.mask != examples.masks(seen.shape)[p]).any()),
+            complete=insists(lambda seen, p=pattern: (seen.mask != examples.PATTERNS[p](seen.shape)).any()),
         )
         for pattern in ("fiber-mask", "block-mask")
     ),

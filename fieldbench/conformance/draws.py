@@ -1,19 +1,20 @@
-"""Checks of samplers."""
+"""Checks of samplers and noises."""
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 import numpy as np
 
 from fieldbench.conformance import examples
-from fieldbench.conformance.check import NotChecked, fail
-from fieldbench.conformance.general import NamedCheck, of_draws, same_arrays
+from fieldbench.conformance.check import NotChecked, fail, no_error
+from fieldbench.conformance.general import NamedCheck, named, of_draws, unmodified
 from fieldbench.errors import RequestError, one_line
-from fieldbench.field import Mask, Observation
+from fieldbench.field import FloatArray, Mask, Observation
+from fieldbench.noise import Noise
 from fieldbench.sampler import Sampler
 
 _SHAPES = {2: (20, 16), 3: (12, 10, 8), 4: (8, 7, 6, 5)}
@@ -32,13 +33,10 @@ def of_sampler(sampler: Sampler) -> Iterator[NamedCheck]:
     """The checks of a sampler."""
     for order in _SHAPES:
         yield f"works-in-{order}-d", partial(_draws_a_mask, sampler, order)
-    yield "keeps-the-rate", partial(_keeps_the_rate, sampler)
-    yield "observes-what-exists", partial(_observes_what_exists, sampler)
+    yield from named([_keeps_the_rate, _observes_what_exists], sampler)
     draw = partial(_draw, sampler)
-    yield from of_draws(f"drawing a mask by {sampler}", lambda seed: draw(_some(sampler), seed=seed), same_arrays)
-    yield "inputs-unmodified", partial(_inputs_unmodified, sampler)
-    yield "small-rates", partial(_small_rates, sampler)
-    yield "withholds-a-part", partial(_withholds_a_part, sampler)
+    yield from of_draws(f"drawing a mask by {sampler}", lambda seed: draw(_some(sampler), seed=seed))
+    yield from named([_inputs_unmodified, _small_rates, _withholds_a_part], sampler)
 
 
 class Refusal(NotChecked):
@@ -113,10 +111,11 @@ def _observes_what_exists(sampler: Sampler) -> None:
 def _inputs_unmodified(sampler: Sampler) -> None:
     valid = _some(sampler)
     valid[0, 0] = False
-    before = valid.copy()
-    mask = _draw(sampler, valid)
-    if not np.array_equal(valid, before) or np.shares_memory(mask, valid):
-        fail(f"drawing a mask by {sampler}", "valid was changed or returned", "returns a new array")
+    done, right = f"drawing a mask by {sampler}", "returns a new array"
+    with unmodified(done, {"valid": valid}, right):
+        mask = _draw(sampler, valid)
+    if np.shares_memory(mask, valid):
+        fail(done, "valid was returned", right)
 
 
 def _small_rates(sampler: Sampler) -> None:
@@ -144,3 +143,30 @@ def _withholds_a_part(sampler: Sampler) -> None:
             fail(done, f"{count} of {total} are withheld", "withholds some, never all")
         if abs(count / total - share) > _COARSENESS:
             fail(done, f"{count} of {total} are withheld", "withholds about the share it is asked for")
+
+
+def of_noise(noise: Noise) -> Iterator[NamedCheck]:
+    """The checks of a noise."""
+    for order, shape in examples.SHAPES.items():
+        yield f"works-in-{order}-d", partial(_draw_noise, noise, shape)
+    yield from of_draws(f"drawing {noise}", partial(_draw_noise, noise, examples.SHAPES[3]))
+    yield from named([_streams_differ], noise)
+
+
+def _draw_noise(noise: Noise, shape: Sequence[int], seed: int = 1) -> FloatArray:
+    done = f"drawing {noise} of shape {tuple(shape)}"
+    with no_error(done, "returns an array"):
+        drawn = np.asarray(noise.draw(shape, np.random.default_rng(seed)))
+    if drawn.shape != tuple(shape):
+        fail(done, f"it has shape {drawn.shape}", "returns noise of the shape it is asked for")
+    if drawn.dtype.kind != "f" or not np.isfinite(drawn).all():
+        fail(done, f"it is {drawn.dtype} with {int((~np.isfinite(drawn)).sum())} entries not finite",
+             "returns finite floating-point numbers")  # fmt: skip
+    return drawn
+
+
+def _streams_differ(noise: Noise) -> None:
+    shape = examples.SHAPES[3]
+    first, second = _draw_noise(noise, shape), _draw_noise(noise, shape, seed=2)
+    if np.array_equal(first, second) and np.ptp(first) > 0:
+        fail(f"drawing {noise} from two seeds", "it is the same", "draws anew from the generator it is given")
