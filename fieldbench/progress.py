@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -62,7 +61,6 @@ class Progress:
             clock: seconds, for the time to go.
         """
         self.total, self.done, self.failed, self.new = sum(trials.values()), 0, 0, 0
-        self.statuses: Counter[str] = Counter()
         self._headline, self._slots, self._clock = headline, max(1, slots), clock
         self._left: dict[Cell, int] = dict(trials)
         self._seconds: dict[Cell, Average] = {}
@@ -80,7 +78,6 @@ class Progress:
             seconds: that it took, where known.
         """
         self.done += 1
-        self.statuses[status] += 1
         self.failed += status in FAILURES
         self._left[cell] = self._left.get(cell, 0) - 1
         if status == OK and seconds is not None:
@@ -122,11 +119,6 @@ class Progress:
         """
         newest = set(list(self._scores)[-most:] if most else self._scores)
         return {cell: self._scores[cell] for cell in self._left if cell in newest}
-
-    @property
-    def scored(self) -> int:
-        """How many cells have a running mean."""
-        return len(self._scores)
 
     def varying(self) -> list[str]:
         """The factors of a setting in which the plan's cells differ, besides the dataset."""
