@@ -343,11 +343,8 @@ def score_one(metric: Metric, estimate: Estimate, truth: Field, where: Mask, mas
     """The score by which estimates are chosen.
 
     Args:
-        metric: scores.
-        estimate: of the field.
-        truth: the field.
-        where: entries that are scored, True = scored.
-        mask: entries that were observed, True = observed.
+        metric, estimate, truth: what scores what, against what.
+        where, mask: as for :meth:`Metric.score`.
 
     Raises:
         ValueError: if the metric gives no single number.

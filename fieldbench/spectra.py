@@ -29,7 +29,8 @@ def effective_resolution(
         The wavelength in the axis' unit under the name "", and a 1 under ".finer" if all waves are resolved, or under
         ".coarser" if none is; None for a short or uneven axis, or where no line counts.
     """
-    if len(axis) < SHORTEST or not _is_even(axis):
+    gaps = np.diff(axis.coordinates)
+    if len(axis) < SHORTEST or gaps[0] == 0 or not np.allclose(gaps, gaps[0], rtol=1e-6, atol=0):
         return None
     whole = np.moveaxis(where, number, -1).all(axis=-1)
     lines = [np.moveaxis(array, number, -1)[whole] for array in (error, truth)]
@@ -65,8 +66,3 @@ def spectrum(lines: FloatArray, spacing: float) -> tuple[FloatArray, FloatArray]
     power = np.mean(spectra.real**2 + spectra.imag**2, axis=0) * spacing / np.sum(window**2)
     power[: (size - 1) // 2] *= 2  # negative frequencies; the highest of an even size has none
     return np.fft.rfftfreq(size, spacing)[1:], power
-
-
-def _is_even(axis: Axis) -> bool:
-    gaps = np.diff(axis.coordinates)
-    return bool(gaps[0] != 0 and np.allclose(gaps, gaps[0], rtol=1e-6, atol=0))
