@@ -15,8 +15,7 @@ from fieldbench.estimate import Estimate, in_domain
 from fieldbench.field import Field, FloatArray, Mask, unchangeable
 from fieldbench.hookspecs import hookimpl
 from fieldbench.plugin import Plugin, parameter
-from fieldbench.scores import crps_members, crps_normal, crps_quantiles, power_of_two, surprise
-from fieldbench.spectra import effective_resolution
+from fieldbench.scores import crps_members, crps_normal, crps_quantiles, effective_resolution, power_of_two, surprise
 
 Score: TypeAlias = float | Mapping[str, float] | None
 """A number, several numbers by name, or None where there is nothing to score."""

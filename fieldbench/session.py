@@ -81,9 +81,6 @@ class Session:
         """Validate the request and the devices; nothing is read or written yet.
 
         Args:
-            request: what to compare.
-            sources: plugins besides the installed ones.
-            options: how to execute.
             out: the run's folder; by default one in ``runs/`` that the plan alone determines, so that the
                 same request goes on where it stopped.
             save_fields: keep truth, observation and estimate of every trial that is run.

@@ -139,7 +139,7 @@ def tune(
                 plan = planned(values)
                 plan.fingerprint = pool.fingerprint
                 outcome = _outcome(_records(pool, list(plan)))
-                journal.add(values, outcome)
+                journal.write(as_row(values, outcome))
             least = min([outcome.error, *(done.error for _, done in search.tried.values())])
             tell(values, outcome, least)
             return outcome
@@ -216,7 +216,7 @@ class _Journal:
         self.known: dict[str, TriedPoint] = {}
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._write(described)
+            self.write(described)
             return
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
         try:
@@ -238,10 +238,7 @@ class _Journal:
             with path.open("a", encoding="utf-8") as file:
                 file.write("\n")
 
-    def add(self, values: Mapping[str, Value], outcome: TriedPoint) -> None:
-        """Keep what came of a point."""
-        self._write(as_row(values, outcome))
-
-    def _write(self, row: Mapping[str, Any]) -> None:
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Add what is sought, or what came of a point."""
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")
