@@ -53,10 +53,7 @@ class Code:
     """The code of this process. Each file is read once, before anything runs that could change it."""
 
     def __init__(self, by_value: Iterable[str] = ()) -> None:
-        """
-        Args:
-            by_value: names of modules whose classes travel to other processes with their code.
-        """
+        """``by_value`` names modules whose classes travel to other processes with their code."""
         self._by_value = {"__main__", *by_value}
         self._modules: dict[tuple[str, Path | None], _Module] = {}
         self._pieces: dict[tuple[str, str, Path | None], tuple[list[str], list[Node]]] = {}

@@ -139,11 +139,8 @@ class Estimate:
         Of a ``normal`` deviation that of the normal distribution; else of members the share below, equal ones half.
         Known as PIT, the probability integral transform. (Dawid 1984.)
 
-        Args:
-            values: of the shape of the mean.
-
         Returns:
-            The same shape, or None for an estimate that has neither.
+            An array of the shape of ``values`` and the mean, or None for an estimate that has neither.
         """
         if self.deviation is not None:
             from scipy.special import ndtr

@@ -106,12 +106,7 @@ def withhold_like_gaps(
 
 
 def one_sided(at: FloatArray, among: FloatArray) -> Mask:
-    """For each point whether no axis has observations on both sides of it, within cones around the axis.
-
-    Args:
-        at: points, shape (n, d).
-        among: observed points, shape (m, d).
-    """
+    """For each point (n, d) whether no axis has observations (m, d) on both sides of it, in cones around the axis."""
     apart = among[np.newaxis] - at[:, np.newaxis]
     size = np.abs(apart)
     enclosed = np.zeros(len(at), dtype=bool)

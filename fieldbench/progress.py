@@ -72,10 +72,7 @@ class Progress:
         """Count a trial that ended in an earlier run.
 
         Args:
-            cell: of the trial.
-            status: how it ended, such as ``ok``.
-            metrics: its scores by name.
-            seconds: that it took, where known.
+            cell, status, metrics, seconds: as in its :class:`fieldbench.records.Record`.
         """
         self.done += 1
         self.failed += status in FAILURES
@@ -112,11 +109,7 @@ class Progress:
         return f"{self.done} of {self.total} trials{failed}{to_go}"
 
     def means(self, most: int | None = None) -> dict[Cell, Average]:
-        """Running means of the headline metric, one a cell, in the plan's order.
-
-        Args:
-            most: how many at most, those that changed last; all where None.
-        """
+        """Running means of the headline metric by cell, in the plan's order: all, or the ``most`` that changed last."""
         newest = set(list(self._scores)[-most:] if most else self._scores)
         return {cell: self._scores[cell] for cell in self._left if cell in newest}
 
