@@ -112,41 +112,30 @@ __all__ = [
     "withhold_like_gaps",
 ]
 
+#: The public names, by the module in which they are.
 _HOMES = {
-    "calibration": ["LEVELS", "Fold", "calibrate", "calibrated"],
-    "completion.data": ["CompletedData", "complete"],
-    "datafile": ["DataPath", "expanded", "folder_files", "located"],
-    "dataset": ["Dataset"],
-    "errors": ["DataUnavailable", "FieldbenchError", "RequestError"],
-    "field": ["Axis", "Field", "FloatArray", "Mask", "Observation", "grid_axes"],
-    "files": ["SUFFIXES", "Selector", "read"],
-    "gap_holdout": ["withhold_like_gaps"],
-    "estimate": ["MOST_ARRAYS", "Estimate", "as_estimate", "as_field_array", "in_domain"],
-    "hookspecs": ["API_VERSION", "hookimpl"],
-    "method": [
-        "Fit",
-        "Method",
-        "Modifier",
-        "NullReport",
-        "PriorTraining",
-        "Refit",
-        "Report",
-        "TrainingProgress",
-        "Try",
-        "Tuner",
-        "Withhold",
-    ],
-    "metric": ["Metric"],
-    "noise": ["Noise"],
-    "plugin": ["Plugin", "parameter"],
-    "registry": ["make"],
-    "sampler": ["Fibers", "RandomEntries", "Sampler", "is_fiber_mask", "observe"],
-    "results": ["Results"],
-    "search": ["Choice", "Log", "Range", "Space"],
-    "seeding": ["seeded"],
-    "session": ["run"],
-    "spec": ["Value"],
-    "wrapper": ["MethodParameter", "Wrapper"],
+    "calibration": "LEVELS Fold calibrate calibrated",
+    "completion.data": "CompletedData complete",
+    "datafile": "DataPath expanded folder_files located",
+    "dataset": "Dataset",
+    "errors": "DataUnavailable FieldbenchError RequestError",
+    "field": "Axis Field FloatArray Mask Observation grid_axes",
+    "files": "SUFFIXES Selector read",
+    "gap_holdout": "withhold_like_gaps",
+    "estimate": "MOST_ARRAYS Estimate as_estimate as_field_array in_domain",
+    "hookspecs": "API_VERSION hookimpl",
+    "method": "Fit Method Modifier NullReport PriorTraining Refit Report TrainingProgress Try Tuner Withhold",
+    "metric": "Metric",
+    "noise": "Noise",
+    "plugin": "Plugin parameter",
+    "registry": "make",
+    "sampler": "Fibers RandomEntries Sampler is_fiber_mask observe",
+    "results": "Results",
+    "search": "Choice Log Range Space",
+    "seeding": "seeded",
+    "session": "run",
+    "spec": "Value",
+    "wrapper": "MethodParameter Wrapper",
 }
 
 
@@ -156,7 +145,7 @@ def __getattr__(name: str) -> Any:
 
         return version("fieldbench-completion")
     for home, names in _HOMES.items():
-        if name in names:
+        if name in names.split():
             value = getattr(import_module(f"fieldbench.{home}"), name)
             globals()[name] = value
             return value

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -126,10 +126,8 @@ def calibrate(
         together: of a fit that was made without the entries of several folds at once. How much worse it is there tells
             how much worse the folds' fits are than the one on all entries, and ratios become smaller by that.
     """
-    taken = [_taken(observation, fold) for fold in folds]
-    error = np.concatenate([errors for errors, _, _ in taken])
-    distance = np.concatenate([distances for _, distances, _ in taken])
-    spreads = [spread for _, _, spread in taken]
+    errors, distances, spreads = zip(*(_taken(observation, fold) for fold in folds), strict=True)
+    error, distance = np.concatenate(errors), np.concatenate(distances)
     growth, smallest = _growth(error, distance), 0.0
     exponent: float | None = growth
     scale = distance**growth
@@ -149,9 +147,9 @@ def calibrate(
     units, worth = _sample(observation, folds, ratios)
     size = units * worth * counts.sum() ** 2 / (len(counts) * (counts**2).sum())
     if together is not None:
-        errors, distances, stated = _taken(observation, together)
-        there = distances**growth if stated is None or exponent is not None else np.maximum(stated, smallest)
-        worse = float(np.mean(errors / there) / (ratios.mean() or 1.0))
+        off, away, stated = _taken(observation, together)
+        there = away**growth if stated is None or exponent is not None else np.maximum(stated, smallest)
+        worse = float(np.mean(off / there) / (ratios.mean() or 1.0))
         ratios = ratios * _of_all_entries(observation, folds, together, worse)
     return Calibration(ratios[order], shares, units, float(size), exponent, smallest)
 
@@ -190,9 +188,8 @@ def calibrated(
             quantiles[round((1 + level) / 2, 12)] = outside(centre + ratio * scale)
     one = calibration.quantile(ONE_DEVIATION)
     deviation = None if one is None else one * scale
-    if floor is None:
-        return Estimate(estimate.mean, deviation, quantiles=quantiles or None)
-    return Estimate(estimate.mean, deviation, quantiles=quantiles or None, distribution="lognormal", floor=floor)
+    made = Estimate(estimate.mean, deviation, quantiles=quantiles or None)
+    return made if floor is None else replace(made, distribution="lognormal", floor=floor)
 
 
 def _distance(observation: Observation, observed: Mask, at: Positions) -> FloatArray:

@@ -53,10 +53,7 @@ class Code:
     """The code of this process. Each file is read once, before anything runs that could change it."""
 
     def __init__(self, by_value: Iterable[str] = ()) -> None:
-        """
-        Args:
-            by_value: names of modules whose classes travel to other processes with their code.
-        """
+        """``by_value`` names modules whose classes travel to other processes with their code."""
         self._by_value = {"__main__", *by_value}
         self._modules: dict[tuple[str, Path | None], _Module] = {}
         self._pieces: dict[tuple[str, str, Path | None], tuple[list[str], list[Node]]] = {}
@@ -132,11 +129,7 @@ class Code:
         return [statement.text for statement in statements] + ([] if said else _data(live.get(name))), further
 
     def _module(self, name: str, file: Path | None) -> _Module:
-        """What stands in a module.
-
-        Raises:
-            Unidentified: if the file is not there.
-        """
+        """What stands in a module; it is unidentified if its file is not there."""
         if (name, file) not in self._modules:
             package = getattr(sys.modules.get(name), "__package__", None)
             if package is None and file is not None:
@@ -275,11 +268,7 @@ def _above(module: str, file: Path) -> Path:
 
 
 def _check(value: Any, said: bool, file: Path | None) -> None:
-    """A class or function that travels as it is in memory has to be the one in the source.
-
-    Raises:
-        Unidentified: if it is not.
-    """
+    """A class or function that travels as it is in memory is unidentified if it is not the one in the source."""
     if not said:
         raise Unidentified(
             f"the source of {value.__qualname__} is not there; write it into a file, or set revision in the class"
@@ -305,11 +294,7 @@ def _data(value: Any) -> list[str]:
 
 
 def _content(value: Any, nodes: list[Node] | None = None) -> str:
-    """The content of a value, the same in every process. What it is made of is added to nodes.
-
-    Raises:
-        TypeError: if it is made of something and there are no nodes.
-    """
+    """The content of a value, the same in every process. What it is made of is added to nodes, or else a TypeError."""
     kind = type(value)
     if kind in (bool, int, float, complex, bytes, str, type(None)) and (nodes is not None or os.sep not in str(value)):
         return f"{kind.__name__} {value!r}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import pydantic
@@ -127,20 +127,12 @@ def in_one_line(text: str) -> str:
     return line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} ..."
 
 
-class Complaint(NamedTuple):
+def complaint(error: pydantic.ValidationError) -> tuple[tuple[str, ...], object, str]:
     """What pydantic found wrong first: where (outermost name first), what was given, and why it will not do."""
-
-    path: tuple[str, ...]
-    given: object
-    message: str
-
-
-def complaint(error: pydantic.ValidationError) -> Complaint:
-    """The first complaint in its parts."""
     # Where several types are allowed, "not finite" says more than "not a text" or "not a list".
     first = min(error.errors(), key=lambda found: found["type"] != "finite_number")
     message = first["msg"].removeprefix("Value error, ").strip() or "the class refuses it and says no reason"
-    return Complaint(tuple(map(str, first["loc"])), first["input"], message[0].lower() + message[1:])
+    return tuple(map(str, first["loc"])), first["input"], message[0].lower() + message[1:]
 
 
 def first_complaint(error: pydantic.ValidationError, *, quoted: bool = False) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from numbers import Real
@@ -139,11 +139,8 @@ class Estimate:
         Of a ``normal`` deviation that of the normal distribution; else of members the share below, equal ones half.
         Known as PIT, the probability integral transform. (Dawid 1984.)
 
-        Args:
-            values: of the shape of the mean.
-
         Returns:
-            The same shape, or None for an estimate that has neither.
+            An array of the shape of ``values`` and the mean, or None for an estimate that has neither.
         """
         if self.deviation is not None:
             from scipy.special import ndtr
@@ -179,12 +176,7 @@ class Estimate:
         deviation = self.deviation
         if deviation is not None and not own:
             deviation = (there(self._shifted(1.0)) - there(self._shifted(-1.0))) / 2
-        return Estimate(
-            there(self.mean),
-            deviation,
-            None if self.members is None else there(self.members),
-            None if self.quantiles is None else {level: there(part) for level, part in self.quantiles.items()},
-        )
+        return self._mapped(there, deviation=deviation, distribution="normal", floor=0.0)
 
     def at(self, where: Mask | tuple[slice, ...] | tuple[NDArray[np.intp], ...]) -> Estimate:
         """The same at some entries only: as vectors for a boolean array or index arrays, as blocks for slices."""
@@ -193,13 +185,15 @@ class Estimate:
             indexed = isinstance(where, tuple)
             each = members[(slice(None), *where)] if indexed else members.reshape(len(members), -1)
             members = each if indexed else each.take(np.flatnonzero(np.asarray(where)), axis=1)
-        return replace(
-            self,
-            mean=self.mean[where],
-            deviation=None if self.deviation is None else self.deviation[where],
-            members=members,
-            quantiles=None if self.quantiles is None else {key: part[where] for key, part in self.quantiles.items()},
-        )
+        return self._mapped(lambda part: part[where], members=members)
+
+    def _mapped(self, change: Callable[[Any], Any], **instead: Any) -> Estimate:
+        """The same with every array changed but those that are given instead."""
+        for name in {"mean", "deviation", "members"}.difference(instead):
+            part = getattr(self, name)
+            instead[name] = None if part is None else change(part)
+        quantiles = None if self.quantiles is None else {key: change(part) for key, part in self.quantiles.items()}
+        return replace(self, quantiles=quantiles, **instead)
 
     def entries(self, where: Mask, floor: float | None) -> Estimate:
         """:meth:`at` some entries, :meth:`in_domain` of a floor; made once for all who ask in a row."""
@@ -212,12 +206,8 @@ class Estimate:
 
     def frozen(self) -> Estimate:
         """The same with arrays that nobody can write to."""
-        deviation, members = (None if part is None else unchangeable(part) for part in (self.deviation, self.members))
-        quantiles = {level: unchangeable(part) for level, part in (self.quantiles or {}).items()}
-        return replace(
-            self, mean=unchangeable(self.mean), deviation=deviation, members=members,
-            quantiles=MappingProxyType(quantiles) if quantiles else None,
-        )  # fmt: skip
+        made = self._mapped(unchangeable)
+        return made if made.quantiles is None else replace(made, quantiles=MappingProxyType(made.quantiles))
 
     def _shifted(self, deviations: float) -> FloatArray:
         """Where the distribution has its value that many deviations above the centre."""

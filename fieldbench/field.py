@@ -120,9 +120,8 @@ class Field:
         object.__setattr__(self, "axes", _checked_axes(self.axes, values.shape))
         object.__setattr__(self, "valid", _checked_valid(self.valid, values.shape))
         object.__setattr__(self, "covariates", _checked_covariates(self.covariates, self.valid))
-        present = values[self.valid]
-        if not np.isfinite(present).all():
-            count = int((~np.isfinite(present)).sum())
+        count = int((~np.isfinite(values[self.valid])).sum())
+        if count:
             raise ValueError(
                 f"the field has {count} NaN or infinite entries; mark entries that do not exist as not valid"
             )

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fieldbench.errors import RequestError
 from fieldbench.field import FloatArray, Mask
@@ -90,30 +89,24 @@ def withhold_like_gaps(
         wanted = min(max(round(share * part * count), 1 if part > share else 0), count - 1)
         if wanted:
             limit = min(max(wanted, round((share if most is None else most) * part * count)), count - 1)
-            chosen = _chosen(present, np.asarray(gaps.any(axis=others)), wanted, limit, rng, lengths[list(axes)])
+            pattern = _Pattern(present, np.asarray(gaps.any(axis=others)), rng, lengths[list(axes)])
+            chosen = pattern.chosen(wanted, limit)
             withheld |= np.expand_dims(chosen, others) & observed
     if not possible:
         raise RequestError(
             "only one position is observed, so none can be withheld; "
             "a method that is named and --budget 0 complete the field without an estimate of the error"
         )
-    # Where whole slices are missing in a regular pattern, those withheld leave wider gaps than there are.
-    left = observed & ~withheld
-    alone = min(max(round(_ALONE * share * int(observed.sum())), int(not withheld.any())), int(left.sum()) - 1)
-    return (
-        withheld | chosen_at_random(left, max(alone, 0), rng)
-        if len(axes) < observed.ndim or not withheld.any()
-        else withheld
-    )
+    if len(axes) < observed.ndim or not withheld.any():
+        # Where whole slices are missing in a regular pattern, those withheld leave wider gaps than there are.
+        left = observed & ~withheld
+        alone = min(max(round(_ALONE * share * int(observed.sum())), int(not withheld.any())), int(left.sum()) - 1)
+        withheld |= chosen_at_random(left, max(alone, 0), rng)
+    return withheld
 
 
 def one_sided(at: FloatArray, among: FloatArray) -> Mask:
-    """For each point whether no axis has observations on both sides of it, within cones around the axis.
-
-    Args:
-        at: points, shape (n, d).
-        among: observed points, shape (m, d).
-    """
+    """For each point (n, d) whether no axis has observations (m, d) on both sides of it, in cones around the axis."""
     apart = among[np.newaxis] - at[:, np.newaxis]
     size = np.abs(apart)
     enclosed = np.zeros(len(at), dtype=bool)
@@ -144,37 +137,6 @@ def _levels(observed: Mask, missing: Mask) -> Iterator[tuple[tuple[int, ...], Ma
                 yield axes, gaps
 
 
-def _chosen(present: Mask, missing: Mask, wanted: int, limit: int, rng: np.random.Generator, steps: FloatArray) -> Mask:
-    """Withheld positions among those present: at the edge, in pieces, and one by one."""
-    from scipy.ndimage import label
-
-    depth = distances(present, steps)
-    labels, _ = label(missing, np.ones((3,) * missing.ndim))
-    outside = _outside(present, missing, labels, depth, rng, steps)
-    at_edge = (outside > _ONE_SIDED)[labels] & missing
-    edge_share = float(outside[labels[at_edge]].sum() / missing.sum())
-    withheld = np.zeros(present.shape, dtype=bool)
-    if at_edge.any():
-        withheld = _edge(present, at_edge, depth, round(min(1.0, 2 * edge_share) * limit), rng, steps)
-    inner = missing & (outside < 0.5)[labels]
-    quota = min(round((1 - edge_share) * wanted), limit - int(withheld.sum()))
-    if quota > 0 and inner.any():
-        room = limit - int(withheld.sum())
-        pieces = _pieces(present & ~withheld, inner, labels, depth, (quota, room), rng, steps)
-        single = chosen_at_random(present & ~withheld, quota, rng)
-        far, near = (float(distances(present & ~taken, steps)[taken].mean()) for taken in (pieces, single))
-        goal = float(depth[inner].mean())
-        part = 0.0 if goal <= _DEEP * near or far <= near else float(np.clip((goal - near) / (far - near), 0.0, 1.0))
-        if part == 1.0:
-            return withheld | pieces
-        # A piece is never cut short, so for a small part of the entries even one would be too many.
-        count = round(part * quota) if part > _FEW_PIECES else 0
-        kept = _pieces(present & ~withheld, inner, labels, depth, (count, room), rng, steps)
-        withheld |= kept
-        withheld |= chosen_at_random(present & ~withheld, max(quota - int(kept.sum()), 0), rng)
-    return withheld
-
-
 def chosen_at_random(present: Mask, count: int, rng: np.random.Generator) -> Mask:
     """A mask with exactly ``count`` of the present entries, uniformly at random.
 
@@ -191,84 +153,103 @@ def chosen_at_random(present: Mask, count: int, rng: np.random.Generator) -> Mas
     return chosen.reshape(present.shape)
 
 
-def _outside(
-    present: Mask,
-    missing: Mask,
-    labels: NDArray[np.intp],
-    depth: FloatArray,
-    rng: np.random.Generator,
-    steps: FloatArray,
-) -> FloatArray:
-    """For each connected gap (from index 1) what part of it has observations on one side only, along every axis.
+class _Pattern:
+    """Positions along some axes, and the gaps among them that are imitated."""
 
-    0 where that part is hardly deeper than the rest, as at the rim of scattered observations.
-    """
-    at, among = (
-        np.argwhere(chosen_at_random(entries, min(_SAMPLE * more, int(entries.sum())), rng))
-        for entries, more in ((missing, 1), (present, 4))
-    )
-    alone, own, deep = one_sided(at * steps, among * steps), labels[tuple(at.T)], depth[tuple(at.T)]
+    def __init__(self, present: Mask, missing: Mask, rng: np.random.Generator, steps: FloatArray) -> None:
+        from scipy.ndimage import label
 
-    def count(some: Mask, weights: FloatArray) -> FloatArray:
-        return np.asarray(np.bincount(own[some], weights=weights[some], minlength=int(labels.max()) + 1), dtype=float)
+        self._present, self._missing, self._rng, self._steps = present, missing, rng, steps
+        self._depth = distances(present, steps)
+        self._labels, _ = label(missing, np.ones((3,) * missing.ndim))
 
-    outer, inner = (count(some, np.ones(len(at))) for some in (alone, ~alone))
-    outer_depth, inner_depth = (
-        count(some, deep) / np.maximum(number, 1) for some, number in ((alone, outer), (~alone, inner))
-    )
-    deeper = outer_depth > _DEEPER * np.maximum(inner_depth, steps.min())
-    return np.where(deeper, outer / np.maximum(outer + inner, 1), 0.0)
+    def chosen(self, wanted: int, limit: int) -> Mask:
+        """Withheld positions among those present: at the edge, in pieces, and one by one."""
+        missing, outside = self._missing, self._outside()
+        at_edge = (outside > _ONE_SIDED)[self._labels] & missing
+        edge_share = float(outside[self._labels[at_edge]].sum() / missing.sum())
+        withheld = np.zeros(missing.shape, dtype=bool)
+        if at_edge.any():
+            withheld = self._edge(at_edge, round(min(1.0, 2 * edge_share) * limit))
+        inner, left = missing & (outside < 0.5)[self._labels], self._present & ~withheld
+        room = limit - int(withheld.sum())
+        quota = min(round((1 - edge_share) * wanted), room)
+        if quota <= 0 or not inner.any():
+            return withheld
+        pieces = self._pieces(left, inner, quota, room)
+        single = chosen_at_random(left, quota, self._rng)
+        far, near = (float(distances(self._present & ~taken, self._steps)[taken].mean()) for taken in (pieces, single))
+        goal = float(self._depth[inner].mean())
+        part = 0.0 if goal <= _DEEP * near or far <= near else float(np.clip((goal - near) / (far - near), 0.0, 1.0))
+        if part == 1.0:
+            return withheld | pieces
+        # A piece is never cut short, so for a small part of the entries even one would be too many.
+        kept = self._pieces(left, inner, round(part * quota) if part > _FEW_PIECES else 0, room)
+        alone = chosen_at_random(left & ~kept, max(quota - int(kept.sum()), 0), self._rng)
+        return withheld | kept | alone
 
+    def _outside(self) -> FloatArray:
+        """For each connected gap (from index 1) what part of it has observations on one side only, along every axis.
 
-def _edge(
-    present: Mask, gaps: Mask, depth: FloatArray, limit: int, rng: np.random.Generator, steps: FloatArray
-) -> Mask:
-    """What is observed nearest to gaps at the edge, as deep as these are or as the limit allows."""
-    away = np.where(present, distances(gaps, steps), np.inf)
-    deepest = float(np.quantile(depth[gaps], rng.uniform(0.9, 1.0), method="higher"))
-    order = np.argsort(away, axis=None, kind="stable")[: max(limit, 1)]
-    withheld = np.zeros(present.size, dtype=bool)
-    withheld[order[away.ravel()[order] <= deepest]] = True
-    return withheld.reshape(present.shape)
+        0 where that part is hardly deeper than the rest, as at the rim of scattered observations.
+        """
+        at, among = (
+            np.argwhere(chosen_at_random(entries, min(_SAMPLE * more, int(entries.sum())), self._rng))
+            for entries, more in ((self._missing, 1), (self._present, 4))
+        )
+        alone = one_sided(at * self._steps, among * self._steps)
+        own, deep = self._labels[tuple(at.T)], self._depth[tuple(at.T)]
 
+        def count(some: Mask, weights: FloatArray) -> FloatArray:
+            counts = np.bincount(own[some], weights=weights[some], minlength=int(self._labels.max()) + 1)
+            return np.asarray(counts, dtype=float)
 
-def _pieces(
-    present: Mask,
-    missing: Mask,
-    labels: NDArray[np.intp],
-    depth: FloatArray,
-    counts: tuple[int, int],
-    rng: np.random.Generator,
-    steps: FloatArray,
-) -> Mask:
-    """Observed positions under pieces of the gaps put elsewhere: at least the first number, at most the second."""
-    from scipy.ndimage import find_objects
+        outer, inner = (count(some, np.ones(len(at))) for some in (alone, ~alone))
+        outer_depth, inner_depth = (
+            count(some, deep) / np.maximum(number, 1) for some, number in ((alone, outer), (~alone, inner))
+        )
+        deeper = outer_depth > _DEEPER * np.maximum(inner_depth, self._steps.min())
+        return np.where(deeper, outer / np.maximum(outer + inner, 1), 0.0)
 
-    free, boxes, sources, count = present.copy(), find_objects(labels), np.flatnonzero(missing), 0
-    deep = sources[depth.ravel()[sources] >= np.quantile(depth.ravel()[sources], 0.95)]
-    for number in range(_PIECES):
-        if count >= counts[0]:
-            break
-        # The deepest gaps are few and matter most, so one of them comes first.
-        entry = np.unravel_index(int(rng.choice(sources if number else deep)), missing.shape)
-        box = boxes[int(labels[entry]) - 1]
-        if any(part.stop - part.start > _LARGEST * size for part, size in zip(box, missing.shape, strict=True)):
-            width = np.ceil(4 * depth[entry] / steps).astype(int)
-            box = tuple(
-                slice(max(at - half, 0), min(at + half + 1, size))
-                for at, half, size in zip(entry, width, missing.shape, strict=True)
-            )
-        piece = missing[box] & (labels[box] == labels[entry])
-        piece = np.flip(piece, tuple(np.flatnonzero(rng.random(piece.ndim) < 0.5).tolist()))
-        new = _placed(piece, free, rng)
-        if new is None:
-            continue
-        region, entries = new
-        if count + int(entries.sum()) > counts[1]:
-            entries = _innermost(entries, counts[1] - count)
-        free[region] &= ~entries
-        count += int(entries.sum())
-    return present & ~free if count else chosen_at_random(present, counts[0], rng)
+    def _edge(self, gaps: Mask, limit: int) -> Mask:
+        """What is observed nearest to gaps at the edge, as deep as these are or as the limit allows."""
+        away = np.where(self._present, distances(gaps, self._steps), np.inf)
+        deepest = float(np.quantile(self._depth[gaps], self._rng.uniform(0.9, 1.0), method="higher"))
+        order = np.argsort(away, axis=None, kind="stable")[: max(limit, 1)]
+        withheld = np.zeros(away.size, dtype=bool)
+        withheld[order[away.ravel()[order] <= deepest]] = True
+        return withheld.reshape(away.shape)
+
+    def _pieces(self, present: Mask, missing: Mask, least: int, most: int) -> Mask:
+        """Observed positions under pieces of the gaps put elsewhere, about as many as these numbers say."""
+        from scipy.ndimage import find_objects
+
+        rng, labels, depth = self._rng, self._labels, self._depth
+        free, boxes, sources, count = present.copy(), find_objects(labels), np.flatnonzero(missing), 0
+        deep = sources[depth.ravel()[sources] >= np.quantile(depth.ravel()[sources], 0.95)]
+        for number in range(_PIECES):
+            if count >= least:
+                break
+            # The deepest gaps are few and matter most, so one of them comes first.
+            entry = np.unravel_index(int(rng.choice(sources if number else deep)), missing.shape)
+            box = boxes[int(labels[entry]) - 1]
+            if any(part.stop - part.start > _LARGEST * size for part, size in zip(box, missing.shape, strict=True)):
+                width = np.ceil(4 * depth[entry] / self._steps).astype(int)
+                box = tuple(
+                    slice(max(at - half, 0), min(at + half + 1, size))
+                    for at, half, size in zip(entry, width, missing.shape, strict=True)
+                )
+            piece = missing[box] & (labels[box] == labels[entry])
+            piece = np.flip(piece, tuple(np.flatnonzero(rng.random(piece.ndim) < 0.5).tolist()))
+            new = _placed(piece, free, rng)
+            if new is None:
+                continue
+            region, entries = new
+            if count + int(entries.sum()) > most:
+                entries = _innermost(entries, most - count)
+            free[region] &= ~entries
+            count += int(entries.sum())
+        return present & ~free if count else chosen_at_random(present, least, rng)
 
 
 def _placed(piece: Mask, free: Mask, rng: np.random.Generator) -> tuple[tuple[slice, ...], Mask] | None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fieldbench.errors import RequestError, nearest
-from fieldbench.spec import Part, Value, format_part, parse, parse_value, split
+from fieldbench.spec import Value, format_part, parse, parse_value, split
 
 
 @dataclass(frozen=True)
@@ -37,14 +37,7 @@ def read_assignment(text: str) -> Assignment:
 
 
 def expand(specs: Mapping[str, Sequence[str]], assignments: Iterable[Assignment]) -> dict[str, list[str]]:
-    """Apply assignments to every spec that has the plugin they name.
-
-    Args:
-        specs: specs by kind (methods, datasets, ...).
-        assignments: each multiplies the specs it applies to.
-
-    Returns:
-        The specs of each kind, more of them where a parameter takes several values.
+    """The specs of each kind (methods, datasets, ...), one for every choice among the values assigned to its plugins.
 
     Raises:
         RequestError: if no spec has such a plugin, or one sets the parameter itself.
@@ -60,6 +53,9 @@ def expand(specs: Mapping[str, Sequence[str]], assignments: Iterable[Assignment]
 def _variants(text: str, assignments: list[Assignment]) -> Iterable[str]:
     parts = parse(text)
     relevant = [item for item in assignments if any(item.name == part.name for part in parts)]
+    for item in relevant:
+        if any(item.parameter in part.parameters for part in parts if part.name == item.name):
+            raise RequestError(f"{text!r} sets {item.parameter!r} and --set does too; give it once")
     for values in itertools.product(*(item.values for item in relevant)):
         chosen: dict[str, dict[str, Value]] = {}
         for item, value in zip(relevant, values, strict=True):
@@ -67,11 +63,4 @@ def _variants(text: str, assignments: list[Assignment]) -> Iterable[str]:
             if item.parameter in mine:
                 raise RequestError(f"--set {item.text!r}: {item.parameter!r} is set twice; give all values at once")
             mine[item.parameter] = value
-        yield "+".join(_with(part, chosen.get(part.name, {}), text) for part in parts)
-
-
-def _with(part: Part, values: Mapping[str, Value], text: str) -> str:
-    for key in values:
-        if key in part.parameters:
-            raise RequestError(f"{text!r} sets {key!r} and --set does too; give it once")
-    return format_part(part.name, {**part.parameters, **values})
+        yield "+".join(format_part(part.name, {**part.parameters, **chosen.get(part.name, {})}) for part in parts)

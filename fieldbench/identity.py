@@ -15,11 +15,9 @@ from fieldbench.errors import one_line
 from fieldbench.method import Method
 from fieldbench.plugin import Plugin
 from fieldbench.records import Cell
-from fieldbench.registry import KINDS, Registry, asked_here
+from fieldbench.registry import Registry, asked_here
 from fieldbench.selection import Selection
 from fieldbench.sources import THIS_PROGRAM, travels_by_value
-
-__all__ = ["Unidentified", "cell_identity", "draw_identity", "identified", "version"]
 
 #: Version of how a method's seed follows from the base seed. Another version gives other numbers; 2 has 32 bits.
 SEEDS = 2
@@ -43,25 +41,6 @@ def cell_identity(registry: Registry, cell: Cell, fingerprint: Callable[[Any], s
     Raises:
         RequestError: if a spec is wrong.
     """
-    try:
-        return identified(registry, cell, fingerprint)
-    except Unidentified as error:
-        _say(f"{error}; its results do not count as finished")
-        return ""
-
-
-def identified(registry: Registry, cell: Cell, fingerprint: Callable[[Any], str] = asked_here) -> str:
-    """What :func:`cell_identity` gives.
-
-    Args:
-        registry: knows the plugins.
-        cell: whose specs are identified.
-        fingerprint: gives the identity of a plugin's data; called for each.
-
-    Raises:
-        RequestError: if a spec is wrong.
-        Unidentified: if the identity cannot be had; the text names the plugin and says why.
-    """
     parts = [
         registry.method(cell.method),
         registry.dataset(cell.dataset),
@@ -69,7 +48,14 @@ def identified(registry: Registry, cell: Cell, fingerprint: Callable[[Any], str]
         registry.noise(cell.noise),
         registry.selection(cell.select),
     ]
-    return _digest(registry, parts, fingerprint)
+    try:
+        return _digest(registry, parts, fingerprint)
+    except Unidentified as error:
+        said = f"{error}; its results do not count as finished"
+        if said not in _said:
+            _said.add(said)
+            _LOG.warning(said)
+        return ""
 
 
 def _digest(registry: Registry, parts: Sequence[Plugin], fingerprint: Callable[[Any], str]) -> str:
@@ -77,13 +63,11 @@ def _digest(registry: Registry, parts: Sequence[Plugin], fingerprint: Callable[[
     return hashlib.sha256(described.encode()).hexdigest()[:16]
 
 
-def draw_identity(registry: Registry, cell: Cell, fingerprint: Callable[[Any], str] = asked_here) -> str:
+def draw_identity(registry: Registry, cell: Cell, fingerprint: Callable[[Any], str]) -> str:
     """As :func:`cell_identity`, of all that a cell observes: its dataset, sampler and noise.
 
     Args:
-        registry: where the plugins are found.
-        cell: whose method does not count.
-        fingerprint: as for :func:`cell_identity`.
+        registry, cell, fingerprint: as there.
     """
     parts = [registry.dataset(cell.dataset), registry.sampler(cell.sampler), registry.noise(cell.noise)]
     try:
@@ -98,8 +82,7 @@ def version(registry: Registry, cls: type[Plugin]) -> str:
     Raises:
         Unidentified: if that cannot be told.
     """
-    entries = (entry for kind in KINDS for entry in registry.entries(kind).values())
-    source = next((entry.source for entry in entries if entry.cls is cls), THIS_PROGRAM)
+    source = next((entry.source for entry in registry.every() if entry.cls is cls), THIS_PROGRAM)
     revision = vars(cls).get("revision")  # that of a base class says nothing of what was changed in this one
     if revision is not None:
         return f"{source.identity} revision {revision}"
@@ -147,13 +130,6 @@ def _described(registry: Registry, plugin: Plugin, fingerprint: Callable[[Any], 
 def _code(registry: Registry) -> Code:
     """The code behind a registry's classes, as it was when first asked for."""
     if registry not in _codes:
-        entries = (entry for kind in KINDS for entry in registry.entries(kind).values())
-        handed_over = (entry.cls for entry in entries if entry.source == THIS_PROGRAM)
+        handed_over = (entry.cls for entry in registry.every() if entry.source == THIS_PROGRAM)
         _codes[registry] = Code(cls.__module__ for cls in handed_over if travels_by_value(cls))
     return _codes[registry]
-
-
-def _say(text: str) -> None:
-    if text not in _said:
-        _said.add(text)
-        _LOG.warning(text)

@@ -26,7 +26,7 @@ from fieldbench.records import FAILED, NOT_APPLICABLE, OK, OUT_OF_MEMORY, Cell, 
 from fieldbench.sampler import Sampler, observe
 from fieldbench.scores import PIT_BINS
 from fieldbench.search import Space
-from fieldbench.selection import Recorder, Selection
+from fieldbench.selection import Holdout, Recorder, Selection
 from fieldbench.spec import Value
 from fieldbench.tuning import Study, TriedPoint, in_words
 
@@ -115,11 +115,7 @@ class Apart(Exception):
     """Not every trial of a group went well together; each is to be run by itself."""
 
 
-def unnoted(what: str) -> None:
-    """Note nothing."""
-
-
-def draw(trial: Trial, shelf: Shelf, note: Note = unnoted) -> Draw:
+def draw(trial: Trial, shelf: Shelf, note: Note = lambda what: None) -> Draw:
     """Draw field, mask and noise of a trial.
 
     Each has its own stream, and a stream depends only on what it draws: the field on the dataset and the
@@ -142,20 +138,24 @@ def draw(trial: Trial, shelf: Shelf, note: Note = unnoted) -> Draw:
     field_rng, mask_rng = stream("field", *which_field), stream("mask", *pattern)
     noise_rng = stream("noise", *pattern, cell.noise)
     truth = draw_field(shelf, cell.dataset, field_rng, note)
-    mask = draw_mask(shelf, cell.sampler, truth, cell.rate, mask_rng, note)
-    noise = draw_noise(shelf, cell.noise, truth, noise_rng, note)
+    note(f"sampler {cell.sampler}")
+    observed = shelf.sampler(cell.sampler).draw(truth.valid, truth.axes, cell.rate, mask_rng)
+    mask = unchangeable(_mask_of(observed, truth.shape, cell.sampler) & truth.valid)
+    note(f"noise {cell.noise}")
+    noise = _plain(shelf.noise(cell.noise).draw(truth.shape, noise_rng), f"noise {cell.noise}")
+    if noise.dtype.kind not in "fiu" or noise.shape != truth.shape:
+        what = f"{noise.dtype} of shape {noise.shape}"
+        raise ValueError(f"noise {cell.noise} returned {what}; it should return real numbers of shape {truth.shape}")
     note(drawn(cell))
     observation = observe(truth, mask, noise)
     return Draw(truth, mask, observation, np.asarray(observation.values, dtype=float))
 
 
-def floor_scores(trial: Trial, shelf: Shelf, note: Note = unnoted) -> dict[str, float]:
+def floor_scores(trial: Trial, shelf: Shelf, note: Note = lambda what: None) -> dict[str, float]:
     """Scores, by the dataset's own metric, of the best estimate that its generator allows for the draw of a trial.
 
     Args:
-        trial: whose draw it is.
-        shelf: where plugins are found.
-        note: told which plugin is called.
+        trial, shelf, note: as for :func:`draw`.
 
     Returns:
         The scores by name; none where the dataset or the noise allows no floor.
@@ -186,14 +186,13 @@ def drawn(cell: Cell) -> str:
     return f"dataset {cell.dataset} by sampler {cell.sampler} with noise {cell.noise}"
 
 
-def draw_field(shelf: Shelf, text: str, rng: np.random.Generator, note: Note = unnoted) -> Field:
+def draw_field(shelf: Shelf, text: str, rng: np.random.Generator, note: Note) -> Field:
     """A dataset's field.
 
     Args:
-        shelf: makes the dataset.
-        text: its spec.
+        shelf, note: as for :func:`draw`.
+        text: spec of the dataset.
         rng: the field's stream.
-        note: told which plugin is called next.
     """
     note(f"dataset {text}")
     found = shelf.dataset(text).draw(rng)
@@ -204,8 +203,8 @@ def draw_field(shelf: Shelf, text: str, rng: np.random.Generator, note: Note = u
     odd = next((text for text in texts if type(text) is not str), None)
     if odd is not None:
         raise ValueError(f"draw() returned a field with a {type(odd).__name__} where a name or unit should be a text")
-    for name, value in found.metadata.items():
-        if not isinstance(name, str) or not isinstance(value, int | float | np.number):
+    for value in found.metadata.values():
+        if not isinstance(value, int | float | np.number):
             raise ValueError(
                 f"draw() returned a field whose metadata has a {type(value).__name__}; it holds numbers by name"
             )
@@ -217,42 +216,6 @@ def draw_field(shelf: Shelf, text: str, rng: np.random.Generator, note: Note = u
             raise ValueError(f"draw() returned a field with the axis {type(axis).__name__}; it should be an Axis")
     # Made anew, it is checked again: its dataset may have changed it since.
     return replace(found)
-
-
-def draw_mask(
-    shelf: Shelf, text: str, truth: Field, rate: float, rng: np.random.Generator, note: Note = unnoted
-) -> Mask:
-    """A sampler's mask, as far as the field exists.
-
-    Args:
-        shelf: makes the sampler.
-        text: its spec.
-        truth: the field that is observed.
-        rate: share of the entries.
-        rng: the mask's stream.
-        note: told which plugin is called next.
-    """
-    note(f"sampler {text}")
-    mask = _mask_of(shelf.sampler(text).draw(truth.valid, truth.axes, rate, rng), truth.shape, text)
-    return unchangeable(mask & truth.valid)
-
-
-def draw_noise(shelf: Shelf, text: str, truth: Field, rng: np.random.Generator, note: Note = unnoted) -> FloatArray:
-    """Noise for a whole field.
-
-    Args:
-        shelf: makes the noise.
-        text: its spec.
-        truth: the field that is observed.
-        rng: the noise's stream.
-        note: told which plugin is called next.
-    """
-    note(f"noise {text}")
-    found = _plain(shelf.noise(text).draw(truth.shape, rng), f"noise {text}")
-    if found.dtype.kind not in "fiu" or found.shape != truth.shape:
-        what = f"{found.dtype} of shape {found.shape}"
-        raise ValueError(f"noise {text} returned {what}; it should return real numbers of shape {truth.shape}")
-    return found
 
 
 def stream(*what: object) -> np.random.Generator:
@@ -273,21 +236,15 @@ def keyed_seed(seed: int, *what: object) -> int:
     return int.from_bytes(hashlib.blake2b(canonical(what).encode(), key=key, digest_size=4).digest())
 
 
-def judge(
-    trials: Sequence[Trial],
-    shelf: Shelf,
-    complete: Complete,
-    note: Note = unnoted,
-) -> list[Judged]:
+def judge(trials: Sequence[Trial], shelf: Shelf, complete: Complete, note: Note = lambda what: None) -> list[Judged]:
     """Run trials of one cell together; each is judged as if it had been run alone.
 
     A trial that goes wrong becomes a record that says why.
 
     Args:
         trials: of one cell.
-        shelf: where their plugins are.
+        shelf, note: as for :func:`draw`.
         complete: has the method do its part.
-        note: told which plugin is about to be called.
 
     Raises:
         Apart: if something went wrong with a group of several.
@@ -313,23 +270,19 @@ def _judged(trials: Sequence[Trial], shelf: Shelf, complete: Complete, note: Not
     rule, metrics = shelf.selection(cell.select), shelf.metrics()
     headline = shelf.metric(shelf.dataset(cell.dataset).metric)
     draws = [draw(trial, shelf, note) for trial in trials]
-    withheld = [_withhold(trial, rule, shelf, item, note) for trial, item in zip(trials, draws, strict=True)]
-    tasks = [
-        Task(
-            item.observation if fold is None else item.observation.without(fold),
-            method_seed(trial),
-            int(rule.parameters()["every"]),  # type: ignore[arg-type]
-        )
-        for trial, item, fold in zip(trials, draws, withheld, strict=True)
-    ]
-    recorders = [
-        Recorder(rule, headline, item.field, fold, item.measured) for item, fold in zip(draws, withheld, strict=True)
-    ]
+    tasks, recorders = [], []
+    for trial, item in zip(trials, draws, strict=True):
+        fold = None
+        if isinstance(rule, Holdout):
+            fold = _drawn_fold(trial, shelf, item.observation, rule.share, note, cell.select)
+        seen = item.observation if fold is None else item.observation.without(fold)
+        tasks.append(Task(seen, method_seed(trial), rule.every))
+        recorders.append(Recorder(rule, headline, item.field, fold, item.measured))
     refits = shelf.refits(cell.method)
     if refits and len(trials) > 1:
         raise Apart
     note("method")
-    answer = _refitted(refits, trials[0], tasks[0], shelf, complete, note) if refits else complete(tasks, recorders)
+    answer = _Fits(trials[0], shelf, complete, note).answer(refits, tasks[0]) if refits else complete(tasks, recorders)
     if answer.status != OK:
         if len(trials) > 1:
             raise Apart
@@ -371,13 +324,6 @@ def probability_histogram(estimate: Estimate, truth: Field, mask: Mask) -> list[
     return [round(float(count) / len(found), 6) for count in counts]
 
 
-def _withhold(trial: Trial, rule: Selection, shelf: Shelf, item: Draw, note: Note) -> Mask | None:
-    if not rule.withholds:
-        return None
-    share = float(rule.parameters()["share"])  # type: ignore[arg-type]
-    return _drawn_fold(trial, shelf, item.observation, share, note, trial.cell.select)
-
-
 def _drawn_fold(trial: Trial, shelf: Shelf, observation: Observation, share: float, note: Note, *what: object) -> Mask:
     """Observed entries to withhold, as the trial's sampler chooses them; ``what`` they are for has its own stream."""
     cell = trial.cell
@@ -398,52 +344,45 @@ class _Unfitted(Exception):
         self.answer = answer
 
 
-def _refitted(
-    refits: Sequence[OfFits], trial: Trial, task: Task, shelf: Shelf, complete: Complete, note: Note
-) -> Answer:
-    """One answer made of several fits; its seconds are those of all."""
-    fits = _Fits(trial, shelf, complete, note)
-    fit: Fit = fits.once
-    for refit in refits:
-        fit = fits.tuned(refit) if isinstance(refit, Tuner) else fits.around(cast(Refit, refit), fit)
-    try:
-        estimate = fit(task.observation, task.seed)
-    except _Unfitted as unfitted:
-        return unfitted.answer
-    last = fits.answers[-1].diagnostics
-    said = {**last, "fits": len(fits.answers), **({"tuning": fits.tuning} if fits.tuning else {})}
-    return Answer(OK, "", [estimate], fits.seconds, said)
-
-
 class _Fits:
     """The fits that the modifiers of one trial ask for."""
 
     def __init__(self, trial: Trial, shelf: Shelf, complete: Complete, note: Note) -> None:
         self._trial, self._shelf, self._complete, self._note = trial, shelf, complete, note
         self._metric = shelf.metric(shelf.dataset(trial.cell.dataset).metric)
-        self.answers: list[Answer] = []
+        self._answers: list[Answer] = []
         #: What a record keeps of the last search.
-        self.tuning: dict[str, Any] = {}
+        self._tuning: dict[str, Any] = {}
+
+    def answer(self, refits: Sequence[OfFits], task: Task) -> Answer:
+        """One answer made of several fits; its seconds are those of all."""
+        fit: Fit = self._once
+        for refit in refits:
+            fit = self._tuned(refit) if isinstance(refit, Tuner) else self._around(cast(Refit, refit), fit)
+        try:
+            estimate = fit(task.observation, task.seed)
+        except _Unfitted as unfitted:
+            return unfitted.answer
+        said = {**self._answers[-1].diagnostics, "fits": len(self._answers)}
+        if self._tuning:
+            said["tuning"] = self._tuning
+        return Answer(OK, "", [estimate], self._seconds, said)
 
     @property
-    def seconds(self) -> float:
+    def _seconds(self) -> float:
         """Of all fits so far."""
-        return sum(answer.seconds for answer in self.answers)
+        return sum(answer.seconds for answer in self._answers)
 
-    def once(self, observation: Observation, seed: int, values: Mapping[str, Value] | None = None) -> Estimate:
-        """A fit of the method itself.
-
-        Raises:
-            _Unfitted: if it does not end well.
-        """
+    def _once(self, observation: Observation, seed: int, values: Mapping[str, Value] | None = None) -> Estimate:
+        """A fit of the method itself; ``_Unfitted`` if it does not end well."""
         self._note("method")
         answer = self._complete([Task(observation, seed, 0, values or {})], [])
-        self.answers.append(answer)
+        self._answers.append(answer)
         if answer.status != OK:
             raise _Unfitted(answer)
         return answer.estimates[0].checked(observation.valid)
 
-    def around(self, refit: Refit, inner: Fit) -> Fit:
+    def _around(self, refit: Refit, inner: Fit) -> Fit:
         """Fits by a modifier that makes one of several."""
         own = f"modifier {refit}"
 
@@ -466,7 +405,7 @@ class _Fits:
 
         return fit
 
-    def tuned(self, tuner: Tuner) -> Fit:
+    def _tuned(self, tuner: Tuner) -> Fit:
         """Fits with the parameters that a tuner finds; those of one observation are sought once."""
         space = self._shelf.space(self._trial.cell.method)
         known: dict[bytes, Mapping[str, Value]] = {}
@@ -477,7 +416,7 @@ class _Fits:
                 known[pattern], estimate = self._search(tuner, space, observation, seed)
                 if not tuner.fits_again:
                     return estimate
-            return self.once(observation, seed, known[pattern])
+            return self._once(observation, seed, known[pattern])
 
         return fit
 
@@ -492,20 +431,20 @@ class _Fits:
         failures = list[_Unfitted]()
 
         def evaluate(values: Mapping[str, Value]) -> TriedPoint:
-            before, errors = self.seconds, []
+            before, errors = self._seconds, []
             try:
                 for fold in folds:
-                    estimate = self.once(observation.without(fold), seed, {**values, **instead})
+                    estimate = self._once(observation.without(fold), seed, {**values, **instead})
                     errors.append(self._error(estimate, observation, fold))
             except _Unfitted as unfitted:
                 if unfitted.answer.status == NOT_APPLICABLE:
                     raise
                 failures.append(unfitted)
-                return TriedPoint(math.inf, self.seconds - before, unfitted.answer.error)
+                return TriedPoint(math.inf, self._seconds - before, unfitted.answer.error)
             finally:
                 self._note(f"modifier {tuner}")
             fitted[len(study.tried)] = estimate
-            error, seconds = float(np.mean(errors)), self.seconds - before
+            error, seconds = float(np.mean(errors)), self._seconds - before
             if not math.isfinite(error):  # nothing can be compared with it
                 return TriedPoint(math.inf, seconds, f"its {self._metric.name} is {error}")
             return TriedPoint(error, seconds)
@@ -516,7 +455,7 @@ class _Fits:
         index = list(study.tried).index(in_words(chosen))
         if index not in fitted:  # no point has an error, and the first could not even be fitted
             raise failures[0]
-        self.tuning = {**study.as_dict(chosen), "metric": self._metric.name}
+        self._tuning = {**study.as_dict(chosen), "metric": self._metric.name}
         return chosen, fitted[index]
 
     def _error(self, estimate: Estimate, observation: Observation, fold: Mask) -> float:

@@ -197,10 +197,8 @@ class Method(Plugin, ABC):
         """Reconstruct several fields of one shape; each result equals that of :meth:`complete` alone.
 
         Args:
-            observations: of one shape.
-            seeds: one for each observation.
+            observations, seeds, reports: one of each for a field.
             device: as in :meth:`complete`.
-            reports: one listener for each observation.
         """
         return [
             self.complete(observation, seed=seed, device=device, report=report)

@@ -15,8 +15,7 @@ from fieldbench.estimate import Estimate, in_domain
 from fieldbench.field import Field, FloatArray, Mask, unchangeable
 from fieldbench.hookspecs import hookimpl
 from fieldbench.plugin import Plugin, parameter
-from fieldbench.scores import crps_members, crps_normal, crps_quantiles, power_of_two, surprise
-from fieldbench.spectra import effective_resolution
+from fieldbench.scores import crps_members, crps_normal, crps_quantiles, effective_resolution, power_of_two, surprise
 
 Score: TypeAlias = float | Mapping[str, float] | None
 """A number, several numbers by name, or None where there is nothing to score."""
@@ -343,11 +342,8 @@ def score_one(metric: Metric, estimate: Estimate, truth: Field, where: Mask, mas
     """The score by which estimates are chosen.
 
     Args:
-        metric: scores.
-        estimate: of the field.
-        truth: the field.
-        where: entries that are scored, True = scored.
-        mask: entries that were observed, True = observed.
+        metric, estimate, truth: what scores what, against what.
+        where, mask: as for :meth:`Metric.score`.
 
     Raises:
         ValueError: if the metric gives no single number.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
-from typing import Annotated, Protocol
+from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic import Field as Limited
@@ -66,13 +66,6 @@ class Request(BaseModel):
         return Plan(self, registry)
 
 
-class Plannable(Protocol):
-    """Whatever describes trials: a request, or a suite."""
-
-    def plan(self, registry: Registry) -> Plan:
-        """Its trials, every spec validated."""
-
-
 @dataclass(frozen=True)
 class Setting:
     """One dataset as it is observed: everything of a trial that is not method or repetition."""
@@ -112,11 +105,8 @@ class Plan:
         """Validate every spec of the request.
 
         Args:
-            request: what to compare.
-            registry: where the names are looked up.
             pairs: which method meets which observed dataset, where that is listed one by one (as a suite
                 does) and is not the product of the request's methods, datasets, samplers, noises and rates.
-            metric: the one that every dataset must have a score by, where there is such a one.
 
         Raises:
             RequestError: for anything wrong in it, with what would be right.
@@ -125,10 +115,10 @@ class Plan:
         self.metric = metric
         self._registry = registry
         self._usuals: dict[str, tuple[str, list[float]]] = {}
-        self.selections = unique(str(registry.selection(text)) for text in request.select)
+        self.selections = list(dict.fromkeys(str(registry.selection(text)) for text in request.select))
         chosen = self._product() if pairs is None else pairs
         met = list(dict.fromkeys(self.canonical(text, setting) for text, setting in chosen))
-        self.methods = unique(method for method, _ in met)
+        self.methods = list(dict.fromkeys(method for method, _ in met))
         self.settings = list(dict.fromkeys(setting for _, setting in met))
         self._check_refits()
         self.cells = [
@@ -139,19 +129,14 @@ class Plan:
         self.fingerprint: Callable[[Plugin], str] = asked_here
 
     def _check_refits(self) -> None:
-        """
-        Raises:
-            RequestError: if an estimate is to be selected among those of a method that is fitted several times, or a
-                tuner has nothing to choose.
-        """
+        """Refuse a tuner that has nothing to choose, and a choice among estimates of a method that is fitted often."""
+        selects = any(text.partition("[")[0] != "final" for text in self.selections)
         for text in self.methods:
             refits = self._registry.refits(text)
             tuners = [refit for refit in refits if isinstance(refit, Tuner) and refit.fits_again]
             if tuners and not self._registry.space(text).searches:
                 raise RequestError(f"{text}: its parameters are given, so that +{tuners[0].name} has nothing to choose")
-        selects = next((text for text in self.selections if text.partition("[")[0] != "final"), None)
-        for text in self.methods if selects is not None else ():
-            if refits := self._registry.refits(text):
+            if refits and selects:
                 raise RequestError(f"{text}: +{refits[0].name} has no estimates to select from; use --select final")
 
     @property
@@ -213,11 +198,7 @@ class Plan:
         return text_of(self._registry.method(method), method), observed
 
     def _usual(self, text: str) -> tuple[str, list[float]]:
-        """The sampler and rates that a dataset is usually observed with; the metric of its tables must be there, too.
-
-        Raises:
-            RequestError: if the dataset names none that there are.
-        """
+        """The sampler and rates that a dataset is usually observed with; they and its tables' metric must be there."""
         if text not in self._usuals:
             dataset = self._registry.dataset(text)
             what = f"dataset {text} has no usual sampler, rates and metric"
@@ -229,8 +210,3 @@ class Plan:
                 raise RequestError(f"dataset {text}: its default_rates are {rates}; name one or more in (0, 1]")
             self._usuals[text] = sampler, rates
         return self._usuals[text]
-
-
-def unique(texts: Iterable[str]) -> list[str]:
-    """Each text once, in order."""
-    return list(dict.fromkeys(texts))

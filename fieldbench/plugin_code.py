@@ -28,7 +28,8 @@ def plugin_code() -> Iterator[None]:
             before.callback(os.chdir, os.getcwd())
         before.callback(_put_behind, list(sys.path))
         before.enter_context(_ctrl_c_told_apart())
-        before.enter_context(_streams_kept())
+        before.callback(setattr, sys, "stdout", sys.stdout)
+        before.callback(setattr, sys, "stderr", sys.stderr)
         yield
 
 
@@ -43,8 +44,10 @@ def process_kept() -> Iterator[None]:
     kinds = (resource.RLIMIT_NOFILE, resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_FSIZE)
     environment = dict(os.environ)
     depth, limits = sys.getrecursionlimit(), {kind: resource.getrlimit(kind) for kind in kinds}
-    copies = {number: copy for number in range(3) if (copy := _copy_of(number)) is not None}
-    handlers = {}
+    copies, handlers = {}, {}
+    for number in range(3):
+        with contextlib.suppress(OSError):  # it is closed
+            copies[number] = os.dup(number)
     if threading.current_thread() is threading.main_thread():
         handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
         alarm = signal.getitimer(signal.ITIMER_REAL)
@@ -67,13 +70,6 @@ def process_kept() -> Iterator[None]:
         for descriptor, copy in copies.items():
             os.dup2(copy, descriptor)
             os.close(copy)
-
-
-def _copy_of(number: int) -> int | None:
-    try:
-        return os.dup(number)
-    except OSError:  # it is closed
-        return None
 
 
 def _put_behind(path: list[str]) -> None:
@@ -118,12 +114,3 @@ def _ctrl_c_told_apart() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-
-
-@contextlib.contextmanager
-def _streams_kept() -> Iterator[None]:
-    out, err = sys.stdout, sys.stderr
-    try:
-        yield
-    finally:
-        sys.stdout, sys.stderr = out, err

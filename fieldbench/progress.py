@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import operator
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -62,7 +61,6 @@ class Progress:
             clock: seconds, for the time to go.
         """
         self.total, self.done, self.failed, self.new = sum(trials.values()), 0, 0, 0
-        self.statuses: Counter[str] = Counter()
         self._headline, self._slots, self._clock = headline, max(1, slots), clock
         self._left: dict[Cell, int] = dict(trials)
         self._seconds: dict[Cell, Average] = {}
@@ -74,13 +72,9 @@ class Progress:
         """Count a trial that ended in an earlier run.
 
         Args:
-            cell: of the trial.
-            status: how it ended, such as ``ok``.
-            metrics: its scores by name.
-            seconds: that it took, where known.
+            cell, status, metrics, seconds: as in its :class:`fieldbench.records.Record`.
         """
         self.done += 1
-        self.statuses[status] += 1
         self.failed += status in FAILURES
         self._left[cell] = self._left.get(cell, 0) - 1
         if status == OK and seconds is not None:
@@ -115,18 +109,9 @@ class Progress:
         return f"{self.done} of {self.total} trials{failed}{to_go}"
 
     def means(self, most: int | None = None) -> dict[Cell, Average]:
-        """Running means of the headline metric, one a cell, in the plan's order.
-
-        Args:
-            most: how many at most, those that changed last; all where None.
-        """
+        """Running means of the headline metric by cell, in the plan's order: all, or the ``most`` that changed last."""
         newest = set(list(self._scores)[-most:] if most else self._scores)
         return {cell: self._scores[cell] for cell in self._left if cell in newest}
-
-    @property
-    def scored(self) -> int:
-        """How many cells have a running mean."""
-        return len(self._scores)
 
     def varying(self) -> list[str]:
         """The factors of a setting in which the plan's cells differ, besides the dataset."""

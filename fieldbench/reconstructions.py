@@ -62,13 +62,13 @@ def save(folder: Path, key: str, reconstruction: Reconstruction) -> Path:
     Raises:
         OSError: if there is no room.
     """
-    truth, observation = reconstruction.truth, reconstruction.observation
+    truth, made = reconstruction.truth, reconstruction.made
     arrays: dict[str, np.ndarray] = {
         "truth": _single(truth.values),
-        "observed": _single(observation.values),
+        "observed": _single(reconstruction.observation.values),
         "estimate": _single(reconstruction.estimate),
-        "distribution": np.array(reconstruction.made.distribution),
-        "floor": np.array(reconstruction.made.floor),
+        "distribution": np.array(made.distribution),
+        "floor": np.array(made.floor),
         "valid": np.packbits(truth.valid),
         "axis_names": np.array([axis.name for axis in truth.axes]),
         "axis_units": np.array([axis.unit for axis in truth.axes]),
@@ -77,12 +77,8 @@ def save(folder: Path, key: str, reconstruction: Reconstruction) -> Path:
         "log_floor": np.array(np.nan if truth.log_floor is None else truth.log_floor),
     }
     arrays |= {f"axis_{index}": axis.coordinates for index, axis in enumerate(truth.axes)}
-    made, quantiles = reconstruction.made, reconstruction.made.quantiles or {}
-    stated = {
-        "deviation": made.deviation,
-        "members": made.members,
-        **{f"quantile_{key!r}": quantiles[key] for key in quantiles},
-    }
+    stated = {"deviation": made.deviation, "members": made.members}
+    stated |= {f"quantile_{level!r}": part for level, part in (made.quantiles or {}).items()}
     arrays |= {name: _single(part) for name, part in stated.items() if part is not None}
     folder.mkdir(parents=True, exist_ok=True)
     with replacing(folder / f"{key}.npz", folder / f".{key}.{os.getpid()}.npz") as draft:

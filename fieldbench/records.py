@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property, lru_cache
@@ -43,12 +44,7 @@ LARGEST = 2**63 - 1
 
 @dataclass(frozen=True)
 class Cell:
-    """One number of a table: a method on an observed dataset. Texts are canonical specs (``tap[epochs=500]+tv``).
-
-    Attributes:
-        method, dataset, sampler, noise, select: specs.
-        rate: sampling rate in (0, 1].
-    """
+    """One number of a table: a method on an observed dataset. Texts are canonical specs (``tap[epochs=500]+tv``)."""
 
     method: str
     dataset: str
@@ -149,9 +145,21 @@ def percent(rate: float) -> str:
     return f"{100 * rate:.6g} %"
 
 
+def largest_difference(first: Mapping[str, float], other: Mapping[str, float]) -> tuple[str, float]:
+    """The metric whose scores differ most, relative to the larger; two that are both missing or NaN are alike."""
+
+    def apart(one: float | None, two: float | None) -> float:
+        if one is None or two is None or not (math.isfinite(one) and math.isfinite(two)):
+            return 0.0 if repr(one) == repr(two) else math.inf
+        return abs(one - two) / max(abs(one), abs(two), 1e-300)
+
+    differences = {name: apart(first.get(name), other.get(name)) for name in sorted({*first, *other})}
+    return max(differences.items(), key=itemgetter(1), default=("", 0.0))
+
+
 def cell_of(row: Mapping[str, Any]) -> Cell:
     """The cell of a stored row."""
-    return Cell(*(row[name] for name in CELL))
+    return Cell(*_cell(row))
 
 
 def trial_of(row: Mapping[str, Any]) -> Trial:

@@ -13,12 +13,12 @@ import os
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import pluggy
 import pydantic
@@ -56,6 +56,7 @@ from fieldbench.sources import (
     Sources,
     file_version,
     is_editable,
+    packed,
     spec_of_file,
 )
 from fieldbench.spec import Part, is_name, parse
@@ -95,7 +96,7 @@ def make(text: str, kind: str | None = None) -> Plugin:
     if len(found) > 1:
         raise RequestError(f"{name!r} is a {' and a '.join(found)}; say which by kind={found[0]!r}")
     if not found:
-        names = [key for item in KINDS for key in registry.entries(item)]
+        names = [entry.cls.name for entry in registry.every()]
         raise RequestError(f"there is no plugin {name!r}{nearest(name, names)}")
     plugin: Plugin = getattr(registry, found[0])(text)
     return plugin
@@ -161,7 +162,9 @@ class Registry:
                 self._load_path(Path(path))
         for cls in self.sources.classes:
             self._add_class(cls, THIS_PROGRAM, getattr(cls, "__name__", repr(cls)))
-        _round_to_nearest()
+        # Digits are read and written as this program's threads round, which an import may have changed.
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).fesetround(0)
         self._metrics = self._made_metrics()
         self._check_blocked()
         if self.sources.strict and self.broken:
@@ -170,6 +173,10 @@ class Registry:
     def entries(self, kind: str) -> dict[str, Entry]:
         """The registered classes of one kind (``method``, ``dataset``, ...), by name."""
         return dict(sorted(self._entries[kind].items()))
+
+    def every(self) -> list[Entry]:
+        """The registered classes of all kinds."""
+        return [entry for kind in self._entries.values() for entry in kind.values()]
 
     def is_own(self, kind: str, name: str) -> bool:
         """Whether a class comes with fieldbench itself."""
@@ -195,7 +202,8 @@ class Registry:
                     f"{kind} {name!r}: its plugin ({item.source}) is broken: {item.reason}; "
                     f"`fieldbench plugins {item.name}` shows the rest"
                 )
-        raise RequestError(f"unknown {kind} {name!r}{self._suspicion() or nearest(name, self._choices(kind))}")
+        choices = [*self._entries[kind], *(claimed for found, claimed in self._duplicates if found == kind)]
+        raise RequestError(f"unknown {kind} {name!r}{self._suspicion() or nearest(name, choices)}")
 
     def _suspicion(self) -> str:
         """What an unknown name may have to do with plugins that did not load at all, or nothing."""
@@ -234,20 +242,16 @@ class Registry:
         return modifier
 
     def dataset(self, text: str) -> Dataset:
-        plugin: Dataset = self._single("dataset", text)
-        return plugin
+        return cast(Dataset, self._single("dataset", text))
 
     def noise(self, text: str) -> Noise:
-        plugin: Noise = self._single("noise", text)
-        return plugin
+        return cast(Noise, self._single("noise", text))
 
     def sampler(self, text: str) -> Sampler:
-        plugin: Sampler = self._single("sampler", text)
-        return plugin
+        return cast(Sampler, self._single("sampler", text))
 
     def metric(self, text: str) -> Metric:
-        plugin: Metric = self._single("metric", text)
-        return plugin
+        return cast(Metric, self._single("metric", text))
 
     def metrics(self) -> list[Metric]:
         """Every registered metric with its default parameters; one that must be told some is none of them."""
@@ -255,7 +259,7 @@ class Registry:
 
     def selection(self, text: str) -> Selection:
         """One of the three selection rules; these belong to the harness and are not plugins."""
-        (part,) = _only_part(text)
+        part = _only_part(text)
         if part.name not in RULES:
             raise RequestError(f"unknown selection {part.name!r}{nearest(part.name, RULES)}")
         return validated(RULES[part.name], part, text)
@@ -263,35 +267,21 @@ class Registry:
     @cached_property
     def distributions(self) -> dict[str, str]:
         """Distribution (or file) and version of everything that registered a class."""
-        return {
-            entry.source.label: entry.source.version
-            for kind in self._entries.values()
-            for entry in kind.values()
-            if entry.source.version
-        }
+        return {entry.source.label: entry.source.version for entry in self.every() if entry.source.version}
 
     def classes(self) -> list[type[Plugin]]:
         """All registered classes but those of the running program."""
-        entries = [entry for kind in self._entries.values() for entry in kind.values()]
-        return [entry.cls for entry in entries if entry.source != THIS_PROGRAM]
+        return [entry.cls for entry in self.every() if entry.source != THIS_PROGRAM]
 
     def parcel(self, objects: Any) -> Parcel:
-        """Plugin objects, packed for another process.
-
-        Raises:
-            Exception: whatever pickle raises, if one of them holds on to something that no other process can have.
-        """
+        """Plugin objects for another process; raises what :func:`fieldbench.sources.packed` does."""
         # The objects may do anything when they are pickled.
         with faults(lambda error: error if isinstance(error, Exception) else ValueError(one_line(error))):
-            packed = Parcel.of(objects, self.sources, tuple(self._files.values()))
-        return packed
+            content = packed(objects, self.sources.classes)
+        return Parcel(content, tuple(self._files.values()), datafile.locations())
 
-    def _choices(self, kind: str) -> list[str]:
-        return [*self._entries[kind], *(name for found, name in self._duplicates if found == kind)]
-
-    def _single(self, kind: str, text: str) -> Any:
-        (part,) = _only_part(text)
-        return self._instantiate(kind, part, text)
+    def _single(self, kind: str, text: str) -> Plugin:
+        return self._instantiate(kind, _only_part(text), text)
 
     def _instantiate(self, kind: str, part: Part, text: str) -> Plugin:
         return validated(self.find(kind, part.name).cls, part, text, self)
@@ -308,11 +298,8 @@ class Registry:
             if self._is_blocked(point.name, source.label):
                 continue
             if point.name in seen:
-                self._break(
-                    point.name,
-                    source,
-                    f"{source} and {seen[point.name]} both have an entry point {point.name!r}; rename one",
-                )
+                reason = f"{source} and {seen[point.name]} both have an entry point {point.name!r}; rename one"
+                self._break(point.name, source, reason)
                 continue
             seen[point.name] = source
             with faults(self._breaks(point.name, source)):
@@ -320,8 +307,7 @@ class Registry:
 
     def _load_path(self, path: Path) -> None:
         if path.is_dir():
-            named = sorted(file for file in path.glob("*.py") if not file.name.startswith(("_", ".")))
-            files = [file for file in named if file.is_file()]
+            files = sorted(file for file in path.glob("*.py") if file.is_file() and file.name[0] not in "_.")
         elif path.is_file():
             files = [path]
         else:
@@ -400,7 +386,7 @@ class Registry:
                     self._add_class(cls, source, plugin, kind)
 
     def _add_class(self, cls: Any, source: Source, plugin: str, expected: str | None = None) -> None:
-        kind = next((kind for kind, bases in KINDS.items() if _is_subclass(cls, bases)), None)
+        kind = next((kind for kind, bases in KINDS.items() if isinstance(cls, type) and issubclass(cls, bases)), None)
         if kind is None or (expected is not None and kind != expected):
             base = KINDS[expected or "method"][0].__name__
             self._break(plugin, source, f"{_shown(cls)} is not a class derived from fieldbench.{base}")
@@ -454,8 +440,8 @@ class Registry:
     def _check_blocked(self) -> None:
         for name in sorted(self.sources.blocked - self._left_out):
             known = {item.name for item in self.broken}
-            for kind in self._entries.values():
-                known.update(part for key, entry in kind.items() for part in (key, entry.plugin, entry.source.label))
+            for entry in self.every():
+                known |= {entry.cls.name, entry.plugin, entry.source.label}
             raise RequestError(f"--no-plugin {name}: there is no plugin of that name{nearest(name, known)}")
 
     def _breaks(self, name: str, source: Source, where: str = "") -> Callable[[BaseException], None]:
@@ -466,17 +452,15 @@ class Registry:
         self.broken.append(Broken(name, source, reason, details, brings))
 
 
-def _only_part(text: str) -> Sequence[Part]:
+def _only_part(text: str) -> Part:
     parts = parse(text)
     if len(parts) != 1:
         raise RequestError(f"{text!r}: only methods can be composed with +")
-    return parts
+    return parts[0]
 
 
 def validated(cls: type[P], part: Part, text: str, registry: Registry | None = None) -> P:
-    """An object of a plugin class with the parameters of a part; ``text`` is what errors quote.
-
-    Parameters that are plugins themselves are looked up in ``registry``.
+    """An object of a plugin class with the parameters of a part.
 
     Args:
         cls: the plugin class.
@@ -521,10 +505,7 @@ def _declarations(cls: type[Plugin]) -> list[str]:
 
 
 def check_requirements(cls: type[Plugin]) -> None:
-    """
-    Raises:
-        RequestError: if a module is missing that a plugin requires; it says how to install it.
-    """
+    """Refuse a plugin where a module is missing that it requires, and say how to install it."""
     missing = [module for module in cls.requires if not _is_installed(module)]
     if missing:
         wanted = [cls.requires[module] for module in missing]
@@ -550,7 +531,6 @@ def text_of(plugin: Plugin, asked: str = "") -> str:
     """The canonical text form of a plugin, by which its trials are known.
 
     Args:
-        plugin: the plugin.
         asked: the spec that gave it; a wrapper is written as what it wraps.
 
     Raises:
@@ -595,10 +575,6 @@ def _why(error: BaseException) -> str:
     )
 
 
-def _is_subclass(cls: Any, bases: tuple[type[Plugin], ...]) -> bool:
-    return isinstance(cls, type) and issubclass(cls, bases)
-
-
 def _import_file(name: str, file: Path) -> ModuleType:
     spec = spec_of_file(name, file)
     assert spec.loader is not None
@@ -632,9 +608,3 @@ def _distribution_source(point: importlib.metadata.EntryPoint) -> Source:
 
 def _shown(value: Any) -> str:
     return value.__name__ if isinstance(value, type) else f"{value!r:.60}"
-
-
-def _round_to_nearest() -> None:
-    """Undo what an import may have changed of the way this program's threads round: digits are read and written so."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).fesetround(0)

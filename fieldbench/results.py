@@ -199,11 +199,7 @@ class Results:
         return run.chosen(_texts(only), labels or {})
 
     def __repr__(self) -> str:
-        return (
-            f"Results of {self.path}\n\n{self.table()}"
-            if len(self._whole.everything)
-            else f"Results of {self.path}: no trials"
-        )
+        return f"Results of {self.path}" + (": no trials" if self._whole.everything.empty else f"\n\n{self.table()}")
 
     def _repr_html_(self) -> str:
         from html import escape

@@ -66,8 +66,7 @@ class Sampler(Plugin, ABC):
 
         Args:
             observation: with mask, axes and where the field exists.
-            share: of the observed entries, in (0, 1).
-            rng: chooses.
+            share, rng: as there.
         """
         return self.withhold(observation.mask, share, rng)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -118,10 +118,7 @@ Search: TypeAlias = Range | Choice
 
 
 def as_search(given: Any) -> Search:
-    """What ``parameter(..., search=...)`` was given.
-
-    Args:
-        given: ``(low, high)``, a ``Log`` or a list of values.
+    """What ``parameter(..., search=...)`` was given: ``(low, high)``, a ``Log`` or a list of values.
 
     Raises:
         ValueError: if it is something else.
@@ -162,14 +159,3 @@ def plain(value: Any) -> Value:
     if read != value:
         raise ValueError(f"search: {value!r:.60} is not a number, text, boolean or None, nor a tuple of these")
     return read
-
-
-def drawn(spaces: dict[str, Search], count: int, rng: np.random.Generator) -> Sequence[dict[str, Value]]:
-    """Points drawn from a space, each a value for every parameter.
-
-    Args:
-        spaces: what tuning may try, by parameter.
-        count: of points.
-        rng: draws.
-    """
-    return [{key: space.draw(rng) for key, space in spaces.items()} for _ in range(count)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import numpy as np
@@ -38,19 +38,13 @@ def seeded(seed: int) -> Iterator[None]:
         seed: 32 bits, such as a method is given.
     """
     torch: Any = sys.modules.get("torch")
-    python, legacy = random.getstate(), np.random.get_state()  # noqa: NPY002
-    states = torch.get_rng_state() if torch is not None else None
-    on_gpus = torch.cuda.get_rng_state_all() if torch is not None and torch.cuda.is_initialized() else None
-    random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002
-    if torch is not None:
-        torch.manual_seed(seed)
-    try:
-        yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(legacy)  # noqa: NPY002
+    with ExitStack() as before:
+        before.callback(random.setstate, random.getstate())
+        before.callback(np.random.set_state, np.random.get_state())  # noqa: NPY002
         if torch is not None:
-            torch.set_rng_state(states)
-        if on_gpus is not None:
-            torch.cuda.set_rng_state_all(on_gpus)
+            gpus = range(torch.cuda.device_count()) if torch.cuda.is_initialized() else ()
+            before.enter_context(torch.random.fork_rng(gpus, device_type="cuda"))
+            torch.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed)  # noqa: NPY002
+        yield

@@ -76,10 +76,9 @@ class Recorder:
     ) -> None:
         """
         Args:
-            rule: the selection rule.
+            rule, truth: of the trial.
             metric: the headline metric; it draws the curve and ranks the estimates.
-            truth: the field.
-            withheld: True = withheld from the method, or None.
+            withheld: True = withheld from the method.
             measured: the noisy field at observed entries, which is all that ``holdout`` may look at.
         """
         self._rule, self._metric, self._truth = rule, for_field(metric, truth), doubled(truth)

@@ -19,16 +19,16 @@ from fieldbench import datafile
 from fieldbench.errors import RequestError, first_complaint, nearest
 from fieldbench.execution import Options, Pool, Stop, check_backend, execute, slots
 from fieldbench.execution.preflight import examine, floors
-from fieldbench.judging import Records
+from fieldbench.execution.provenance import provenance
 from fieldbench.method import parts
-from fieldbench.plan import Plan, Plannable, Request
+from fieldbench.plan import Plan, Request
 from fieldbench.plugin import Plugin
 from fieldbench.progress import Progress
-from fieldbench.records import FAILURES, Cell, Record, Trial, cell_of
+from fieldbench.records import FAILURES, Cell, Record, cell_of
 from fieldbench.registry import Registry, Sources
 from fieldbench.report.metadata import RunMetadata, collect
 from fieldbench.results import Results
-from fieldbench.spec import parse
+from fieldbench.spec import name_of
 from fieldbench.store.files import MANIFEST
 from fieldbench.store.floors import read_floors, write_floors
 from fieldbench.store.manifest import existing_run, read_manifest
@@ -36,6 +36,7 @@ from fieldbench.store.merge import joined_metadata
 from fieldbench.store.merge import reuse as take_from_others
 from fieldbench.store.run import RunStore, check_folder, read_rows
 from fieldbench.store.secret import forget, keep, label, new_seed, secrets_of
+from fieldbench.suite import Suite
 
 #: A trial that has ended: its cell, status, score by the headline metric, and seconds.
 Ended: TypeAlias = tuple[Cell, str, dict[str, float], float | None]
@@ -68,7 +69,7 @@ class Session:
 
     def __init__(
         self,
-        request: Plannable,
+        request: Request | Suite,
         *,
         sources: Sources | None = None,
         options: Options | None = None,
@@ -80,9 +81,6 @@ class Session:
         """Validate the request and the devices; nothing is read or written yet.
 
         Args:
-            request: what to compare: a :class:`fieldbench.plan.Request` or a :class:`fieldbench.suite.Suite`.
-            sources: plugins besides the installed ones.
-            options: how to execute.
             out: the run's folder; by default one in ``runs/`` that the plan alone determines, so that the
                 same request goes on where it stopped.
             save_fields: keep truth, observation and estimate of every trial that is run.
@@ -203,13 +201,15 @@ class Session:
                 self._units = examine(self.plan, self._pool)
             taken = self._take_from_others(store, retry_failed)
             store.manifest.metadata = joined_metadata([store.manifest.metadata, self.metadata.as_dict()])
-            store.begin(self._provenance())
+            store.begin({**provenance(self.slots), "plugins": self.registry.distributions})
             progress = self._progress(store.take_notes(), retry_failed)
             if said := _growth(self.path, progress, taken, store.superseded):
                 watch.say(said)
             self._hide_seed(store, progress, watch)
             self._find_floors()
-            records = self._records(store, retry_failed, stop)
+            done = store.finished(retry_failed)
+            missing = (trial for trial in self.plan if trial.key not in done)
+            records = execute(missing, self.sources, self.options, stop, self._pool)
             outcome = "interrupted"
             watch.start(progress)
             try:
@@ -257,16 +257,6 @@ class Session:
             return 0
         done = store.finished(retry_failed)
         return take_from_others(store, self._reuse, {trial.key for trial in self.plan if trial.key not in done})
-
-    def _records(self, store: RunStore, retry_failed: bool, stop: Stop) -> Records:
-        done = store.finished(retry_failed)
-        missing: Iterator[Trial] = (trial for trial in self.plan if trial.key not in done)
-        return execute(missing, self.sources, self.options, stop, self._pool)
-
-    def _provenance(self) -> dict[str, Any]:
-        from fieldbench.execution.provenance import provenance
-
-        return {**provenance(self.slots), "plugins": self.registry.distributions}
 
 
 def run(
@@ -323,11 +313,10 @@ def run(
     Raises:
         RequestError: for anything wrong in the request.
     """
+    named = {"methods": methods, "datasets": datasets, "noises": noises, "samplers": samplers}
+    given = {name: [item] if isinstance(item, str | Plugin | type) else list(item) for name, item in named.items()}
     classes: dict[type[Plugin], None] = {}
-    texts = {
-        name: _texts(given, classes)
-        for name, given in {"methods": methods, "datasets": datasets, "noises": noises, "samplers": samplers}.items()
-    }
+    texts = {name: [_text(item, classes) for item in items] for name, items in given.items()}
     try:
         request = Request(
             **texts,
@@ -353,8 +342,13 @@ def run(
         reuse=reuse,
         secret=seed == "secret",
     )
-    for kind, given in (("method", methods), ("dataset", datasets), ("noise", noises), ("sampler", samplers)):
-        _must_read_back(kind, given, session.registry)
+    for name, items in given.items():
+        kind = name.removesuffix("s")
+        for item in items:  # trials are known by their text alone
+            if isinstance(item, Plugin) and getattr(session.registry, kind)(str(item)) != item:
+                raise RequestError(
+                    f"{kind} {item!s} is read back as something else; its parameters must be plain values"
+                )
     stop = Stop()
     watch = Line() if progress else Listener()
     with interruptible(stop, watch):
@@ -430,25 +424,13 @@ def default_folder(plan: Plan, secret: bool = False) -> Path:
 
 
 def _short(texts: Iterable[str]) -> str:
-    names = list(dict.fromkeys("+".join(part.name for part in parse(text)) for text in texts))
+    names = list(dict.fromkeys(map(name_of, texts)))
     shown = "-".join(names[:3]) + (f"-and-{len(names) - 3}-more" if len(names) > 3 else "")
     return re.sub(r"[^a-z0-9+-]", "", shown)
 
 
-def _texts(given: Named | Sequence[Named], classes: dict[type[Plugin], None]) -> list[str]:
-    """The specs of what was given; classes that the registry may not know are collected."""
-    listed = [given] if isinstance(given, str | Plugin | type) else list(given)
-    return [_text(item, classes) for item in listed]
-
-
-def _must_read_back(kind: str, given: Named | Sequence[Named], registry: Registry) -> None:
-    """Refuse an object that its text does not describe: trials are known by their text alone."""
-    for item in [given] if isinstance(given, str | Plugin | type) else given:
-        if isinstance(item, Plugin) and getattr(registry, kind)(str(item)) != item:
-            raise RequestError(f"{kind} {item!s} is read back as something else; its parameters must be plain values")
-
-
 def _text(item: Named, classes: dict[type[Plugin], None]) -> str:
+    """The spec of what was given; classes that the registry may not know are collected."""
     if isinstance(item, str):
         return item
     if isinstance(item, type):

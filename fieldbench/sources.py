@@ -102,19 +102,10 @@ class Sources:
 
     def __getstate__(self) -> dict[str, Any]:
         """What is sent to a worker: classes that it could not import there travel with their code."""
-        return {**self.__dict__, "classes": packed(self.classes)}
+        return {**self.__dict__, "classes": packed(self.classes, self.classes)}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state, classes=pickle.loads(state["classes"]))
-
-
-def packed(classes: tuple[type[Plugin], ...]) -> bytes:
-    """Classes of the running program for another process, with the code that it cannot import there.
-
-    Raises:
-        Exception: whatever pickle raises, if one of them holds on to something that no other process can have.
-    """
-    return _packed(classes, classes)
 
 
 @dataclass(frozen=True)
@@ -130,17 +121,6 @@ class Parcel:
     content: bytes
     files: tuple[tuple[str, str, str], ...] = ()
     data: tuple[tuple[str, str], ...] = ()
-
-    @classmethod
-    def of(cls, objects: Any, sources: Sources, files: tuple[tuple[str, str, str], ...]) -> Parcel:
-        """Pack objects of classes that came from some sources.
-
-        Args:
-            objects: what is sent.
-            sources: of the plugins that the objects are of.
-            files: of the plugins, which the other side writes.
-        """
-        return cls(_packed(objects, sources.classes), files, datafile.locations())
 
     def open(self) -> Any:
         """The objects.
@@ -195,7 +175,12 @@ def file_version(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:12]
 
 
-def _packed(objects: Any, classes: tuple[type[Plugin], ...]) -> bytes:
+def packed(objects: Any, classes: tuple[type[Plugin], ...]) -> bytes:
+    """Objects for another process, with the code of those classes of the running program that it cannot import there.
+
+    Raises:
+        Exception: whatever pickle raises, if one of them holds on to something that no other process can have.
+    """
     for cls in classes:
         if cls.__module__ in sys.modules and cls.__module__ != "__main__" and travels_by_value(cls):
             cloudpickle.register_pickle_by_value(sys.modules[cls.__module__])

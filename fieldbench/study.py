@@ -48,12 +48,9 @@ class Found:
     """What a search came to.
 
     Attributes:
-        method: the spec with the chosen values, to be pasted.
-        values: the values that were chosen.
-        error, before: the mean error of these values, and of the method's own.
-        points: how many points were tried.
-        seconds: of all fits.
-        metric: what the errors are in.
+        method, values: the spec with the chosen values, to be pasted, and these alone.
+        error, before: the mean error of these values, and of the method's own, by ``metric``.
+        points, seconds: how many points were tried, and how long all fits took.
         study: the file that keeps what was tried.
     """
 
@@ -125,8 +122,10 @@ def tune(
     if len(first.cells) > 1:
         raise RequestError(f"dataset {dataset} is usually observed at several rates; name one by --rate")
     space = plain.space()
-    described = {**_words(first, plain), "trials": trials, "seed": seed, "share": by.share, "folds": by.folds}
-    described["trying"] = by.trying
+    (cell,) = first.cells
+    observed = {name: getattr(cell, name) for name in ("dataset", "sampler", "noise", "rate")}
+    described = {"method": str(plain), **observed, "trials": trials, "seed": seed}
+    described |= {"share": by.share, "folds": by.folds, "trying": by.trying}
     path = Path(study) if study is not None else _default_path(plain, dataset, described)
     with Pool(slots(options), registry, options) as pool:
         first.fingerprint = pool.fingerprint
@@ -140,7 +139,7 @@ def tune(
                 plan = planned(values)
                 plan.fingerprint = pool.fingerprint
                 outcome = _outcome(_records(pool, list(plan)))
-                journal.add(values, outcome)
+                journal.write(as_row(values, outcome))
             least = min([outcome.error, *(done.error for _, done in search.tried.values())])
             tell(values, outcome, least)
             return outcome
@@ -161,11 +160,7 @@ def tune(
 
 
 def _asked(registry: Registry, tuner: str, method: str) -> tuple[Tuner, Method]:
-    """The tuner and the method that it is to tune.
-
-    Raises:
-        RequestError: if they do not exist, or nothing of the method is left to tune.
-    """
+    """The tuner and the method that it is to tune, which must have something left to tune."""
     by, plain = registry.modifier(tuner), registry.method(method)
     if not isinstance(by, Tuner):
         raise RequestError(f"{tuner}: it tunes nothing; name a tuner, such as tuned")
@@ -184,13 +179,6 @@ def _told(error: BaseException, by: Tuner) -> Exception:
     return RequestError(f"+{by.name}: {one_line(error)}")
 
 
-def _words(plan: Plan, method: Method) -> dict[str, Any]:
-    (cell,) = plan.cells
-    return {
-        "method": str(method), "dataset": cell.dataset, "sampler": cell.sampler, "noise": cell.noise, "rate": cell.rate,
-    }  # fmt: skip
-
-
 def _default_path(method: Method, dataset: str, described: Mapping[str, Any]) -> Path:
     digest = hashlib.sha256(canonical(described).encode()).hexdigest()[:8]
     name = "-".join([method.name, *(modifier.name for modifier in method.modifiers), dataset.partition("[")[0]])
@@ -198,11 +186,7 @@ def _default_path(method: Method, dataset: str, described: Mapping[str, Any]) ->
 
 
 def _records(pool: Pool, trials: list[Trial]) -> list[Record]:
-    """The records of some trials, run side by side.
-
-    Raises:
-        KeyboardInterrupt: if the processes were given up.
-    """
+    """The records of some trials, run side by side; a KeyboardInterrupt if the processes were given up."""
     with ThreadPoolExecutor(len(trials)) as threads:
         outcomes = list(threads.map(lambda trial: pool.run([trial]), trials))
     records = [record for outcome in outcomes for record in outcome.records]
@@ -227,15 +211,12 @@ class _Journal:
     """A file with one line for what is sought, and one for every point that was tried."""
 
     def __init__(self, path: Path, described: dict[str, Any]) -> None:
-        """
-        Raises:
-            RequestError: if the file is of another search, or of another version of what takes part in it.
-        """
+        """A file of another search, or of another version of what takes part in it, is refused."""
         self._path = path
         self.known: dict[str, TriedPoint] = {}
         if not path.exists():
             path.parent.mkdir(parents=True, exist_ok=True)
-            self._write(described)
+            self.write(described)
             return
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
         try:
@@ -257,10 +238,7 @@ class _Journal:
             with path.open("a", encoding="utf-8") as file:
                 file.write("\n")
 
-    def add(self, values: Mapping[str, Value], outcome: TriedPoint) -> None:
-        """Keep what came of a point."""
-        self._write(as_row(values, outcome))
-
-    def _write(self, row: Mapping[str, Any]) -> None:
+    def write(self, row: Mapping[str, Any]) -> None:
+        """Add what is sought, or what came of a point."""
         with self._path.open("a", encoding="utf-8") as file:
             file.write(json.dumps(row) + "\n")

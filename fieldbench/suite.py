@@ -37,7 +37,7 @@ from fieldbench.plan import Plan, Request, Setting, Texts
 from fieldbench.records import LARGEST
 from fieldbench.registry import Registry
 from fieldbench.selection import Oracle
-from fieldbench.spec import parse
+from fieldbench.spec import name_of
 
 
 class Column(BaseModel):
@@ -148,12 +148,11 @@ class Suite(BaseModel):
         """
         if not methods:
             return self
-        chosen = [row for row in self.rows if any(name in self._names(row) for name in methods)]
+        known = {name for row in self.rows for name in self._names(row)}
         for name in methods:
-            if not any(name in self._names(row) for row in self.rows):
-                known = {bare for row in self.rows for bare in self._names(row)}
+            if name not in known:
                 raise RequestError(f"{self.title}: no row has the method {name!r}{nearest(name, known)}")
-        return self.model_copy(update={"rows": chosen})
+        return self.model_copy(update={"rows": [row for row in self.rows if self._names(row) & set(methods)]})
 
     def labelled(self, labels: Mapping[str, str]) -> Suite:
         """With other labels of rows and columns, by the labels they have or the specs of their methods.
@@ -205,17 +204,13 @@ class Suite(BaseModel):
 
     def _names(self, row: Row) -> set[str]:
         specs = [row.method] if isinstance(row.method, str) else row.method
-        return {"+".join(part.name for part in parse(spec)) for spec in specs} | set(specs) | {row.label}
+        return {*map(name_of, specs), *specs, row.label}
 
 
 def built_in() -> dict[str, Traversable]:
     """The suites that ship with fieldbench, by name."""
-    found = {
-        entry.name.removesuffix(".toml"): entry
-        for entry in (files("fieldbench") / "suites").iterdir()
-        if entry.name.endswith(".toml")
-    }
-    return dict(sorted(found.items()))
+    found = [entry for entry in (files("fieldbench") / "suites").iterdir() if entry.name.endswith(".toml")]
+    return dict(sorted((entry.name.removesuffix(".toml"), entry) for entry in found))
 
 
 def load(name: str) -> Suite:

@@ -39,12 +39,7 @@ class Study:
     """One search: it holds a tuner to its budget and chooses."""
 
     def __init__(self, tuner: Tuner, space: Space, evaluate: Callable[[Mapping[str, Value]], TriedPoint]) -> None:
-        """
-        Args:
-            tuner: says what to try.
-            space: what it may choose from.
-            evaluate: fits and scores a point, of which every value is given.
-        """
+        """``evaluate`` fits and scores a point, of which every value is given."""
         self._tuner, self._space, self._evaluate = tuner, space, evaluate
         self._budget = tuner.points or MOST_POINTS
         self._asked, self._told = 0, False

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 from fieldbench import datafile
 from fieldbench.errors import RequestError
 from fieldbench.execution import Options, Stop, execute
-from fieldbench.records import OK, Record, cell_of, trial_of
+from fieldbench.records import OK, cell_of, largest_difference, trial_of
 from fieldbench.registry import Sources
 from fieldbench.store.manifest import read_manifest
 from fieldbench.store.run import read_rows
@@ -64,26 +63,14 @@ def verify(
         name = f"{cell_of(row)}, trial {row['trial']} of seed {row['seed']}"
         if record.status != OK:
             (unlike if "differ from those" in record.error else differing).append(f"{name}: {record.error}")
-        elif said := _difference(row["metrics"], record, tolerance):
-            differing.append(f"{name}: {said}")
+            continue
+        metric, difference = largest_difference(row["metrics"], record.metrics)
+        if difference > tolerance:
+            scores = f"{record.metrics.get(metric)} here, {row['metrics'].get(metric)} in the run"
+            differing.append(f"{name}: {metric} is {scores}")
         else:
             agreeing += 1
     return Verification(len(good), agreeing, tuple(differing), tuple(unlike))
-
-
-def _difference(stored: Mapping[str, float], record: Record, tolerance: float) -> str:
-    """The score that differs most, in words; nothing where all agree."""
-    apart = {name: _apart(stored.get(name), record.metrics.get(name)) for name in {*stored, *record.metrics}}
-    name = max(apart, key=lambda name: (apart[name], name), default="")
-    if not name or apart[name] <= tolerance:
-        return ""
-    return f"{name} is {record.metrics.get(name)} here, {stored.get(name)} in the run"
-
-
-def _apart(first: float | None, other: float | None) -> float:
-    if first is None or other is None or not (math.isfinite(first) and math.isfinite(other)):
-        return 0.0 if repr(first) == repr(other) else math.inf
-    return abs(first - other) / max(abs(first), abs(other), 1e-300)
 
 
 def environment(run: Path) -> list[str]:
@@ -97,8 +84,5 @@ def environment(run: Path) -> list[str]:
         raise RequestError(f"{run} does not say which versions it was made with")
     last: Any = sessions[-1]
     # What stands behind a plus is a build for one kind of machine, which no index has under that name.
-    pinned = {**last.libraries, **last.plugins}
-    return [
-        f"# Python {last.python}",
-        *(f"{name}=={version.partition('+')[0]}" for name, version in sorted(pinned.items())),
-    ]
+    pinned = sorted({**last.libraries, **last.plugins}.items())
+    return [f"# Python {last.python}", *(f"{name}=={version.partition('+')[0]}" for name, version in pinned)]

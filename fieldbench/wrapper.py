@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Annotated, Any, ClassVar, TypeAlias
 
 from numpy.typing import ArrayLike
@@ -64,11 +65,9 @@ class Wrapper(Modifier, ABC):
         """Reconstruct the whole field with the help of ``method``.
 
         Args:
-            method: the method that is modified.
-            observation: as in :meth:`Method.complete`.
-            seed: the only source of randomness, for the method as well.
-            device: hand it to the method.
-            report: as in :meth:`Method.complete`; estimates that the method reports to it count as they are.
+            method: the method that is modified; hand it the seed and device.
+            observation, seed, device: as in :meth:`Method.complete`.
+            report: likewise; estimates that the method reports to it count as they are.
 
         Returns:
             What :meth:`Method.complete` returns.
@@ -87,10 +86,7 @@ class Wrapper(Modifier, ABC):
 
         Args:
             method: that is wrapped.
-            observations: of one shape.
-            seeds: one for each observation.
-            device: as in :meth:`Method.complete`.
-            reports: one listener for each observation.
+            observations, seeds, device, reports: as there.
         """
         return [
             self.complete(method, observation, seed=seed, device=device, report=report)
@@ -98,12 +94,11 @@ class Wrapper(Modifier, ABC):
         ]
 
     def batch_size(self, method: Method, shape: Sequence[int], device: str) -> int:
-        """How many trials of fields of this shape are worth computing at once on ``device``.
+        """As :meth:`Method.batch_size`.
 
         Args:
             method: that is wrapped.
-            shape: of the fields.
-            device: where they are computed.
+            shape, device: as there.
         """
         return 1
 
@@ -157,45 +152,20 @@ class _Wrapped(Method):
     def check_shape(self, shape: Sequence[int]) -> None:
         self._wrapper.check_shape(self._method, shape)
 
-    @property
-    def name(self) -> str:  # type: ignore[override]  # what a class declares is here what the method within declares
-        return self._method.name
-
-    @property
-    def orders(self) -> tuple[int, ...] | None:  # type: ignore[override]
-        return self._wrapper.orders(self._method)
-
-    @property
-    def accepts(self) -> frozenset[str]:  # type: ignore[override]
-        return self._method.accepts
-
-    @property
-    def trained(self) -> bool:  # type: ignore[override]
-        return any(method.trained for method in self._all)
-
-    @property
-    def uses_gpu(self) -> bool:  # type: ignore[override]
-        return any(method.uses_gpu for method in self._all)
+    # What a class declares is here what the method within declares, or it and the methods among the parameters.
+    name = property(attrgetter("_method.name"))
+    accepts = property(attrgetter("_method.accepts"))
+    conformance_dataset = property(attrgetter("_method.conformance_dataset"))
+    expected_failures = property(attrgetter("_method.expected_failures"))
+    trained = property(lambda self: any(method.trained for method in self._all))
+    uses_gpu = property(lambda self: any(method.uses_gpu for method in self._all))
+    scale_equivariant = property(lambda self: all(item.scale_equivariant for item in [self._wrapper, *self._all]))
+    pointwise = property(lambda self: all(item.pointwise for item in [self._wrapper, *self._all]))
+    orders = property(lambda self: self._wrapper.orders(self._method))
 
     @property
     def libraries(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(dict.fromkeys(library for method in self._all for library in method.libraries))
-
-    @property
-    def scale_equivariant(self) -> bool:  # type: ignore[override]
-        return self._wrapper.scale_equivariant and all(method.scale_equivariant for method in self._all)
-
-    @property
-    def pointwise(self) -> bool:  # type: ignore[override]
-        return self._wrapper.pointwise and all(method.pointwise for method in self._all)
-
-    @property
-    def conformance_dataset(self) -> str | None:  # type: ignore[override]
-        return self._method.conformance_dataset
-
-    @property
-    def expected_failures(self) -> dict[str, str]:  # type: ignore[override]
-        return self._method.expected_failures
 
     @property
     def _all(self) -> list[Method]:

@@ -7,7 +7,7 @@ import pytest
 from scipy import signal
 
 from fieldbench import Axis
-from fieldbench.spectra import effective_resolution, spectrum
+from fieldbench.scores import effective_resolution, spectrum
 
 SIZE, SPACING = 128, 2.0
 AXIS = Axis.regular("x", SIZE, SPACING, "km")

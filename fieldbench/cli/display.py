@@ -120,7 +120,7 @@ class LiveDisplay(_Display):
             trials = Text(f"{count} trial{'' if count == 1 else 's'}", style="dim")
             metric = Text(progress.headline(cell.dataset), style="dim")
             means.add_row(Text(cell.method, style="cyan"), Text(setting), metric, mean, trials)
-        more = progress.scored - room
+        more = len(progress.means()) - room
         below = [Text(f"  and {more} more means, which changed before these", style="dim")] if more > 0 else []
         return Group(head, Padding(means, (0, 0, 0, 2)), *below)
 

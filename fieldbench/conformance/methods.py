@@ -19,7 +19,6 @@ from fieldbench.errors import one_line
 from fieldbench.estimate import Estimate, as_estimate, as_field_array
 from fieldbench.field import FloatArray, Observation
 from fieldbench.method import Method, NullReport, Report
-from fieldbench.search import drawn
 from fieldbench.spec import format_value
 
 #: As large as the seeds of real trials can be: 32 bits.
@@ -331,7 +330,9 @@ def search_space(method: Method, observation: Observation | None = None, tried: 
     example = MethodUnderCheck(method, observation).example
     spaces = {key: space for key, space in method.tunable().items() if key.startswith(tried)}
     points = [{key: corner} for key, space in spaces.items() for corner in space.corners]
-    for point in [*points, *drawn(spaces, DRAWN_POINTS, np.random.default_rng(SEED))]:
+    rng = np.random.default_rng(SEED)
+    points += [{key: space.draw(rng) for key, space in spaces.items()} for _ in range(DRAWN_POINTS)]
+    for point in points:
         words = ", ".join(f"{key}={format_value(value)}" for key, value in point.items())
         done, right = f"trying {words} of {method}", "declares by search what it can work with"
         try:

@@ -45,7 +45,7 @@ def execute(
     check_backend(options)
     for cls in sources.classes:
         try:
-            packed((cls,))
+            packed(cls, (cls,))
         except Exception as error:  # it holds on to something that no other process can have
             reason = one_line(error)
             raise RequestError(f"{cls.__name__} cannot be sent to the processes that compute: {reason}") from None

@@ -6,7 +6,6 @@ no path is made of what a row says but its key, and no link is followed.
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 import stat
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from fieldbench.errors import RequestError
-from fieldbench.records import FAILURES, OK, Cell, cell_of, encode
+from fieldbench.records import FAILURES, OK, Cell, cell_of, encode, largest_difference
 from fieldbench.store.files import CONFLICTS, FIELDS, FLOORS, MANIFEST, TRIALS, storing
 from fieldbench.store.floors import read_floors, write_floors
 from fieldbench.store.manifest import FORMAT, Manifest, SessionEntry, existing_run, joined, read_manifest
@@ -194,24 +193,12 @@ def _chosen(
                 if row["status"] == OK and first["status"] in FAILURES:
                     chosen[key] = (run, row)
                 continue
-            metric, difference = _largest_difference(first.get("metrics", {}), row.get("metrics", {}))
+            metric, difference = largest_difference(first.get("metrics", {}), row.get("metrics", {}))
             if difference:
                 conflicts.append(Conflict(first, row, run, metric, difference))
             else:
                 alike += 1
     return chosen, conflicts, alike
-
-
-def _largest_difference(first: dict[str, float], other: dict[str, float]) -> tuple[str, float]:
-    differences = {name: _relative(first.get(name), other.get(name)) for name in sorted({*first, *other})}
-    return max(differences.items(), key=lambda item: item[1], default=("", 0.0))
-
-
-def _relative(first: float | None, other: float | None) -> float:
-    """Difference relative to the larger; two scores that are both missing or NaN are alike."""
-    if first is None or other is None or not (math.isfinite(first) and math.isfinite(other)):
-        return 0.0 if repr(first) == repr(other) else math.inf
-    return abs(first - other) / max(abs(first), abs(other), 1e-300)
 
 
 def _joined(manifests: Sequence[Manifest], identities: dict[Cell, str]) -> Manifest:

@@ -109,8 +109,7 @@ def test_the_time_to_go_is_that_of_the_terminal(growing: Path) -> None:
     folder = written_by(growing, started, ended, session=10)
     progress = progress_of(folder, now=lambda: ended.timestamp() + 0.25)
     assert (progress.done, progress.total, progress.new) == (24, 32, 10)
-    failed = progress.statuses["failed"]
-    assert failed == 4  # they cost nothing, and the other trials of that cell have all ended
+    assert progress.failed == 4  # they cost nothing, and the other trials of that cell have all ended
     assert progress.seconds_left() == pytest.approx(8 * 4 / 2 - 0.25)
 
 
