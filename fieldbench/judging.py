@@ -200,9 +200,11 @@ def draw_field(shelf: Shelf, text: str, rng: np.random.Generator, note: Note) ->
         raise ValueError(f"draw() returned {type(found).__name__}; it should return a Field")
     names = [*found.covariates, *found.metadata]
     texts = [found.unit, found.quantity, *(text for axis in found.axes for text in (axis.name, axis.unit)), *names]
-    odd = next((text for text in texts if type(text) is not str), None)
-    if odd is not None:
-        raise ValueError(f"draw() returned a field with a {type(odd).__name__} where a name or unit should be a text")
+    for text in texts:
+        if type(text) is not str:
+            raise ValueError(
+                f"draw() returned a field with a {type(text).__name__} where a name or unit should be a text"
+            )
     for value in found.metadata.values():
         if not isinstance(value, int | float | np.number):
             raise ValueError(

@@ -59,6 +59,8 @@ class Broken(Waves):
             raise RuntimeError("no waves today")
         if self.way == "exhausts":
             raise MemoryError("7 TiB for an array")
+        if self.way == "unit":
+            return fieldbench.Field(np.zeros((6, 6, 6)), unit=None)
         return np.zeros((6, 6, 6))
 
 
@@ -225,6 +227,7 @@ def test_what_is_wrong_is_said_when_the_plan_is_made(registry, request_, complai
         ({"datasets": "broken"}, "dataset broken: RuntimeError: no waves today"),
         ({"datasets": "broken[way=exhausts]"}, "dataset broken[way=exhausts]: MemoryError: 7 TiB for an array"),
         ({"datasets": "broken[way=array]"}, "draw() returned ndarray; it should return a Field"),
+        ({"datasets": "broken[way=unit]"}, "draw() returned a field with a NoneType where a name or unit should be"),
         ({"noises": "loud"}, "fibers sampling of waves at rate 0.2 with loud: an observed entry is NaN or infinite"),
     ],
 )

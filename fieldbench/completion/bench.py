@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from fieldbench.errors import RequestError
 from fieldbench.estimate import Estimate
 from fieldbench.execution import Options, Pool, slots
 from fieldbench.execution.frames import Frame
-from fieldbench.execution.processes import Lost
+from fieldbench.execution.processes import Lost, clock
 from fieldbench.execution.slot import WorkerSlot
 from fieldbench.field import FloatArray, Observation
 from fieldbench.judging import Task
@@ -104,18 +103,18 @@ class Bench(contextlib.AbstractContextManager["Bench"]):
         """
         patience, task = _FOREVER if limit is None else _PATIENCE * limit, Task(observation, seed, 0)
         with self._lent(method, observation) as worker:
-            start, before = time.monotonic(), 0.0
+            start, before = clock(), 0.0
             try:
                 process = worker.ready(method)
-                before, start = _processor_time(process), time.monotonic()
+                before, start = _processor_time(process), clock()
                 _allow(process, before + patience / _PATIENCE)
                 frame = worker.ask_method(method, {"ask": "complete", "tasks": [task]}, "", patience, largest=_LARGEST)
             except Lost as lost:
-                wall = time.monotonic() - start
+                wall = clock() - start
                 if lost.status == TIMEOUT or "SIGXCPU" in lost.message:
                     return FitResult(None, limit or wall, wall, f"took longer than {limit:.0f} s", late=True)
                 return FitResult(None, wall, wall, lost.message)
-            return _fit(frame, task.observation, _processor_time(process) - before, time.monotonic() - start)
+            return _fit(frame, task.observation, _processor_time(process) - before, clock() - start)
 
     def pointwise(self, method: str) -> bool:
         """Whether a method predicts each entry from the observed ones alone, so that few can be asked for."""

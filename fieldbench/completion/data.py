@@ -180,7 +180,9 @@ def _of_data_array(data: Any) -> Variable:
     unit, quantity = (str(data.attrs.get(key, "")) for key in ("units", "long_name"))
     axes = axes_of(around, data, remarks)
     name, flags = str(data.name or "data"), cf.is_flag(data.attrs)
-    return Variable(name, values, axes, unit, quantity, tuple(remarks), data.dtype.kind in "iub", flags)
+    # The range of a packed file is in packed numbers, and goes with them.
+    limits = cf.valid_range({} if cf.is_scaled(data.encoding) else data.attrs, data.dtype)
+    return Variable(name, values, axes, unit, quantity, tuple(remarks), data.dtype.kind in "iub", flags, limits=limits)
 
 
 def _numbered(coordinate: Any) -> Any:
@@ -188,7 +190,7 @@ def _numbered(coordinate: Any) -> Any:
     values = coordinate.values
     kinds = {type(item) for item in values.flat} if values.dtype.kind == "O" else set()
     if values.dtype.kind == "M":
-        first = values.min().astype("M8[D]")
+        first = np.fmin.reduce(values, axis=None).astype("M8[D]")  # of those that are dates
         days, unit = values - first, f"days since {first}"
     elif values.dtype.kind == "m":
         days, unit = values, "days"
@@ -237,6 +239,8 @@ def _like_one(data: Any, part: np.ndarray, suffix: str, completion: Completion) 
         made.attrs = cf.beside(completion, data.attrs, part.dtype)[suffix][1]
         made.name = f"{data.name or 'data'}{suffix}"
     else:
+        if cf.is_scaled(data.encoding) or cf.beyond(part, data.attrs).any():
+            made.attrs = cf.without_range(made.attrs)
         made.attrs |= completion.notes
     return made.chunk(dict(data.chunksizes)) if data.chunks else made
 

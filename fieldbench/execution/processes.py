@@ -71,7 +71,8 @@ class _Clock:
             return self._seconds
 
 
-_clock = _Clock()
+#: The clock of all limits.
+clock = _Clock()
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Limit:
     def of(cls, seconds: float | None) -> Limit:
         """A limit that begins now; none for None."""
         seconds = math.inf if seconds is None else seconds
-        return cls(seconds, _clock() + seconds)
+        return cls(seconds, clock() + seconds)
 
 
 class Process:
@@ -161,8 +162,8 @@ class Process:
         look = LOOK if self._pool.options.memory_limit is None else _LOOK_AT_MEMORY
         try:
             while True:
-                frame = self.child.channel.poll(min(look, limit.end - _clock()))
-                if frame is None or _clock() > limit.end:  # whatever it sends, its time is up
+                frame = self.child.channel.poll(min(look, limit.end - clock()))
+                if frame is None or clock() > limit.end:  # whatever it sends, its time is up
                     self._keep_on(limit, doing)
                 if frame is not None and frame.get("id") != self.number:
                     raise BadFrame
@@ -210,7 +211,7 @@ class Process:
         if allowed is not None and resident_memory(self.child.pid) > allowed:
             message = f"used more than the {_readable(allowed)} that --memory-limit allows"
             raise self._ended(OUT_OF_MEMORY, message, doing)
-        if _clock() >= limit.end:
+        if clock() >= limit.end:
             self.child.signal(signal.SIGUSR1)  # it prints where it was, unless it is past that
             time.sleep(0.1)
             whose = "that --timeout allows" if limit.seconds == self._pool.options.timeout else "that it has for this"
@@ -268,7 +269,7 @@ class JudgeProcess(Process):
         """A score is a small question, however long the trial may take."""
         stage = self._stage(doing)
         if (self.number, stage) != self._seen:
-            self._seen, self._since = (self.number, stage), _clock()
+            self._seen, self._since = (self.number, stage), clock()
         if stage.startswith("metric "):
             small = Limit(self._pool.question, self._since + self._pool.question)
             limit = min(limit, small, key=lambda one: one.end)

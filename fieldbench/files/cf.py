@@ -132,11 +132,10 @@ def encoded(values: FloatArray, old: np.ndarray, attributes: Mapping[str, Any]) 
         kept = {key: value for key, value in attributes.items() if key not in _STORAGE}
         return values.astype(floats), kept | ({"_FillValue": floats.type(np.nan)} if "_FillValue" in attributes else {})
     stored, stays = values.astype(dtype), _as_it_was(values, old, attributes)
-    dropped = _LIMITS if beyond(stored, attributes).any() else ()
-    if dropped:  # what was missing as it is beyond them would be read as a value
-        stays &= ~beyond(old, attributes)
-    fill = next(iter(_fills(attributes, dtype)), np.nan)
-    kept = {key: value for key, value in attributes.items() if key not in dropped}
+    fill, kept = next(iter(_fills(attributes, dtype)), np.nan), dict(attributes)
+    if beyond(stored, attributes).any():
+        kept = without_range(attributes)
+        stays &= ~beyond(old, attributes)  # what was missing as it is beyond the range would be read as a value
     return np.where(stays, old, np.where(np.isnan(stored), dtype.type(fill), stored)).astype(dtype), kept
 
 
@@ -175,6 +174,11 @@ def beyond(numbers: np.ndarray, attributes: Mapping[str, Any]) -> Mask:
     """Where numbers, in the type that they are stored in, lie outside the valid range; readers take them as missing."""
     low, high = _limits(attributes, numbers.dtype)
     return np.asarray((numbers < low) | (numbers > high))
+
+
+def without_range(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """Attributes but those of the valid range."""
+    return {key: value for key, value in attributes.items() if key not in _LIMITS}
 
 
 def valid_range(attributes: Mapping[str, Any], dtype: np.dtype[Any]) -> FloatArray:

@@ -229,9 +229,15 @@ def make_table(
     """
     labels = labels or {}
     if metric is not None and not isinstance(metric, str):
-        alike = partial(make_table, frame, metadata, rows=rows, columns=columns, labels=labels, order=order)
+        given = {"rows": rows, "columns": columns, "floors": floors, "labels": labels, "order": order}
         tables = [
-            alike(metric=one, spread=None if one == SECONDS and spread not in SPREADS_OF_SECONDS else spread)
+            make_table(
+                frame,
+                metadata,
+                **given,  # type: ignore[arg-type]
+                metric=one,
+                spread=None if one == SECONDS and spread not in SPREADS_OF_SECONDS else spread,
+            )
             for one in dict.fromkeys(metric)
         ]
         parts, bounds = (tuple(chain(*(getattr(table, name) for table in tables))) for name in ("blocks", "bounds"))

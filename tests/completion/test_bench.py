@@ -82,6 +82,27 @@ def test_any_limit_can_be_waited_for() -> None:
             assert opened.fit("zero", OBSERVATION, 0, limit=limit).estimate is not None
 
 
+def test_seconds_in_which_the_program_was_stopped_do_not_count() -> None:
+    program = (
+        "import numpy as np, os, sys;"
+        "from fieldbench.completion.bench import Bench; from fieldbench.execution import Options;"
+        "from fieldbench.field import Observation; from fieldbench.registry import Registry, Sources;"
+        "opened = Bench(Registry(Sources.from_environment([sys.argv[1]])), Options(device='cpu', jobs=1));"
+        "seen = Observation(np.ones((4, 4)), np.eye(4, dtype=bool));"
+        "opened.fit('zero', seen, 0);"
+        "print('begins', flush=True);"
+        "print(opened.fit('sleeper', seen, 0, limit=0.5).wall)"
+    )
+    with subprocess.Popen([sys.executable, "-c", program, CANDIDATES], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        parent.stdout.readline()
+        time.sleep(0.5)
+        parent.send_signal(signal.SIGSTOP)
+        time.sleep(5)
+        parent.send_signal(signal.SIGCONT)
+        assert 2 <= float(parent.stdout.readline()) < 4.5
+
+
 def test_a_process_dies_with_its_parent() -> None:
     program = (
         "import numpy as np, psutil, sys;"

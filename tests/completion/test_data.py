@@ -148,10 +148,48 @@ def test_times_of_any_kind_are_days(kind: str) -> None:
     np.testing.assert_array_equal(made.values["time"].values, times)
 
 
+def test_dates_of_which_one_is_missing_are_counted() -> None:
+    pytest.importorskip("xarray")
+    times = np.datetime64("2024-02-28T12:00") + DAYS * np.timedelta64(1, "D")
+    times[3] = "NaT"
+    made = complete(data_array().assign_coords(time=times))
+    assert len(made.remarks) == 1
+    assert "positions along time are counted instead" in made.remarks[0]
+    assert np.isfinite(made.values.values).all()
+
+
 def test_coordinates_of_texts_are_counted() -> None:
     pytest.importorskip("xarray")
     made = complete(data_array().assign_coords(time=np.array(list("abcdefghijkl"), dtype=object)))
     assert made.remarks == ("the coordinates 'time' are not numbers; positions along time are counted instead",)
+
+
+def test_a_valid_range_that_estimates_leave_goes_and_is_told() -> None:
+    pytest.importorskip("xarray")
+    given = data_array().assign_attrs(valid_max=4.0)
+    made = complete(given)
+    beyond = int((made.values > 4).sum())
+    assert beyond
+    assert any(f"{beyond} completed values" in line and "valid range (-inf to 4)" in line for line in made.remarks)
+    assert "valid_max" not in made.values.attrs
+    inside = complete(given.assign_attrs(valid_max=1e6))
+    assert inside.values.attrs["valid_max"] == 1e6
+    assert not inside.remarks
+
+
+def test_a_valid_range_in_packed_numbers_goes_with_the_packing(tmp_path: Path) -> None:
+    """xarray unpacks the values and not the range."""
+    xarray = pytest.importorskip("xarray")
+    pytest.importorskip("h5netcdf")
+    file = tmp_path / "a.nc"
+    packed = {"dtype": "i2", "scale_factor": 0.25, "add_offset": 10.0, "_FillValue": np.int16(-99)}
+    given = data_array().assign_attrs(valid_max=np.int16(-8))  # 8, beyond all values
+    given.to_dataset(name="t").to_netcdf(file, engine="h5netcdf", encoding={"t": packed})
+    with xarray.open_dataset(file, engine="h5netcdf") as opened:
+        made = complete(opened["t"])
+    assert not made.remarks
+    assert "valid_max" not in made.values.attrs
+    np.testing.assert_allclose(made.values, TRUTH)
 
 
 def long_table() -> pd.DataFrame:

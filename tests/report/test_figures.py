@@ -584,6 +584,14 @@ def test_calibration_shows_mean_coverage_and_its_spread_over_trials(write_run: C
     assert (ends.min(), ends.max()) == pytest.approx(interval(observed["coverage90"]))
 
 
+def test_calibration_shows_the_levels_that_there_are(write_run: Callable[..., StoredRun]) -> None:
+    """As records of another program may have them."""
+    rows = [{"method": "sure", "trial": trial, "metrics": {"rmse": 1.0, "coverage50": 0.4}} for trial in range(2)]
+    (figure,) = draw(write_run(*rows), "calibration").values()
+    lines = {line.get_label(): line for line in figure.axes[0].lines}
+    np.testing.assert_allclose(lines["sure"].get_xdata(), [0.5])
+
+
 def test_calibration_asks_for_a_method_that_says_how_sure_it_is(write_run: Callable[..., StoredRun]) -> None:
     stored = write_run({"method": "mute", "trial": 0, "metrics": {"rmse": 1.0}})
     with pytest.raises(RequestError, match="no method of this run says how sure it is; add"):

@@ -61,6 +61,8 @@ def test_the_last_row_of_a_table_is_the_floor(folder: Path) -> None:
         assert cell["above_floor"] == pytest.approx(100 * (cell["mean"] / expected - 1))
     for format in ("markdown", "latex", "html"):
         assert "floor" in results.table().to(format)
+    beside = [cell.get("floor") for cell in results.table(metric=["rmse", "mae"]).cells()]
+    assert beside == [pytest.approx(expected), pytest.approx(expected), None, None]
 
 
 def test_a_larger_run_computes_new_floors_alone(tmp_path: Path) -> None:

@@ -143,6 +143,7 @@ def test_labels_take_the_place_of_names(run_folder: Path) -> None:
     assert {row[0].text for row in table.rows()} == {"Ours & more", "flat", "half", "fussy"}
     album = json.loads(root.one("script", type="application/json", id="album").text)
     assert [method["name"] for method in album["entries"][0]["methods"]] == ["Ours & more", "flat", "half"]
+    assert all(method["score"].startswith("Error ") for method in album["entries"][0]["methods"])
     assert "Ocean" in table.one("caption").text
     told = [item for item in root.every("section") if item.attributes["aria-labelledby"] != "provenance"]
     assert "learner" not in "".join(item.text for item in told)

@@ -63,7 +63,8 @@ def _figure(
     _coverage(coverage, part, styles)
     for ax in others:
         _histogram(ax, transforms, styles)
-    heading(figure, setting.title, [trials_of(part.dropna(subset=LEVELS[0.9]))])
+    there = [name for name in LEVELS.values() if name in part]
+    heading(figure, setting.title, [trials_of(part.dropna(subset=there, how="all"))])
     legend(figure, [coverage])
     return figure
 

@@ -149,7 +149,7 @@ def _entry(
 
 def _score(setting: Panel, row: dict[str, Any]) -> str:
     score = row["metrics"].get(setting.metric)
-    return "" if score is None else f"{setting.metric.upper()} {score:.4g} {setting.unit}".strip()
+    return "" if score is None else f"{setting.name} {score:.4g} {setting.unit}".strip()
 
 
 def _packed(values: NDArray[Any] | None, valid: Mask, low: float, high: float) -> str | None:
