@@ -24,7 +24,7 @@ from fieldbench.records import OK
 from fieldbench.report.formats import csv_text
 from fieldbench.report.numbers import significant
 from fieldbench.report.stored import StoredRun
-from fieldbench.spec import parse
+from fieldbench.spec import name_of
 from fieldbench.store.files import storing
 from fieldbench.store.manifest import SessionEntry
 from fieldbench.store.status import run_status
@@ -195,7 +195,7 @@ def must_name_methods(exact: Iterable[str], methods: Iterable[str]) -> None:
     Raises:
         RequestError: if not.
     """
-    known = {name for text in methods for name in (text, _bare(text))}
+    known = {name for text in methods for name in (text, name_of(text))}
     for name in exact:
         if name not in known:
             raise RequestError(f"--exact {name!r} is none of the methods{nearest(name, known)}")
@@ -240,12 +240,8 @@ def _scores(frame: pd.DataFrame, metrics: pd.Series, scope: str) -> pd.Series:
     return scores
 
 
-def _bare(method: str) -> str:
-    return "+".join(part.name for part in parse(method))
-
-
 def _tolerance(method: str, exact: Mapping[str, float]) -> float:
-    return exact.get(method, exact.get(_bare(method), math.nan))
+    return exact.get(method, exact.get(name_of(method), math.nan))
 
 
 def _origin(sessions: Sequence[SessionEntry]) -> dict[str, str]:
