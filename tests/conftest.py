@@ -19,7 +19,7 @@ DURATIONS = Path(__file__).with_name("durations.csv")
 CLOCK = pytest.StashKey[float]()
 
 #: Seconds of processor time, which other work on the machine does not lengthen, from which a test is slow.
-LONG = 0.15
+LONG = 0.08
 
 # Tests run side by side, with a thread each: libraries look at this when they are imported.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
