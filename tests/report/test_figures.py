@@ -19,6 +19,7 @@ from fieldbench.report.figures import KINDS, View, draw, save
 from fieldbench.report.page.browser import make_album
 from fieldbench.report.statistics import front, interval
 from fieldbench.report.stored import StoredRun
+from tests.report.conftest import written_run
 
 pytest.importorskip("matplotlib", reason="figures come with the extra plots")
 
@@ -523,7 +524,7 @@ def test_only_chooses_and_refuses(run_folder: Path) -> None:
     chosen = StoredRun(run_folder, only={"rate": ["0.40"], "method": ["learner"]})
     assert set(chosen.frame["rate"]) == {0.4}
     assert chosen.methods == ["learner"]
-    with pytest.raises(RequestError, match="every setting has one rate only"):
+    with pytest.raises(RequestError, match="no setting has scores and several rates"):
         draw(chosen, "rate")
     for wanted in (["tap"], ["learner", "tap"]):
         with pytest.raises(RequestError, match="no record of method tap; there are: flat, fussy, half, learner"):
@@ -582,6 +583,16 @@ def test_calibration_shows_mean_coverage_and_its_spread_over_trials(write_run: C
     band = ax.collections[0].get_paths()[0].vertices
     ends = band[np.isclose(band[:, 0], 0.9), 1]
     assert (ends.min(), ends.max()) == pytest.approx(interval(observed["coverage90"]))
+
+
+def test_rates_at_which_all_trials_failed_are_left_out(tmp_path: Path) -> None:
+    failed = [
+        {"method": "a", "dataset": "fails", "rate": rate, "status": "failed", "metrics": {}} for rate in (0.1, 0.2)
+    ]
+    with pytest.raises(RequestError, match="no setting has scores and several rates"):
+        draw(written_run(tmp_path / "a", *failed), "rate")
+    well = [{"method": "a", "rate": rate, "metrics": {"rmse": 1.0}} for rate in (0.1, 0.2)]
+    assert len(draw(written_run(tmp_path / "b", *failed, *well), "rate")) == 1
 
 
 def test_calibration_shows_the_levels_that_there_are(write_run: Callable[..., StoredRun]) -> None:

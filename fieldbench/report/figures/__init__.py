@@ -97,7 +97,7 @@ class Kind:
 
 KINDS: dict[str, Kind] = {
     "settings": Kind("no trial of this run has a score"),
-    "rate": Kind("there is nothing to draw against the rate: every setting has one rate only"),
+    "rate": Kind("there is nothing to draw against the rate: no setting has scores and several rates"),
     "param": Kind(
         "no method of this run has several values of a parameter; run --methods 'idw[power=1],idw[power=2]'", takes=()
     ),

@@ -26,7 +26,11 @@ def draw(run: StoredRun, view: View) -> Iterator[tuple[str, Figure]]:
     """
     styles = looks(run.methods, run.labels, view.colours)
     for dataset, settings in groupby(run.settings, key=lambda setting: str(setting.levels["dataset"])):
-        several = {what: listed for what, listed in rates_of(run, settings).items() if len(listed) > 1}
+        several = {
+            what: listed
+            for what, listed in rates_of(run, settings).items()
+            if len(listed) > 1 and any(run.part(setting)["score"].notna().any() for setting in listed)
+        }
         if several:
             panels = {what: partial(_panel, run, listed, styles) for what, listed in several.items()}
             whole = pd.concat([run.part(setting) for listed in several.values() for setting in listed])
