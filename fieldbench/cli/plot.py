@@ -107,7 +107,7 @@ def plot(
                 print(save(figure, folder / f"{title}.{ending}"))
                 written += 1
             if (height := figure.get_figheight()) > PAGE:
-                said = f"{title} is {height:.0f} inches high, more than a page; --width text or --only makes it lower"
-                typer.echo(said, err=True)
+                said = f"{title} is {height:.0f} inches high, more than a page"
+                typer.echo(f"{said}; --width column, --at or --only makes it lower", err=True)
     if not written:
         raise RequestError(f"{run} has nothing to draw")

@@ -180,8 +180,8 @@ def _of_data_array(data: Any) -> Variable:
     unit, quantity = (str(data.attrs.get(key, "")) for key in ("units", "long_name"))
     axes = axes_of(around, data, remarks)
     name, flags = str(data.name or "data"), cf.is_flag(data.attrs)
-    # The range of a packed file is in packed numbers, and goes with them.
-    limits = cf.valid_range({} if cf.is_scaled(data.encoding) else data.attrs, data.dtype)
+    # That of a file that was unpacked is in packed numbers, and goes with them; of an array nothing is unpacked here.
+    limits = cf.valid_range({} if cf.is_scaled(data.encoding) else cf.range_of(data.attrs), data.dtype)
     return Variable(name, values, axes, unit, quantity, tuple(remarks), data.dtype.kind in "iub", flags, limits=limits)
 
 
@@ -239,7 +239,7 @@ def _like_one(data: Any, part: np.ndarray, suffix: str, completion: Completion) 
         made.attrs = cf.beside(completion, data.attrs, part.dtype)[suffix][1]
         made.name = f"{data.name or 'data'}{suffix}"
     else:
-        if cf.is_scaled(data.encoding) or cf.beyond(part, data.attrs).any():
+        if cf.is_scaled(data.encoding) or cf.beyond(part[completion.filled_in_file()], data.attrs).any():
             made.attrs = cf.without_range(made.attrs)
         made.attrs |= completion.notes
     return made.chunk(dict(data.chunksizes)) if data.chunks else made

@@ -102,7 +102,7 @@ def fill(
         remarks.append(f"{int(beyond.sum())} observed values are not possible by what was said of the range")
     low, high = gridded.variable.limits
     stored = values.astype(gridded.variable.limits.dtype)
-    if invalid := int(((stored < low) | (stored > high)).sum()):
+    if invalid := int((missing & ((stored < low) | (stored > high))).sum()):
         remarks.append(
             f"{invalid} completed values of {gridded.name} lie outside its valid range ({low:g} to {high:g}), which is "
             "left out, or readers would take them as missing"

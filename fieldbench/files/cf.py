@@ -176,6 +176,11 @@ def beyond(numbers: np.ndarray, attributes: Mapping[str, Any]) -> Mask:
     return np.asarray((numbers < low) | (numbers > high))
 
 
+def range_of(attributes: Mapping[str, Any]) -> dict[str, Any]:
+    """The attributes of the valid range alone."""
+    return {key: value for key, value in attributes.items() if key in _LIMITS}
+
+
 def without_range(attributes: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes but those of the valid range."""
     return {key: value for key, value in attributes.items() if key not in _LIMITS}

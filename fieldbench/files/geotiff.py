@@ -79,6 +79,14 @@ def write_beside(source: Path, target: Path, arrays: Sequence[FloatArray]) -> No
             made.write(bands)
 
 
+def grid_of(file: Path) -> tuple[int, int]:
+    """How many rows and columns a file has."""
+    import rasterio
+
+    with rasterio.open(file) as data:
+        return data.height, data.width
+
+
 def _lossless(profile: Mapping[str, Any]) -> dict[str, Any]:
     """How a file is laid out, with a compression that changes no number."""
     kept = {**profile, "driver": "GTiff"}

@@ -128,8 +128,8 @@ class PointTable:
         """The name of the column of the field, after a look at those that are named."""
         if not selector.coordinates:
             raise RequestError(
-                f"{self.label} is a table; name the columns that say where a row is: coordinates=(lon,lat,depth); "
-                f"its columns are {', '.join(map(str, self.frame.columns))}"
+                f"{self.label} is a table; name the columns that say where a row is, as lon,lat,depth do, "
+                f"by coordinates; its columns are {', '.join(map(str, self.frame.columns))}"
             )
         asked = (*selector.coordinates, *([selector.variable] if selector.variable else []))
         for name in asked:

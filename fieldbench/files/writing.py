@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import uuid
@@ -13,7 +14,7 @@ import numpy as np
 
 from fieldbench.errors import RequestError
 from fieldbench.files.format import GEOTIFF, TEXTS, format_of
-from fieldbench.files.geotiff import write_beside
+from fieldbench.files.geotiff import grid_of, write_beside
 from fieldbench.files.gridded import Completion
 from fieldbench.files.numpy_files import as_notes
 
@@ -91,6 +92,21 @@ def _write_beside(file: Path, temporary: Path, source: Path, completions: Sequen
         write_beside(source, temporary, arrays)
 
 
+def _must_be_whole(file: Path, target: Path) -> None:
+    """Look again at what is to be a target, where its library does not say that the disk was full.
+
+    Raises:
+        OSError: if the end is missing.
+    """
+    try:
+        if file.suffix.lower() == ".npy":
+            np.load(file, mmap_mode="r")
+        elif file.suffix.lower() in GEOTIFF:
+            grid_of(file)
+    except (OSError, ValueError):
+        raise OSError(errno.ENOSPC, "it could not be written whole", target.name) from None
+
+
 @contextmanager
 def _replacing(target: Path) -> Iterator[Path]:
     """A name in the target's folder and with its suffix; what has it in the end takes the target's place.
@@ -103,6 +119,7 @@ def _replacing(target: Path) -> Iterator[Path]:
         if not temporary.exists():
             target.unlink(missing_ok=True)
             return
+        _must_be_whole(temporary, target)
         if target.is_dir():
             shutil.rmtree(target)
         elif target.is_file():

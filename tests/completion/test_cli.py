@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -226,3 +227,32 @@ def test_ctrl_c_says_what_it_leaves(file: Path) -> None:
     assert said.endswith(f"Stopped; nothing was written, and {file} is as it was\n")
     assert file.read_bytes() == before
     assert [path.name for path in file.parent.iterdir()] == [file.name]
+
+
+@pytest.mark.parametrize(("kind", "shape", "most"), [("npy", (12, 14), 1024), ("tif", (200, 200), 150 * 1024)])
+def test_on_a_full_disk_a_file_that_was_there_stays(
+    kind: str, shape: tuple[int, int], most: int, tmp_path: Path
+) -> None:
+    """The end is missing, which neither library says. A limit on files takes the place of the disk's end."""
+    values = np.indices(shape).sum(axis=0).astype("f4" if kind == "tif" else "f8")
+    values[0, :5] = np.nan
+    source, target = tmp_path / f"a.{kind}", tmp_path / f"b.{kind}"
+    if kind == "tif":
+        about = {"driver": "GTiff", "height": shape[0], "width": shape[1], "dtype": "float32", "nodata": np.nan}
+        with pytest.importorskip("rasterio").open(source, "w", count=1, **about) as made:
+            made.write(values, 1)
+    else:
+        np.save(source, values)
+    shutil.copy(source, target)
+    program = (
+        "import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN);"
+        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}));"
+        "from fieldbench.cli.main import main; main()"
+    )
+    arguments = ["complete", str(source), "--method", "nearest", "--budget", "0", "--out", str(target), "--force"]
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True)
+    assert done.returncode == 1
+    assert f"{target.name}: it could not be written whole" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert target.read_bytes() == source.read_bytes()
+    assert sorted(path.name for path in tmp_path.iterdir()) == [source.name, target.name]

@@ -339,7 +339,7 @@ def test_mask_and_validity_columns(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("selector", "message"),
     [
-        (Selector(), r"coordinates=\(lon,lat,depth\); its columns are station, lon"),
+        (Selector(), "by coordinates; its columns are station, lon"),
         (Selector(coordinates=("lon", "latt")), "column 'latt' is not there; did you mean 'lat'"),
         (Selector(coordinates=("lon", "station")), "'station' holds no numbers"),
         (Selector(coordinates=("lon", "lon")), "'lon' is named twice"),

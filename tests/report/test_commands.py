@@ -75,7 +75,7 @@ def test_plot_says_which_figure_is_higher_than_a_page(write_run: Callable[..., S
     many = write_run(*rows).path
     done = command("plot", many, "--kind", "settings", "--width", "column", "--format", "svg")
     assert done.code == 0
-    assert re.search(r"settings is \d+ inches high, more than a page; --width text", done.err)
+    assert re.search(r"settings is \d+ inches high, more than a page; --width column", done.err)
     done = command("plot", many, "--kind", "settings", "--only", "rate=0.1", "--format", "svg")
     assert done.code == 0
     assert done.err == ""
