@@ -45,7 +45,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     with DURATIONS.open(newline="", encoding="utf-8") as file:
         slow = {row["test"] for row in csv.DictReader(file)}
     for item in items:
-        if item.nodeid.removeprefix("tests/") in slow:
+        # Hostile acts share runs, and whichever comes first waits for its own.
+        if item.nodeid.removeprefix("tests/") in slow or item.get_closest_marker("hostile"):
             item.add_marker(pytest.mark.slow)
     if not config.option.slow:
         left = [item for item in items if item.get_closest_marker("slow")]
