@@ -108,7 +108,7 @@ def test_plot_takes_width_style_colours_and_labels(run: Path) -> None:
         (["table", "RUN", "--spread", "sdt"], "unknown spread 'sdt'; did you mean 'std'"),
         (["table", "RUN", "--format", "latx"], "did you mean 'latex'"),
         (["table", "RUN", "--order", "method"], "write --order rate=0.1"),
-        (["table", "RUN", "--width", "12"], "greater than or equal to 40"),
+        (["table", "RUN", "--width", "12"], "Invalid value for '--width'"),
         (["plot", "RUN", "--kind", "slice"], "did you mean 'slices'"),
         (["plot", "RUN", "--format", "jpg"], "unknown format 'jpg'"),
         (["plot", "RUN", "--width", "page"], "unknown width 'page'; write column, text or inches, such as 5.5"),
