@@ -34,11 +34,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """What is named on the command line runs as a whole. The workers of xdist get the options of their parent."""
-    if config.args_source is pytest.Config.ArgsSource.ARGS and not hasattr(config, "workerinput"):
+    """What is named on the command line runs as a whole, in the workers of xdist too."""
+    if hasattr(config, "workerinput"):
+        config.option.slow = config.workerinput["slow"]
+    elif config.args_source is pytest.Config.ArgsSource.ARGS:
         config.option.slow = True
     if config.option.record_durations and not hasattr(config, "workerinput"):
         config.pluginmanager.register(Durations(), "durations")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """Tell a worker of xdist, which has the arguments of its parent and nothing else."""
+    node.workerinput["slow"] = node.config.option.slow
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
