@@ -121,7 +121,7 @@ def _inside(entries: Mask, box: tuple[slice, ...]) -> NDArray[np.intp]:
 
 
 def _some(at: NDArray[np.intp], number: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """At most so many of these."""
+    """All of these indices, or as many of them at random if there are more."""
     return at if len(at) <= number else rng.choice(at, number, replace=False)
 
 

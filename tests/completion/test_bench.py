@@ -20,6 +20,17 @@ from fieldbench.registry import Registry, Sources
 CANDIDATES = str(Path(__file__).with_name("candidates.py"))
 OBSERVATION = Observation(np.ones((4, 4)), np.eye(4, dtype=bool))
 
+#: How a program of its own begins: with a bench and an observation.
+OPENED = """
+import numpy as np, psutil, sys
+from fieldbench.completion.bench import Bench
+from fieldbench.execution import Options
+from fieldbench.field import Observation
+from fieldbench.registry import Registry, Sources
+opened = Bench(Registry(Sources.from_environment([sys.argv[1]])), Options(device="cpu", jobs=1))
+seen = Observation(np.ones((4, 4)), np.eye(4, dtype=bool))
+"""
+
 
 def bench() -> Bench:
     return Bench(Registry(Sources.from_environment([CANDIDATES])), Options(device="cpu", jobs=1))
@@ -84,11 +95,7 @@ def test_any_limit_can_be_waited_for() -> None:
 
 def test_seconds_in_which_the_program_was_stopped_do_not_count() -> None:
     program = (
-        "import numpy as np, os, sys;"
-        "from fieldbench.completion.bench import Bench; from fieldbench.execution import Options;"
-        "from fieldbench.field import Observation; from fieldbench.registry import Registry, Sources;"
-        "opened = Bench(Registry(Sources.from_environment([sys.argv[1]])), Options(device='cpu', jobs=1));"
-        "seen = Observation(np.ones((4, 4)), np.eye(4, dtype=bool));"
+        f"{OPENED}"
         "opened.fit('zero', seen, 0);"
         "print('begins', flush=True);"
         "print(opened.fit('sleeper', seen, 0, limit=0.5).wall)"
@@ -105,11 +112,7 @@ def test_seconds_in_which_the_program_was_stopped_do_not_count() -> None:
 
 def test_a_process_dies_with_its_parent() -> None:
     program = (
-        "import numpy as np, psutil, sys;"
-        "from fieldbench.completion.bench import Bench; from fieldbench.execution import Options;"
-        "from fieldbench.field import Observation; from fieldbench.registry import Registry, Sources;"
-        "opened = Bench(Registry(Sources.from_environment([sys.argv[1]])), Options(device='cpu', jobs=1));"
-        "seen = Observation(np.ones((4, 4)), np.eye(4, dtype=bool));"
+        f"{OPENED}"
         "opened.fit('sleeper', seen, 0, limit=0.1);"
         "opened.fit('zero', seen, 0);"
         "print(psutil.Process().children(recursive=True)[-1].pid, flush=True);"

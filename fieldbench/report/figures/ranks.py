@@ -26,7 +26,7 @@ def draw(run: StoredRun, view: View) -> Iterator[tuple[str, Figure]]:
 
 
 def critical_difference(methods: int, settings: int) -> float:
-    """How far mean ranks of two of so many methods have to be apart to be told apart at 5 % (Nemenyi's test).
+    """The least difference of two mean ranks that chance does not explain at 5 % (Nemenyi's test).
 
     >>> round(critical_difference(4, 14), 2)  # Demsar 2006, section 3.2.2
     1.25
